@@ -1,0 +1,44 @@
+# anyshape: two commands do everything on a fresh machine, `make run` and `make test`.
+# VENV may name another virtual environment; everything a target needs is installed into it first.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.anyshape-ready
+JOBS   ?= 2
+export PYTHONPATH := runtime:generator:generated
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run gen check test test-long lint types bench new-op clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## create the virtual environment and install what the other targets need
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,lint]'
+	@touch $@
+
+run: $(STAMP) gen  ## compile a real dynamic model, run it at a dozen shapes, show answers, variants and speed
+	$(BIN)/python examples/dates/run.py
+
+gen: $(STAMP)  ## specs/*.yaml -> generated/ and docs/ops/
+	$(BIN)/python -m anyshape_gen
+
+check: $(STAMP)  ## prove that generated/ is what specs/ say
+	$(BIN)/python -m anyshape_gen --check
+
+test: $(STAMP) check lint types  ## everything that must hold (OP=name: only that op's properties)
+	$(BIN)/python -m pytest -n $(JOBS) $(if $(OP),tests/laws --op $(OP),tests)
+
+lint: $(STAMP)
+	$(BIN)/ruff check runtime generator generated tests benchmarks examples
+	$(BIN)/ruff format --check runtime generator tests benchmarks examples
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+clean:  ## remove caches and build output, keep the virtual environment
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

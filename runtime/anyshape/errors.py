@@ -1,0 +1,51 @@
+"""Every error anyshape raises on bad input, as one small tree under AnyshapeError.
+
+A message says what was wanted, what was got and where it came from. `Where` names the place: a YAML line, an
+ONNX node, an argument of a call. Nothing else in the library raises a bare KeyError or AssertionError at a user.
+"""
+
+from __future__ import annotations
+
+
+class AnyshapeError(Exception):
+    """Base of all errors meant for users."""
+
+
+class SpecError(AnyshapeError):
+    """A spec does not say something valid; the message lists every finding as `file:line:col: text`, line and caret."""
+
+
+class TypeRelationError(AnyshapeError):
+    """A call of an op whose operands do not fit its signature; names the op, the operand, wanted and got."""
+
+
+class ShapeError(TypeRelationError):
+    """A dim, a rank or a constraint between dims does not hold, at compile time or at run time."""
+
+
+class DtypeError(TypeRelationError):
+    """A dtype is not in the class that the signature asks for, or two that must be equal differ."""
+
+
+class ArgumentError(AnyshapeError):
+    """An argument of a call into a compiled model, or of the building API, is not what its type asks for."""
+
+
+class ParseError(AnyshapeError):
+    """Text that does not follow its grammar: a type, a dim, or the text form of a graph."""
+
+
+class VerifyError(AnyshapeError):
+    """A graph or program breaks an invariant; raised by the verifier between passes."""
+
+
+class ModelError(AnyshapeError):
+    """A model file cannot be read: truncated, cyclic, names missing or doubled, attributes of the wrong type."""
+
+
+class UnsupportedError(AnyshapeError):
+    """A valid request for something this version does not do; lists all of it at once, with op, opset and reason."""
+
+
+class OverflowedError(AnyshapeError):
+    """A size computed from shapes does not fit a signed 64-bit integer."""
