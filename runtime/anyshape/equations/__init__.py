@@ -1,0 +1,10 @@
+"""Kernels as index equations: the expressions, the builder that generated kernels call, and a slow interpreter.
+
+In: ranks and dims of one call of an op. Out: a list of `Equation`s over `Tensor`s. Three readings share it: `interpret`
+(the oracle), the same interpreter on symbolic contents (type inference), and the lowering to vector code.
+"""
+
+from anyshape.equations.builder import Equation, Equations
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
+
+__all__ = ["Apply", "Const", "Equation", "Equations", "Expr", "Read", "Reduce", "Scalar", "Tensor", "Var"]

@@ -1,0 +1,361 @@
+"""Expressions of index equations: constants, dims, loop variables, reads, elementwise operations, reductions.
+
+Values and indices share one language. Nodes are immutable and interned: equal expressions are one object, so `is` compares,
+and a common subexpression is found by identity. A dtype of None is *weak*: a literal or a dim that takes the dtype it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Union
+from weakref import WeakValueDictionary
+
+from anyshape.dims import Cond, Dim, Size
+from anyshape.dtypes import BOOL, I64, DType
+from anyshape.errors import SpecError
+
+ExprLike = Union["Expr", Size, float, Cond]
+
+_interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
+_serial = count()
+
+
+class Expr:
+    """A node. `dtype` is None while weak; `free` is the set of loop variables it depends on."""
+
+    __slots__ = ("__weakref__", "dtype", "free", "serial")
+    dtype: DType | None
+    free: frozenset[Var]
+    serial: int
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return apply("add", self, other)
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return apply("add", other, self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return apply("sub", self, other)
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return apply("sub", other, self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return apply("mul", self, other)
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return apply("mul", other, self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return apply("div", self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return apply("div", other, self)
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return apply("floordiv", self, other)
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return apply("floordiv", other, self)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return apply("mod", self, other)
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return apply("mod", other, self)
+
+    def __pow__(self, other: ExprLike) -> Expr:
+        return power(self, other)
+
+    def __rpow__(self, other: ExprLike) -> Expr:
+        return power(other, self)
+
+    def __neg__(self) -> Expr:
+        return apply("neg", self)
+
+    def __bool__(self) -> bool:
+        raise SpecError(f"the value of {self} is not known while a kernel is built; use where(condition, a, b)")
+
+    def __str__(self) -> str:
+        from anyshape.equations.text import spell
+
+        return spell(self)
+
+    __repr__ = __str__
+
+
+class Const(Expr):
+    """A literal number or truth value."""
+
+    __slots__ = ("value",)
+    value: int | float | bool
+
+
+class Scalar(Expr):
+    """A dim (or a condition on dims): the same for all elements, computed before the kernel starts."""
+
+    __slots__ = ("size",)
+    size: Size | Cond
+
+
+class Var(Expr):
+    """A loop variable, 0 <= var < extent; each is unique. As a value it is an i64."""
+
+    __slots__ = ("extent", "name")
+    name: str
+    extent: Size
+
+    def __init__(self, name: str, extent: Size) -> None:
+        self.name, self.extent = name, extent
+        self.dtype, self.free, self.serial = I64, frozenset((self,)), next(_serial)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tensor:
+    """An operand, a result or a scratch of equations; compared by identity."""
+
+    name: str
+    dtype: DType
+    shape: tuple[Size, ...]
+    absent: Const | None = None
+    """For an optional input that was not given: the constant that every read gives."""
+
+    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> Expr:
+        items = index if isinstance(index, tuple) else (index,)
+        if self.absent is not None:
+            return self.absent
+        return read(self, items)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class Read(Expr):
+    """One element of a tensor. `outside`, if given, is the value where an index is out of range (pad)."""
+
+    __slots__ = ("index", "outside", "tensor")
+    tensor: Tensor
+    index: tuple[Expr, ...]
+    outside: Expr | None
+
+
+class Apply(Expr):
+    """An elementwise operation; OPERATIONS lists the names."""
+
+    __slots__ = ("args", "op")
+    op: str
+    args: tuple[Expr, ...]
+
+
+class Reduce(Expr):
+    """sum, prod, max, min, any, all, count, argmax or argmin of `body` over `vars`, where `where` holds (None: always)."""
+
+    __slots__ = ("body", "kind", "vars", "where")
+    kind: str
+    vars: tuple[Var, ...]
+    body: Expr
+    where: Expr | None
+
+
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+_LOGICAL = frozenset(("and", "or", "not"))
+OPERATIONS: dict[str, int] = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "trunc_div", "floordiv", "mod", "fmod", "min", "max", "pow", "wrap"), 2),
+    **dict.fromkeys(_COMPARISONS, 2),
+    "and": 2, "or": 2, "not": 1, "neg": 1, "abs": 1, "select": 3, "cast": 1,
+    **dict.fromkeys(("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round_even", "trunc"), 1),
+}  # fmt: skip
+
+
+def _intern(key: tuple[Any, ...], make: Callable[[], Expr]) -> Expr:
+    node = _interned.get(key)
+    if node is None:
+        node = make()
+        node.serial = next(_serial)
+        _interned[key] = node
+    return node
+
+
+def const(value: int | float | bool, dtype: DType | None = None) -> Const:
+    """A literal; the key tells True from 1 and 0.0 from -0.0."""
+    if isinstance(value, bool) and dtype is None:
+        dtype = BOOL
+
+    def make() -> Const:
+        node = Const()
+        node.value, node.dtype, node.free = value, dtype, frozenset()
+        return node
+
+    node = _intern(("const", type(value), repr(value), dtype), make)
+    assert isinstance(node, Const)
+    return node
+
+
+def scalar(size: Size | Cond, dtype: DType | None = None) -> Expr:
+    if isinstance(size, (bool, int)):
+        return const(size, dtype)
+
+    def make() -> Scalar:
+        node = Scalar()
+        node.size, node.free = size, frozenset()
+        node.dtype = BOOL if isinstance(size, Cond) else dtype
+        return node
+
+    return _intern(("scalar", size, dtype), make)
+
+
+def as_expr(value: ExprLike) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (Dim, Cond)):
+        return scalar(value)
+    return const(value)
+
+
+def read(tensor: Tensor, index: Sequence[ExprLike], outside: ExprLike | None = None) -> Expr:
+    items = tuple(as_expr(i) for i in index)
+    if len(items) != len(tensor.shape):
+        raise SpecError(f"{tensor} has rank {len(tensor.shape)}, and is indexed with {len(items)} values")
+    default = None if outside is None else adapt(as_expr(outside), tensor.dtype)
+
+    def make() -> Read:
+        node = Read()
+        node.tensor, node.index, node.outside, node.dtype = tensor, items, default, tensor.dtype
+        node.free = frozenset().union(*(i.free for i in items), default.free if default is not None else ())
+        return node
+
+    return _intern(("read", tensor, items, default), make)
+
+
+def adapt(e: Expr, dtype: DType) -> Expr:
+    """Gives a weak expression the dtype it meets."""
+    if e.dtype is not None:
+        return e
+    if isinstance(e, Const):
+        return const(e.value, dtype)
+    if isinstance(e, Scalar):
+        return scalar(e.size, dtype)
+    assert isinstance(e, Apply)
+    return _apply(e.op, tuple(adapt(a, dtype) for a in e.args), dtype)
+
+
+def _apply(op: str, args: tuple[Expr, ...], dtype: DType | None) -> Expr:
+    def make() -> Apply:
+        node = Apply()
+        node.op, node.args, node.dtype = op, args, dtype
+        node.free = frozenset().union(*(a.free for a in args))
+        return node
+
+    return _intern(("apply", op, args, dtype), make)
+
+
+def _unify(op: str, args: Sequence[Expr]) -> tuple[tuple[Expr, ...], DType | None]:
+    """Weak arguments take the dtype of the strong ones, which must agree."""
+    strong = {a.dtype for a in args if a.dtype is not None}
+    if len(strong) > 1:
+        kinds = " and ".join(sorted(str(d) for d in strong))
+        raise SpecError(f"{op} of {', '.join(map(str, args))}: dtypes {kinds} meet; write cast(value, dtype)")
+    dtype = next(iter(strong), None)
+    return (tuple(args), None) if dtype is None else (tuple(adapt(a, dtype) for a in args), dtype)
+
+
+def apply(op: str, *operands: ExprLike) -> Expr:
+    """An elementwise operation; weak operands adapt, integers of indices stay i64."""
+    if OPERATIONS.get(op) != len(operands):
+        raise SpecError(f"{op} is not an operation of {len(operands)} operands")
+    args = tuple(as_expr(o) for o in operands)
+    if op == "select":
+        branches, dtype = _unify(op, args[1:])
+        c = args[0]
+        if isinstance(c, Const):
+            return branches[0] if c.value else branches[1]
+        return branches[0] if branches[0] is branches[1] else _apply(op, (c, *branches), dtype)
+    if op in _COMPARISONS:
+        return _apply(op, _unify(op, args)[0], BOOL)
+    if op in _LOGICAL:
+        return _apply(op, args, BOOL)
+    unified, dtype = _unify(op, args)
+    simple = _simplify(op, unified)
+    return simple if simple is not None else _apply(op, unified, dtype)
+
+
+def _simplify(op: str, args: tuple[Expr, ...]) -> Expr | None:
+    """x + 0, x - 0, x * 1 on integers and weak values only: on floats they are not identities of every value (-0.0)."""
+    if len(args) != 2:
+        return None
+    a, b = args
+    if (
+        isinstance(a, Const)
+        and isinstance(b, Const)
+        and type(a.value) is int
+        and type(b.value) is int
+        and op in ("add", "sub", "mul")
+    ):
+        value = {"add": a.value + b.value, "sub": a.value - b.value, "mul": a.value * b.value}[op]
+        return const(value, a.dtype)
+    if (
+        isinstance(b, Const)
+        and type(b.value) is int
+        and b.value == {"add": 0, "sub": 0, "mul": 1}.get(op)
+        and is_integer(a)
+    ):
+        return a
+    if isinstance(a, Const) and type(a.value) is int and a.value == {"add": 0, "mul": 1}.get(op) and is_integer(b):
+        return b
+    return None
+
+
+def is_integer(e: Expr) -> bool:
+    return e.dtype is not None and e.dtype.is_integer or e.dtype is None and isinstance(e, Scalar)
+
+
+def power(base: ExprLike, exponent: ExprLike) -> Expr:
+    """A small literal integer power is a product (exact, and far cheaper than pow)."""
+    if isinstance(exponent, int) and not isinstance(exponent, bool) and 1 <= exponent <= 4:
+        b = as_expr(base)
+        result = b
+        for _ in range(exponent - 1):
+            result = result * b
+        return result
+    return apply("pow", base, exponent)
+
+
+def cast(value: ExprLike, dtype: DType) -> Expr:
+    e = as_expr(value)
+    if e.dtype is None:
+        return adapt(e, dtype)
+    return e if e.dtype is dtype else _apply("cast", (e,), dtype)
+
+
+def reduce_node(kind: str, variables: tuple[Var, ...], body: Expr, where: Expr | None, dtype: DType | None) -> Expr:
+    def make() -> Reduce:
+        node = Reduce()
+        node.kind, node.vars, node.body, node.where, node.dtype = kind, variables, body, where, dtype
+        node.free = (body.free | (where.free if where is not None else frozenset())) - frozenset(variables)
+        return node
+
+    return _intern(("reduce", kind, variables, body, where, dtype), make)
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    if isinstance(e, Apply):
+        return e.args
+    if isinstance(e, Read):
+        return e.index if e.outside is None else (*e.index, e.outside)
+    if isinstance(e, Reduce):
+        return (e.body,) if e.where is None else (e.body, e.where)
+    return ()
+
+
+def walk(e: Expr) -> Iterator[Expr]:
+    """Every node below and including e, each once."""
+    seen: set[int] = set()
+    stack = [e]
+    while stack:
+        node = stack.pop()
+        if node.serial not in seen:
+            seen.add(node.serial)
+            yield node
+            stack.extend(children(node))

@@ -1,0 +1,226 @@
+"""The functions that generated kernels call: vector math, comparisons, conditionals, reductions over fresh variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from anyshape.dims import Cond, Dim, Size
+from anyshape.dtypes import BOOL, I64, DType, accum
+from anyshape.equations.expr import (
+    Const, Expr, ExprLike, Read, Scalar, Tensor, Var, adapt, apply, as_expr, cast, const, read, reduce_node, scalar,
+)  # fmt: skip
+from anyshape.errors import SpecError
+
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "count", "argmax", "argmin")
+
+
+def exp(x: ExprLike) -> Expr:
+    return apply("exp", x)
+
+
+def log(x: ExprLike) -> Expr:
+    return apply("log", x)
+
+
+def sqrt(x: ExprLike) -> Expr:
+    return apply("sqrt", x)
+
+
+def tanh(x: ExprLike) -> Expr:
+    return apply("tanh", x)
+
+
+def erf(x: ExprLike) -> Expr:
+    return apply("erf", x)
+
+
+def sin(x: ExprLike) -> Expr:
+    return apply("sin", x)
+
+
+def cos(x: ExprLike) -> Expr:
+    return apply("cos", x)
+
+
+def abs_(x: ExprLike) -> Expr:
+    return apply("abs", x)
+
+
+def floor(x: ExprLike) -> Expr:
+    return apply("floor", x)
+
+
+def ceil(x: ExprLike) -> Expr:
+    return apply("ceil", x)
+
+
+def round_even(x: ExprLike) -> Expr:
+    return apply("round_even", x)
+
+
+def trunc(x: ExprLike) -> Expr:
+    return apply("trunc", x)
+
+
+def pow_(x: ExprLike, y: ExprLike) -> Expr:
+    return apply("pow", x, y)
+
+
+def trunc_div(x: ExprLike, y: ExprLike) -> Expr:
+    return apply("trunc_div", x, y)
+
+
+def fmod(x: ExprLike, y: ExprLike) -> Expr:
+    return apply("fmod", x, y)
+
+
+def minimum(first: ExprLike, *rest: ExprLike) -> Expr:
+    """The least; NaN if any is NaN."""
+    result = as_expr(first)
+    for x in rest:
+        result = apply("min", result, x)
+    return result
+
+
+def maximum(first: ExprLike, *rest: ExprLike) -> Expr:
+    """The greatest; NaN if any is NaN."""
+    result = as_expr(first)
+    for x in rest:
+        result = apply("max", result, x)
+    return result
+
+
+def clamp(x: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
+    return minimum(maximum(x, low), high)
+
+
+def eq(a: ExprLike, b: ExprLike) -> Expr:
+    return apply("eq", a, b)
+
+
+def ne(a: ExprLike, b: ExprLike) -> Expr:
+    return apply("ne", a, b)
+
+
+def lt(a: ExprLike, b: ExprLike) -> Expr:
+    return apply("lt", a, b)
+
+
+def le(a: ExprLike, b: ExprLike) -> Expr:
+    return apply("le", a, b)
+
+
+def gt(a: ExprLike, b: ExprLike) -> Expr:
+    return apply("gt", a, b)
+
+
+def ge(a: ExprLike, b: ExprLike) -> Expr:
+    return apply("ge", a, b)
+
+
+def and_(a: ExprLike, b: ExprLike) -> Expr:
+    return apply("and", a, b)
+
+
+def or_(a: ExprLike, b: ExprLike) -> Expr:
+    return apply("or", a, b)
+
+
+def not_(a: ExprLike) -> Expr:
+    return apply("not", a)
+
+
+def where(condition: ExprLike, yes: Callable[[], ExprLike] | ExprLike, no: Callable[[], ExprLike] | ExprLike) -> Expr:
+    """`yes if condition else no`. A condition known now chooses, and the other side is never built."""
+    if isinstance(condition, Const):
+        condition = bool(condition.value)
+    if isinstance(condition, bool):
+        chosen = yes if condition else no
+        return as_expr(chosen() if callable(chosen) else chosen)
+    return apply("select", condition, yes() if callable(yes) else yes, no() if callable(no) else no)
+
+
+def wrap(i: ExprLike, n: ExprLike) -> Expr:
+    """An index, counted from the end where negative. Read with it, an index out of -n..n-1 is an error at run time."""
+    return apply("wrap", cast(i, I64), n)
+
+
+def pad(tensor: Tensor, value: ExprLike) -> Padded:
+    """`pad(x, v)[i]` is x[i], and v where i is out of range."""
+    return Padded(tensor, value)
+
+
+class Padded:
+    """A tensor whose reads outside its shape give a value."""
+
+    def __init__(self, tensor: Tensor, value: ExprLike) -> None:
+        self.tensor, self.value = tensor, value
+
+    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> Expr:
+        return read(self.tensor, index if isinstance(index, tuple) else (index,), outside=self.value)
+
+
+def reduce_(
+    kind: str,
+    extents: Iterable[Size],
+    body: Callable[..., ExprLike],
+    where: Callable[..., ExprLike] | None = None,
+    names: Iterable[str] | None = None,
+) -> Expr:
+    """`kind(body for vars in extents if where)`; one fresh variable for each extent.
+
+    sum and prod accumulate in accum(T) and give T; count gives i64; any and all give bool; argmax and argmin the
+    (first) position along the single variable, as i64.
+    """
+    if kind not in REDUCTIONS:
+        raise SpecError(f"{kind} is not a reduction; the reductions are {', '.join(REDUCTIONS)}")
+    sizes = tuple(extents)
+    labels = tuple(names) if names is not None else tuple(f"r{i}" for i in range(len(sizes)))
+    variables = tuple(Var(label, n) for label, n in zip(labels, sizes, strict=True))
+    value = as_expr(body(*variables))
+    condition = as_expr(where(*variables)) if where is not None else None
+    if kind == "count":
+        counted = value if condition is None else apply("and", value, condition)
+        return reduce_node("sum", variables, apply("select", counted, const(1, I64), const(0, I64)), None, I64)
+    if kind in ("any", "all"):
+        return reduce_node(kind, variables, value, condition, BOOL)
+    if kind in ("argmax", "argmin"):
+        return reduce_node(kind, variables, value, condition, I64)
+    if kind in ("sum", "prod") and value.dtype is not None:
+        wide = accum(value.dtype)
+        return cast(reduce_node(kind, variables, cast(value, wide), condition, wide), value.dtype)
+    return reduce_node(kind, variables, value, condition, value.dtype)
+
+
+def fit(variables: Iterable[Expr], extents: Iterable[Size]) -> tuple[Expr, ...]:
+    """An implicit broadcast read: the last len(extents) variables, with 0 where the dim is 1, and open where undecided."""
+    from anyshape.dims import eq as size_eq
+
+    sizes = tuple(extents)
+    vars_ = tuple(variables)
+    index: list[Expr] = []
+    for v, n in zip(vars_[len(vars_) - len(sizes) :], sizes, strict=True):
+        if isinstance(v, Var) and v.extent == n:
+            index.append(v)
+            continue
+        one = size_eq(n, 1)
+        index.append(
+            const(0, I64) if one is True else v if one is False else apply("select", scalar(one), const(0, I64), v)
+        )
+    return tuple(index)
+
+
+def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tuple[Expr, ...]:
+    """The index of `[*rest, *picked@axes]`: picked[k] at position axes[k], rest in order elsewhere."""
+    chosen = dict(zip(axes, picked, strict=True))
+    left = tuple(rest)
+    others = iter(left)
+    total = len(chosen) + len(left)
+    return tuple(chosen[p] if p in chosen else next(others) for p in range(total))
+
+
+__all__ = [
+    "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "cast", "ceil", "clamp", "cos",
+    "eq", "erf", "exp", "fit", "floor", "fmod", "ge", "gt", "le", "log", "lt", "maximum", "minimum", "ne", "not_", "or_",
+    "pad", "pow_", "reduce_", "round_even", "sin", "sqrt", "tanh", "trunc", "trunc_div", "where", "wrap",
+]  # fmt: skip

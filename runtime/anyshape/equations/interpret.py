@@ -1,0 +1,269 @@
+"""The slow, obvious reading of equations: NumPy arrays, one axis per loop variable; the oracle of every kernel.
+
+In: equations and an array per input tensor. Out: an array per defined tensor. Dims must be integers by then (`sizes`
+puts numbers in for symbols), except in the symbolic reading, where arrays have dtype object and hold `int | Dim` elements
+(`contents_of`, used by type inference). A read outside a tensor raises, unless no condition asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape import dims
+from anyshape.dims import Cond, Dim, Size
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
+from anyshape.errors import ShapeError
+
+Array = NDArray[Any]
+
+
+class Unknown(Exception):
+    """The symbolic reading needs an element that is not known."""
+
+
+def interpret(
+    equations: Sequence[Equation],
+    arrays: Mapping[Tensor, Array],
+    sizes: Mapping[Dim, int] | None = None,
+    symbolic: bool = False,
+) -> dict[Tensor, Array]:
+    """Runs the equations in the order their reads demand. Raises ShapeError for a read out of bounds."""
+    known: dict[Tensor, Array] = dict(arrays)
+    pending = list(equations)
+    while pending:
+        waiting = {q.target for q in pending}
+        ready = [q for q in pending if not (_reads(q) & (waiting - {q.target}))]
+        if not ready:
+            raise ShapeError("the equations form a cycle: " + "; ".join(map(str, pending)))
+        for q in ready:
+            _Evaluation(known, sizes or {}, symbolic).run(q)
+        pending = [q for q in pending if q not in ready]
+    return known
+
+
+def _reads(q: Equation) -> set[Tensor]:
+    from anyshape.equations.expr import walk
+
+    return {e.tensor for part in (q.value, *q.index) for e in walk(part) if isinstance(e, Read)}
+
+
+class _Evaluation:
+    """One equation. Every array has one axis per bound variable (size 1 where it does not depend on it)."""
+
+    def __init__(self, known: dict[Tensor, Array], sizes: Mapping[Dim, int], symbolic: bool) -> None:
+        self.known, self.sizes, self.symbolic = known, sizes, symbolic
+        self.axis: dict[Var, int] = {}
+        self.rank = 0
+
+    def run(self, q: Equation) -> None:
+        variables = q.variables
+        extents = tuple(self.size(v.extent) for v in variables)
+        self.rank = len(variables) + _depth(q.value)
+        self.axis = {v: k for k, v in enumerate(variables)}
+        shape = tuple(self.size(n) for n in q.target.shape)
+        if q.target not in self.known:
+            self.known[q.target] = np.zeros(shape, object if self.symbolic else q.target.dtype.numpy)
+        target = self.known[q.target]
+        if 0 in extents:
+            return
+        with np.errstate(all="ignore"):
+            value = self.eval(q.value, np.ones((1,) * self.rank, bool), len(variables))
+            index = [self.eval(i, np.ones((1,) * self.rank, bool), len(variables)) for i in q.index]
+        full = (*extents, *([1] * (self.rank - len(extents))))
+        if index:
+            at = tuple(np.broadcast_to(i, full).astype(np.int64) for i in index)
+            target[at] = np.broadcast_to(value, full)
+        else:
+            target[()] = value.reshape(-1)[0]
+
+    def size(self, n: Size) -> int:
+        return n if isinstance(n, int) else int(dims.evaluate(n, self.sizes))
+
+    def eval(self, e: Expr, active: Array, depth: int) -> Array:
+        if isinstance(e, Const):
+            return self.full(e.value, e)
+        if isinstance(e, Scalar):
+            if self.symbolic:
+                return self.full(e.size, e)
+            value = dims.evaluate(e.size, self.sizes) if isinstance(e.size, (Dim, Cond)) else e.size
+            return self.full(value, e)
+        if isinstance(e, Var):
+            n = self.size(e.extent)
+            shape = [1] * self.rank
+            shape[self.axis[e]] = n
+            return np.arange(n, dtype=object if self.symbolic else np.int64).reshape(shape)
+        if isinstance(e, Read):
+            return self.read(e, active, depth)
+        if isinstance(e, Reduce):
+            return self.reduce(e, active, depth)
+        assert isinstance(e, Apply)
+        if e.op == "select":
+            c = self.eval(e.args[0], active, depth)
+            if self.symbolic:
+                return _select_symbolic(c, *(self.eval(a, active, depth) for a in e.args[1:]))
+            c = c.astype(bool)
+            return np.where(c, self.eval(e.args[1], active & c, depth), self.eval(e.args[2], active & ~c, depth))
+        args = [self.eval(a, active, depth) for a in e.args]
+        if self.symbolic:
+            return _apply_symbolic(e, args)
+        from anyshape.equations.numeric import apply_numeric
+
+        return apply_numeric(e, args)
+
+    def full(self, value: Any, e: Expr) -> Array:
+        out = np.empty((1,) * self.rank, object if self.symbolic else (e.dtype.numpy if e.dtype is not None else None))
+        out[...] = value
+        return out
+
+    def read(self, e: Read, active: Array, depth: int) -> Array:
+        if e.tensor not in self.known:
+            raise Unknown(e.tensor.name)
+        array = self.known[e.tensor]
+        if not e.index:
+            return np.asarray(array[()]).reshape((1,) * self.rank) if not self.symbolic else self.full(array[()], e)
+        columns = [self.eval(i, active, depth) for i in e.index]
+        if self.symbolic and any(isinstance(v, (Dim, Cond)) for c in columns for v in c.flat):
+            raise Unknown(f"an index of {e}")
+        index = np.broadcast_arrays(*(c.astype(np.int64) for c in columns))
+        inside = np.ones(index[0].shape, bool)
+        for k, (i, n) in enumerate(zip(index, array.shape, strict=True)):
+            good = (i >= 0) & (i < n)
+            inside &= good
+            if (
+                e.outside is None
+                and (np.broadcast_to(active, np.broadcast_shapes(active.shape, good.shape)) & ~good).any()
+            ):
+                worst = i[np.broadcast_to(~good, i.shape)].flat[0]
+                raise ShapeError(f"index {worst} is out of range for axis {k} of {e.tensor.name} with size {n}")
+        if array.size == 0:
+            values = np.zeros(index[0].shape, array.dtype)
+        else:
+            values = array[tuple(np.where(inside, i, 0) for i in index)]
+        if e.outside is None:
+            return values
+        return np.where(inside, values, self.eval(e.outside, active, depth))
+
+    def reduce(self, e: Reduce, active: Array, depth: int) -> Array:
+        axes = tuple(range(depth, depth + len(e.vars)))
+        for v, a in zip(e.vars, axes, strict=True):
+            self.axis[v] = a
+        shape = [1] * self.rank
+        for v, a in zip(e.vars, axes, strict=True):
+            shape[a] = self.size(v.extent)
+        inner = depth + len(e.vars)
+        keep = np.ones(shape, bool)
+        if e.where is not None:
+            keep = keep & self.eval(e.where, active, inner).astype(bool)
+        body = self.eval(e.body, active & keep, inner)
+        body, keep = np.broadcast_arrays(body, keep)
+        if self.symbolic:
+            return _fold_symbolic(e, body, keep, axes)
+        from anyshape.equations.numeric import reduce_numeric
+
+        return reduce_numeric(e, body, keep, axes)
+
+
+def _depth(e: Expr) -> int:
+    """How many reduction variables can be bound at once below e."""
+    from anyshape.equations.expr import children
+
+    below = max((_depth(c) for c in children(e)), default=0)
+    return below + (len(e.vars) if isinstance(e, Reduce) else 0)
+
+
+_SYMBOLIC: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "neg": lambda a: -a,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "min": dims.minimum,
+    "max": dims.maximum,
+    "eq": dims.eq,
+    "ne": dims.ne,
+    "lt": dims.lt,
+    "le": dims.le,
+    "gt": dims.gt,
+    "ge": dims.ge,
+    "and": dims.and_,
+    "or": dims.or_,
+    "not": dims.not_,
+    "abs": lambda a: dims.maximum(a, -a),
+    "wrap": lambda i, n: dims.select(dims.lt(i, 0), i + n, i),
+    "trunc_div": lambda a, b: _truncated(a, b),
+}
+
+
+def _truncated(a: Size, b: Size) -> Size:
+    """Division towards zero equals floor division where neither side is negative; elsewhere it is left unknown."""
+    if isinstance(a, int) and isinstance(b, int) and b != 0:
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    if dims.ge(a, 0) is True and dims.gt(b, 0) is True:
+        return a // b
+    raise Unknown("a truncating division of values whose signs are not known")
+
+
+def _elementwise(f: Callable[..., Any], *args: Array) -> Array:
+    broadcast = np.broadcast_arrays(*args)
+    out = np.empty(broadcast[0].shape, object)
+    for at in np.ndindex(out.shape):
+        out[at] = f(*(b[at] for b in broadcast))
+    return out
+
+
+def _select_symbolic(c: Array, a: Array, b: Array) -> Array:
+    def choose(k: Any, x: Any, y: Any) -> Any:
+        return dims.select(k, x, y) if isinstance(k, Cond) else (x if k else y)
+
+    return _elementwise(choose, c, a, b)
+
+
+def _apply_symbolic(e: Apply, args: list[Array]) -> Array:
+    if e.op == "cast":
+        assert e.dtype is not None
+        if (
+            e.dtype.is_integer
+            and e.args[0].dtype is not None
+            and (e.args[0].dtype.is_integer or e.args[0].dtype.is_bool)
+        ):
+            return _elementwise(
+                lambda v: dims.select(v, 1, 0) if isinstance(v, Cond) else int(v) if isinstance(v, bool) else v, *args
+            )
+        if e.dtype.is_bool:
+            return _elementwise(lambda v: v if isinstance(v, (bool, Cond)) else dims.ne(v, 0), *args)
+        raise Unknown(f"a cast to {e.dtype}")
+    if e.op == "div" and e.dtype is not None and e.dtype.is_integer:
+        return _elementwise(_truncated, *args)
+    f = _SYMBOLIC.get(e.op)
+    if f is None:
+        raise Unknown(f"{e.op} of symbols")
+    return _elementwise(f, *args)
+
+
+def _fold_symbolic(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+    folds: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
+        "sum": (0, lambda a, b: a + b),
+        "prod": (1, lambda a, b: a * b),
+        "max": (None, dims.maximum),
+        "min": (None, dims.minimum),
+        "any": (False, dims.or_),
+        "all": (True, dims.and_),
+    }
+    if e.kind not in folds or not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
+        raise Unknown(f"{e.kind} of symbols")
+    start, step = folds[e.kind]
+    shape = tuple(1 if a in axes else n for a, n in enumerate(body.shape))
+    out = np.full(shape, start, object)
+    for at in np.ndindex(body.shape):
+        if keep[at]:
+            to = tuple(0 if a in axes else i for a, i in enumerate(at))
+            out[to] = body[at] if out[to] is None else step(out[to], body[at])
+    if any(v is None for v in out.flat):
+        raise Unknown(f"{e.kind} of nothing")
+    return out

@@ -1,0 +1,117 @@
+"""Elementwise operations and reductions on NumPy arrays, with the semantics that the spec language fixes in writing.
+
+`//` and `%` floor, `trunc_div` truncates, a division of integers by zero gives 0 (the op's check reports it), min and max
+propagate NaN, argmax takes the first, the sum of nothing is 0 and the max of nothing is the lowest value of its dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dtypes import DType, highest, lowest
+from anyshape.equations.expr import Apply, Reduce
+
+Array = NDArray[Any]
+
+
+def _integers(*xs: Array) -> bool:
+    return all(x.dtype.kind in "iub" for x in xs)
+
+
+def _safe(b: Array) -> Array:
+    return np.where(b == 0, np.ones_like(b), b)
+
+
+def _trunc_div(a: Array, b: Array) -> Array:
+    if not _integers(a, b):
+        return np.trunc(a / b)
+    q = np.abs(a) // np.abs(_safe(b))
+    return np.where(b == 0, np.zeros_like(q), np.where((a < 0) == (b < 0), q, -q))
+
+
+def _div(a: Array, b: Array) -> Array:
+    return _trunc_div(a, b) if _integers(a, b) else a / b
+
+
+def _floordiv(a: Array, b: Array) -> Array:
+    return np.where(b == 0, np.zeros_like(a), a // _safe(b)) if _integers(a, b) else np.floor(a / b)
+
+
+def _mod(a: Array, b: Array) -> Array:
+    return np.where(b == 0, np.zeros_like(a), a % _safe(b)) if _integers(a, b) else np.mod(a, b)
+
+
+def _fmod(a: Array, b: Array) -> Array:
+    return np.where(b == 0, np.zeros_like(a), np.fmod(a, _safe(b))) if _integers(a, b) else np.fmod(a, b)
+
+
+def _pow(a: Array, b: Array) -> Array:
+    if not _integers(a, b):
+        return np.power(a, b)
+    powered = np.power(a, np.maximum(b, 0))
+    return np.where(b < 0, np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0)), powered).astype(
+        a.dtype
+    )
+
+
+def _erf(a: Array) -> Array:
+    values = np.fromiter((math.erf(float(v)) for v in a.flat), np.float64, a.size)
+    return values.reshape(a.shape).astype(a.dtype)
+
+
+_BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _div, "trunc_div": _trunc_div, "floordiv": _floordiv,
+    "mod": _mod, "fmod": _fmod, "min": np.minimum, "max": np.maximum, "pow": _pow,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "and": np.logical_and, "or": np.logical_or, "wrap": lambda i, n: np.where(i < 0, i + n, i),
+}  # fmt: skip
+_UNARY: dict[str, Callable[[Array], Array]] = {
+    "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh,
+    "erf": _erf, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "round_even": np.rint, "trunc": np.trunc,
+}  # fmt: skip
+
+
+def apply_numeric(e: Apply, args: list[Array]) -> Array:
+    if e.op == "cast":
+        assert e.dtype is not None
+        return _cast(args[0], e.dtype)
+    if len(args) == 2:
+        return np.asarray(_BINARY[e.op](args[0], args[1]))
+    out = np.asarray(_UNARY[e.op](args[0]))
+    return out if e.op == "not" or e.dtype is None else out.astype(e.dtype.numpy, copy=False)
+
+
+def _cast(a: Array, dtype: DType) -> Array:
+    """Float to int truncates and saturates, NaN gives 0: defined where C leaves it open, the same on every machine."""
+    if dtype.is_integer and a.dtype.kind == "f":
+        info = np.iinfo(dtype.numpy)
+        wide = np.nan_to_num(np.trunc(a.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        out = np.clip(wide, float(info.min), float(info.max))
+        small = np.where(out >= float(info.max), 0, out).astype(dtype.numpy)
+        return np.where(out >= float(info.max), np.array(info.max, dtype.numpy), small)
+    return a.astype(dtype.numpy)
+
+
+def reduce_numeric(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+    if e.kind in ("any", "all"):
+        f = np.any if e.kind == "any" else np.all
+        return np.asarray(
+            f(body.astype(bool) & keep if e.kind == "any" else body.astype(bool) | ~keep, axis=axes, keepdims=True)
+        )
+    if e.kind in ("sum", "prod"):
+        neutral = np.asarray(0 if e.kind == "sum" else 1, body.dtype)
+        f = np.sum if e.kind == "sum" else np.prod
+        return np.asarray(f(np.where(keep, body, neutral), axis=axes, keepdims=True, dtype=body.dtype))
+    assert e.body.dtype is not None
+    least = np.asarray(lowest(e.body.dtype) if e.kind.endswith("max") else highest(e.body.dtype), body.dtype)
+    masked = np.where(keep, body, least)
+    if e.kind in ("argmax", "argmin"):
+        f = np.argmax if e.kind == "argmax" else np.argmin
+        return np.asarray(f(masked, axis=axes[0], keepdims=True)).astype(np.int64)
+    f = np.max if e.kind == "max" else np.min
+    return np.asarray(f(masked, axis=axes, keepdims=True, initial=least))
