@@ -1,0 +1,295 @@
+"""An operator as frozen data: what a spec file says, parsed and resolved but not yet analysed.
+
+In: nothing (the parsers build these). Out: the types that the checker, the analysis and every emitter read. Expressions
+and statements are in `nodes`; here are signatures, parameters, mappings, examples and `OpSpec` itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from anyshape_gen.nodes import (
+    Assert,
+    Expr,
+    Function,
+    Kernel,
+    Node,
+    Procedure,
+    Statement,
+)
+
+# --- signatures ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dim(Node):
+    """One dim by name: `n`, `n?` (present where the rank allows; then the name is a vector of 0 or 1 items), `n[v]`."""
+
+    name: str
+    optional: bool = False
+    element: str | None = None
+    """the variable of a variadic for which this dim differs per element"""
+
+
+@dataclass(frozen=True)
+class DimExpr(Node):
+    """One dim computed: in an input an equality, in an output that dim."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Run(Node):
+    """Any number of dims by one name: `*d`, `*o:len`, `*d[v]`."""
+
+    name: str
+    length: Expr | None = None
+    element: str | None = None
+
+
+@dataclass(frozen=True)
+class RunExpr(Node):
+    """A run computed: `*broadcast(p, q)`, `*d[perm]`; before `@axes` a scalar stands for one item per axis
+    (`*1@kept`)."""
+
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class AtAxis(Node):
+    """`n@axis`: the dim at that position; the run before it has that length."""
+
+    dim: Dim | DimExpr
+    axis: Expr
+
+
+@dataclass(frozen=True)
+class AtAxes(Node):
+    """`*r@axes`: the dims at those positions; the other pieces match the other positions in order."""
+
+    run: Run | RunExpr
+    axes: Expr
+
+
+@dataclass(frozen=True)
+class Product(Node):
+    """`(g, c)`: one dim that is a product; kernels index the factors."""
+
+    factors: tuple[Dim | DimExpr, ...]
+
+
+@dataclass(frozen=True)
+class Ragged(Node):
+    """`(v, n[v])`: one dim, n[0], n[1], … side by side; kernels index the part and the position in it."""
+
+    var: str
+    size: Dim
+
+
+Piece: TypeAlias = Dim | DimExpr | Run | RunExpr | AtAxis | AtAxes | Product | Ragged
+
+
+@dataclass(frozen=True)
+class Variadic(Node):
+    """`for v in count`: so many tensors; in an input a name as count is solved by their number."""
+
+    var: str
+    count: Expr
+
+
+@dataclass(frozen=True)
+class Signature(Node):
+    """The type of one input or output."""
+
+    text: str
+    """as written, for pages and messages"""
+    dtype: str
+    """a dtype (`f32`) or a dtype variable of the op (`T`)"""
+    pieces: tuple[Piece, ...]
+    container: str | None = None
+    """`seq` or `opt`, else None"""
+    variadic: Variadic | None = None
+    optional: bool = False
+    """`?`: may be absent; ask `present(x)`"""
+    default: Expr | None = None
+    """`= constant`: absent means that every read gives the constant, and its runs are empty"""
+
+
+@dataclass(frozen=True)
+class Operand(Node):
+    """An input or output: a name and its signature."""
+
+    name: str
+    signature: Signature
+
+
+# --- parameters ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kind(Node):
+    """What values a parameter takes."""
+
+    base: str
+    """`bool int float number str dtype enum axis axes ints floats`"""
+    members: tuple[str, ...] = ()
+    """of an enum"""
+    length: Expr | None = None
+    """of axes, ints, floats: an expression, or a name solved by the length; None: any"""
+
+    @property
+    def is_vector(self) -> bool:
+        return self.base in ("axes", "ints", "floats")
+
+
+@dataclass(frozen=True)
+class ParamSpec(Node):
+    """One parameter: an attribute of both variants, or (dyn) an attribute of static.op and an operand of dyn.op."""
+
+    name: str
+    kind: Kind
+    default: Expr | None = None
+    """None: must be given; `NoneLit`: may be absent"""
+    dyn: bool = False
+    of: Expr | None = None
+    """the rank that an axis is normalised against; None: the rank of the first input"""
+
+
+# --- dtypes, view, rewrites, mappings, examples -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DtypeRule(Node):
+    """One dtype variable: a class or list to draw from (`choices`), or a computed dtype (`expr`)."""
+
+    var: str
+    choices: tuple[str, ...] = ()
+    """the dtypes allowed, classes resolved, in the order of `DTYPES`"""
+    expr: Expr | None = None
+    """`accum(T)`, `promote(T, U)`, or the name of a dtype parameter (written `param to`)"""
+
+
+@dataclass(frozen=True)
+class View(Node):
+    """`{y: x}`: the output is the input's buffer under another shape."""
+
+    output: str
+    input: str
+
+
+@dataclass(frozen=True)
+class Rewrite(Node):
+    """`pattern [as alias] >> term [if condition]`; in patterns `_` matches anything and names bind operands or
+    params."""
+
+    text: str
+    pattern: Expr
+    alias: str | None
+    term: Expr
+    condition: Expr | None
+
+
+@dataclass(frozen=True)
+class OnnxArgument(Node):
+    """Where one operand or parameter comes from."""
+
+    name: str
+    source: str
+    """`input`: the next input; `rest`: all further inputs; `in`: the next input, through `expr` (where it has this
+    name); `expr`: computed, from attributes and ranks"""
+    expr: Expr | None = None
+
+
+@dataclass(frozen=True)
+class OnnxMapping(Node):
+    """What one ONNX operator means from one opset on, until the next entry."""
+
+    op: str
+    since: int
+    removed: bool
+    arguments: tuple[OnnxArgument, ...] = ()
+    """of a term: the names of the ONNX inputs in order (source `input` or `rest`)"""
+    term: Expr | None = None
+    """a term of ops over these names; None: the op itself with these arguments"""
+    asserts: tuple[Assert, ...] = ()
+    """what else the node must satisfy; otherwise UnsupportedError"""
+
+
+@dataclass(frozen=True)
+class ExampleValue(Node):
+    """A shape, or a literal value."""
+
+    value: object
+    """nested tuples of numbers, strings, booleans, None"""
+    literal: bool
+    """False: `value` is a shape (of a variadic, one shape per element)"""
+    dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class Example(Node):
+    """Inputs and params by name; then the outputs that must come out, or a part of the error's text."""
+
+    given: tuple[tuple[str, ExampleValue], ...]
+    expected: tuple[tuple[str, ExampleValue], ...]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Reference(Node):
+    """The independent oracle, an expression over np, scipy, inputs and params; printed as it is."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+# --- operators ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OpSpec(Node):
+    """One operator."""
+
+    name: str
+    family: str | None
+    summary: str
+    inputs: tuple[Operand, ...]
+    params: tuple[ParamSpec, ...]
+    outputs: tuple[Operand, ...]
+    dtypes: tuple[DtypeRule, ...]
+    traits: tuple[str, ...]
+    """`commutative associative idempotent involution random`"""
+    defines: tuple[Function, ...]
+    """the functions that this op uses, callees before callers; they may read params, dims and tensors of the op"""
+    shape: tuple[Statement, ...]
+    kernel: Kernel | None
+    view: tuple[View, ...]
+    procedure: Procedure | None
+    compose: Procedure | None
+    rewrites: tuple[Rewrite, ...]
+    reference: Reference | None
+    onnx: tuple[OnnxMapping, ...]
+    examples: tuple[Example, ...]
+
+    @property
+    def dyn_params(self) -> tuple[ParamSpec, ...]:
+        """The parameters that are operands of the dyn variant; none: the op has only one variant."""
+        return tuple(p for p in self.params if p.dyn)
+
+    def param(self, name: str) -> ParamSpec | None:
+        return next((p for p in self.params if p.name == name), None)
+
+    def input(self, name: str) -> Operand | None:
+        return next((o for o in self.inputs if o.name == name), None)
+
+    def output(self, name: str) -> Operand | None:
+        return next((o for o in self.outputs if o.name == name), None)
+
+
+@dataclass(frozen=True)
+class SpecFile:
+    """One file: its path as messages show it, and its ops in the order written."""
+
+    path: str
+    ops: tuple[OpSpec, ...]

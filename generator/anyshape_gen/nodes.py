@@ -1,0 +1,462 @@
+"""The rule language as data: expressions and statements, frozen, each with the place it came from.
+
+Python's `ast` is only the reader (`parse_rules`, `parse_kernel`); everything after it works on these nodes. Spans do
+not take part in comparison, so two texts with the same meaning give equal nodes. `TensorRead` and `Generator.over` are
+filled in by the analysis; everything else is as written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias, Union
+
+from anyshape_gen.source import NOWHERE, Span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """Anything that came from a place in a spec."""
+
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A dim, run, parameter, tensor or local name."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class Int(Node):
+    """An integer literal; negative ones are `Unary("-", Int)`."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Float(Node):
+    """A float literal; `inf` and `pi` are names."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Str(Node):
+    """A string literal, always static."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Bool(Node):
+    """`True` or `False`."""
+
+    value: bool
+
+
+@dataclass(frozen=True)
+class NoneLit(Node):
+    """`None`: an absent parameter."""
+
+
+@dataclass(frozen=True)
+class Unary(Node):
+    """`-x` or `not x`."""
+
+    op: str
+    """`-` or `not`"""
+    operand: Expr
+
+
+@dataclass(frozen=True)
+class BinOp(Node):
+    """Arithmetic, elementwise on vectors."""
+
+    op: str
+    """`+ - * / // % **`"""
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Compare(Node):
+    """A chain `first op1 b op2 c`; on vectors it holds when it holds for all items."""
+
+    first: Expr
+    rest: tuple[tuple[str, Expr], ...]
+    """(`== != < <= > >= in "not in" is "is not"`, operand) pairs"""
+
+
+@dataclass(frozen=True)
+class BoolOp(Node):
+    """`a and b and c`, or the same with `or`; lazy."""
+
+    op: str
+    """`and` or `or`"""
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class IfExp(Node):
+    """`then if cond else other`."""
+
+    cond: Expr
+    then: Expr
+    other: Expr
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """A function of the language, a `define:` function, an op (in rewrites, compose, ONNX terms)."""
+
+    func: str
+    args: tuple[Item, ...]
+    keywords: tuple[tuple[str, Expr], ...] = ()
+
+
+@dataclass(frozen=True)
+class Method(Node):
+    """A method of a static string, as in `equation.split(",")`."""
+
+    base: Expr
+    name: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Star(Node):
+    """`*e` in an index or a vector literal, or `*e@axes` in an index: e's items at those positions."""
+
+    value: Expr
+    axes: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Slice(Node):
+    """`a:b` in an index; both None is the whole."""
+
+    low: Expr | None
+    high: Expr | None
+
+
+@dataclass(frozen=True)
+class Index(Node):
+    """`base[items]`: of a vector, or of a tensor as written (the analysis turns the latter into `TensorRead`)."""
+
+    base: Expr
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class VecLit(Node):
+    """`[a, *b, c]`."""
+
+    items: tuple[Item, ...]
+
+
+class Over(StrEnum):
+    """What a generator runs over; decided by the kind of its domain."""
+
+    UNKNOWN = "unknown"
+    ITEMS = "items"
+    """the items of a vector: `for n in newshape`"""
+    EXTENT = "extent"
+    """0 … n-1 of a scalar: `for k in n`"""
+    EXTENTS = "extents"
+    """all positions of a run: `for *j in r`"""
+    RANGE = "range"
+    """`for k in range(a, b)`"""
+
+
+@dataclass(frozen=True)
+class Target(Node):
+    """A variable that a generator or a loop binds; `run` is `*j`."""
+
+    name: str
+    run: bool = False
+
+
+@dataclass(frozen=True)
+class Generator(Node):
+    """`for targets in domain`; several targets take apart `zip` and `enumerate`."""
+
+    targets: tuple[Target, ...]
+    domain: Expr
+    over: Over = field(default=Over.UNKNOWN, compare=False)
+
+
+@dataclass(frozen=True)
+class Comprehension(Node):
+    """`[element for … if …]`: a vector, compacted by its conditions."""
+
+    element: Expr
+    generators: tuple[Generator, ...]
+    conditions: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reduction(Node):
+    """`sum(element for … if …)`."""
+
+    kind: str
+    """`sum prod max min any all count first last argmax argmin sorted unique`"""
+    element: Expr
+    generators: tuple[Generator, ...]
+    conditions: tuple[Expr, ...] = ()
+    keywords: tuple[tuple[str, Expr], ...] = ()
+
+
+@dataclass(frozen=True)
+class AttrRead(Node):
+    """`attr.name(default)` in an ONNX mapping."""
+
+    name: str
+    default: Expr | None = None
+
+
+# --- reads resolved by the analysis -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Exact(Node):
+    """Items that sit on pieces of the tensor one to one: variables, expressions, runs of the right length."""
+
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Fit(Node):
+    """Items that broadcast onto a run of dims: trailing dims aligned, 0 where the dim is 1 (`eqs.fit(items,
+    extents)`)."""
+
+    items: tuple[Item, ...]
+    extents: Expr
+    """a vector: the dims of the tensor that they are fitted to"""
+
+
+@dataclass(frozen=True)
+class Placed(Node):
+    """`*i, *j@axes`: picked items at the positions `axes`, the rest in order elsewhere (`eqs.at(rest, picked,
+    axes)`)."""
+
+    rest: tuple[Item, ...]
+    picked: tuple[Item, ...]
+    axes: Expr
+
+
+@dataclass(frozen=True)
+class Flat(Node):
+    """Items that index the factors of one product dim, row-major: `(g, c)` read by `h, j` is `h * c + j`."""
+
+    items: tuple[Expr, ...]
+    factors: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Offset(Node):
+    """Items that index a ragged dim `(v, n[v])`: `prefix(n)[v] + k`."""
+
+    element: Expr
+    within: Expr
+    sizes: Expr
+
+
+@dataclass(frozen=True)
+class Along(Node):
+    """`:` of an equation's left side: the vector runs along this dim."""
+
+    extent: Expr
+
+
+Part: TypeAlias = Exact | Fit | Placed | Flat | Offset | Along
+
+
+@dataclass(frozen=True)
+class TensorRead(Node):
+    """A read of a tensor with every index matched to its pieces."""
+
+    tensor: str
+    element: Expr | None
+    """which element of a variadic tensor"""
+    parts: tuple[Part, ...]
+    outside: Expr | None = None
+    """the value outside the bounds: `pad(x, value)[…]`; None: in bounds, proved or checked"""
+    absent: Expr | None = None
+    """what the read gives when the optional input is absent (`= constant`)"""
+
+
+Expr: TypeAlias = Union[
+    "Name",
+    "Int",
+    "Float",
+    "Str",
+    "Bool",
+    "NoneLit",
+    "Unary",
+    "BinOp",
+    "Compare",
+    "BoolOp",
+    "IfExp",
+    "Call",
+    "Method",
+    "Index",
+    "VecLit",
+    "Comprehension",
+    "Reduction",
+    "AttrRead",
+    "TensorRead",
+]
+Item: TypeAlias = Union["Star", "Slice", Expr]
+
+
+# --- statements of rules ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Message(Node):
+    """The text of an assert; parts alternate between words and expressions in braces."""
+
+    parts: tuple[str | Expr, ...]
+
+
+@dataclass(frozen=True)
+class Assign(Node):
+    """`name = value`, or `a, b = value` taking a vector apart."""
+
+    names: tuple[str, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Assert(Node):
+    """A constraint: false when compiling is an error, undecided is a run-time check."""
+
+    cond: Expr
+    message: Message | None
+
+
+@dataclass(frozen=True)
+class If(Node):
+    """A static choice, decided by attributes, ranks and dtypes."""
+
+    cond: Expr
+    then: tuple[Statement, ...]
+    other: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True)
+class Born(Node):
+    """`name = born(low, high)`: a size that a procedure finds."""
+
+    name: str
+    low: Expr
+    high: Expr
+
+
+Statement: TypeAlias = Union["Assign", "Assert", "If", "Born"]
+
+
+@dataclass(frozen=True)
+class Function(Node):
+    """`def name(args): name = expr …; return result` of a `define:` block."""
+
+    name: str
+    args: tuple[str, ...]
+    body: tuple[Assign, ...]
+    result: Expr
+
+
+# --- kernels ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Store(Node):
+    """The left side of an equation: `t[i, *j]`, `ys[v][…]`, or a bare name for a size born here (`items` is None)."""
+
+    tensor: str
+    element: Expr | None
+    items: tuple[Item, ...] | None
+
+
+@dataclass(frozen=True)
+class Equation(Node):
+    """`target op value`, where all of `conditions` hold (they are static)."""
+
+    target: Store
+    op: str
+    """`= += -= *= max min`"""
+    value: Expr
+    annotation: Annotation | None = None
+    conditions: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Annotation(Node):
+    """`t[*i, j]: F[*broadcast(p, q), m]`: dtype and extents of a scratch tensor."""
+
+    dtype: str
+    extents: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Kernel(Node):
+    """All equations of an op, and the asserts that read values."""
+
+    equations: tuple[Equation, ...]
+    asserts: tuple[Assert, ...] = ()
+
+
+# --- procedures and compositions ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Set(Node):
+    """`target op value` in a procedure; the target is a name or a tensor element."""
+
+    targets: tuple[Store, ...]
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class For(Node):
+    """`for v in domain:`."""
+
+    targets: tuple[Target, ...]
+    domain: Expr
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class While(Node):
+    """`while cond limit n:`; the limit makes it finite."""
+
+    cond: Expr
+    limit: Expr
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Branch(Node):
+    """`if cond: … else: …` of a procedure."""
+
+    cond: Expr
+    then: tuple[Step, ...]
+    other: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Break(Node):
+    """Leaves the innermost loop."""
+
+
+Step: TypeAlias = Union["Set", "For", "While", "Branch", "Break"]
+
+
+@dataclass(frozen=True)
+class Procedure(Node):
+    """Bounds-checked loops, or (as `compose:`) calls of other ops with loops and branches as regions."""
+
+    steps: tuple[Step, ...]

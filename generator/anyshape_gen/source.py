@@ -1,0 +1,85 @@
+"""Places in spec files, and findings that point at them.
+
+In: nothing but the text of spec files. Out: `Span` (carried by every node of the model), `Finding` (one thing wrong
+with a spec) and `Findings`, the collector that prints them all at once with source line, caret, scope and suggestion.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from anyshape.errors import SpecError
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A piece of one line of a spec file; lines and columns count from 1, `end` is the column after the last
+    character."""
+
+    file: str
+    line: int
+    col: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col}"
+
+
+NOWHERE = Span("<built>", 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One error: where, what, and what could have been written instead."""
+
+    span: Span
+    text: str
+    scope: tuple[str, ...] = ()
+
+
+@dataclass
+class Findings:
+    """Collects errors so that a spec author sees all of them in one run."""
+
+    sources: dict[str, list[str]] = field(default_factory=dict)
+    found: list[Finding] = field(default_factory=list)
+
+    def add(self, span: Span, text: str, scope: Iterable[str] = ()) -> None:
+        """Record an error; the same words at the same place are recorded once."""
+        finding = Finding(span, text, tuple(sorted(set(scope))))
+        if finding not in self.found:
+            self.found.append(finding)
+
+    def unknown(self, span: Span, what: str, name: str, known: Iterable[str]) -> None:
+        """Record a name nobody knows, with the nearest known one as a suggestion and the names in scope."""
+        names = sorted(set(known))
+        self.add(span, f"unknown {what} '{name}'{suggestion(name, names)}", names)
+
+    def render(self) -> str:
+        """All errors in file order, each with its source line and a caret below."""
+        ordered = sorted(self.found, key=lambda f: (f.span, f.text))
+        return "\n".join(self._render_one(finding) for finding in ordered)
+
+    def raise_if_any(self) -> None:
+        if self.found:
+            raise SpecError(self.render())
+
+    def _render_one(self, finding: Finding) -> str:
+        span = finding.span
+        out = [f"{span}: {finding.text}"]
+        lines = self.sources.get(span.file, [])
+        if 1 <= span.line <= len(lines):
+            line = lines[span.line - 1]
+            width = max(1, min(span.end, len(line) + 1) - span.col)
+            out += [f"    {line}", "    " + " " * (span.col - 1) + "^" + "~" * (width - 1)]
+        if finding.scope:
+            out.append(f"    in scope: {', '.join(finding.scope)}")
+        return "\n".join(out)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` when some known name is close, else nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{near[0]}'?" if near else ""
