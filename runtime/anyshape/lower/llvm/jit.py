@@ -1,0 +1,135 @@
+"""LLVM text to object bytes, object bytes to callable addresses.
+
+In: the text of a module and a `Target`. Out: position-independent object code (`compile_object`, a pure function whose
+result may be kept anywhere), and its loaded form (`load_object`). `compile_module` is both, through the caches.
+Only the code generator runs: the text is expected to be in final form. `ANYSHAPE_DUMP=llvm,asm` prints both to stderr.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import llvmlite
+import llvmlite.binding as llvm
+from anyshape.errors import AnyshapeError
+
+from ..target import Target, initialize
+from .builder import Module
+from .object_cache import ObjectCache
+
+_LIBRARY_NUMBERS = itertools.count()
+_LOCK = threading.RLock()
+
+
+class CodegenError(AnyshapeError):
+    """LLVM text does not parse, or object code does not link: a defect of anyshape, never of a model."""
+
+
+class Loaded:
+    """Object code in memory. Its addresses are valid as long as this object lives."""
+
+    def __init__(self, tracker: object, addresses: Mapping[str, int]) -> None:
+        self._tracker = tracker
+        self._addresses = dict(addresses)
+
+    def address(self, symbol: str) -> int:
+        try:
+            return self._addresses[symbol]
+        except KeyError:
+            raise CodegenError(f"no symbol {symbol!r} was exported; there are {sorted(self._addresses)}") from None
+
+    @property
+    def addresses(self) -> dict[str, int]:
+        return dict(self._addresses)
+
+
+@cache
+def _machine(target: Target) -> llvm.TargetMachine:
+    initialize()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small", jit=False
+    )
+
+
+@cache
+def _engine() -> object:
+    initialize()
+    return llvm.create_lljit_compiler(use_jit_link=True)
+
+
+def compile_object(text: str, target: Target) -> bytes:
+    """Object code of a module's text. Runs no IR pass."""
+    dump = os.environ.get("ANYSHAPE_DUMP", "").split(",")
+    if "llvm" in dump:
+        print(text, file=sys.stderr)
+    with _LOCK:
+        machine = _machine(target)
+        try:
+            parsed = llvm.parse_assembly(text)
+        except RuntimeError as error:
+            raise CodegenError(f"LLVM does not accept the emitted text: {error}") from error
+        parsed.triple = target.triple
+        parsed.data_layout = str(machine.target_data)
+        if "asm" in dump:
+            print(machine.emit_assembly(parsed), file=sys.stderr)
+        return bytes(machine.emit_object(parsed))
+
+
+def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
+    """Link object code into this process. `imports` are addresses of functions it calls; libc and libm are found."""
+    with _LOCK:
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for symbol, address in (imports or {}).items():
+            builder.import_symbol(symbol, address)
+        for symbol in exports:
+            builder.export_symbol(symbol)
+        try:
+            tracker = builder.link(_engine(), f"anyshape.{next(_LIBRARY_NUMBERS)}")
+        except RuntimeError as error:
+            raise CodegenError(f"object code does not link: {error}") from error
+        return Loaded(tracker, {symbol: int(tracker[symbol]) for symbol in exports})
+
+
+def object_key(text: str, target: Target) -> str:
+    """The name under which the object of this text is cached: text, target and code generator decide."""
+    digest = hashlib.sha256()
+    for part in (text, repr(target), llvmlite.__version__, repr(llvm.llvm_version_info)):
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+@cache
+def disk_cache() -> ObjectCache:
+    """The cache of this process, at $ANYSHAPE_CACHE or ~/.cache/anyshape."""
+    return ObjectCache.standard()
+
+
+_IN_PROCESS: dict[str, bytes] = {}
+_IN_PROCESS_LIMIT = 1024
+
+
+def object_for(text: str, target: Target) -> bytes:
+    """`compile_object` through the in-process and the on-disk cache."""
+    key = object_key(text, target)
+    code = _IN_PROCESS.get(key)
+    if code is None:
+        code = disk_cache().get(key)
+    if code is None:
+        code = compile_object(text, target)
+        disk_cache().put(key, code)
+    if len(_IN_PROCESS) >= _IN_PROCESS_LIMIT:
+        _IN_PROCESS.pop(next(iter(_IN_PROCESS)))
+    _IN_PROCESS[key] = code
+    return code
+
+
+def compile_module(module: Module, imports: Mapping[str, int] | None = None) -> Loaded:
+    """Compile (or take from a cache) and load a module; exports all its public functions."""
+    return load_object(object_for(module.text(), module.target), module.symbols, imports)

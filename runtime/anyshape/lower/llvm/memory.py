@@ -1,0 +1,88 @@
+"""The part of the builder that touches memory: addresses, plain and masked loads and stores, gather and scatter.
+
+In: a pointer, an index in elements, an element type. Out: loaded values. The default alignment is that of the element,
+so that any slice of an array may be an operand.
+"""
+
+from __future__ import annotations
+
+from .arithmetic import Arithmetic
+from .types import I1, I8, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector
+
+
+class Memory(Arithmetic):
+    """Loads and stores."""
+
+    def gep(self, base: Val, index: Operand, element: Type) -> Val:
+        """The address of element `index` of `base`; the element type gives the size, so i64 arrays cannot go wrong."""
+        i = index if isinstance(index, Val) else const(I64, index)
+        if i.number == 0:
+            return base
+        result = PTR.vector(i.type.lanes)
+        return self.emit(result, f"getelementptr {element.scalar}, {base}, {i}")
+
+    def load(self, base: Val, type_: Type, index: Operand = 0, align: int = 0) -> Val:
+        """Load `type_` (a vector takes its lanes from consecutive elements) at element `index`."""
+        address = self.gep(base, index, type_)
+        return self.emit(type_, f"load {type_}, {address}, align {align or type_.bytes}")
+
+    def store(self, value: Val, base: Val, index: Operand = 0, align: int = 0) -> None:
+        address = self.gep(base, index, value.type)
+        self.line(f"store {value}, {address}, align {align or value.type.bytes}")
+
+    def iota(self, element: Type, lanes: int) -> Val:
+        """0, 1, 2 ... as a literal."""
+        return const_vector(element, list(range(lanes)))
+
+    def tail_mask(self, count: Val, lanes: int, offset: int = 0) -> Val:
+        """True in the lanes below `count - offset` (an i64, clamped to the lanes by the comparison itself)."""
+        element = I32 if count.type == I32 else I64
+        places = const_vector(element, list(range(offset, offset + lanes)))
+        return self.compare("lt", places, count)
+
+    def masked_load(
+        self, base: Val, type_: Type, mask: Val, index: Operand = 0, passthru: Val | None = None, align: int = 0
+    ) -> Val:
+        """Load the lanes of `mask`; the others are `passthru` (zero unless given) and their memory is not touched."""
+        address = self.gep(base, index, type_)
+        other = passthru if passthru is not None else const(type_, 0)
+        alignment = const(I32, align or type_.bytes)
+        return self.call_intrinsic(
+            "llvm.masked.load", type_, [address, alignment, mask, other], overload=f"{type_.suffix}.p0"
+        )
+
+    def masked_store(self, value: Val, base: Val, mask: Val, index: Operand = 0, align: int = 0) -> None:
+        address = self.gep(base, index, value.type)
+        alignment = const(I32, align or value.type.bytes)
+        self.call_intrinsic(
+            "llvm.masked.store", VOID, [value, address, alignment, mask], overload=f"{value.type.suffix}.p0"
+        )
+
+    def gather(self, base: Val, type_: Type, indices: Val, mask: Val | None = None, passthru: Val | None = None) -> Val:
+        """Load `type_` from `base[indices]`, indices an i64 or i32 vector counted in elements."""
+        addresses = self.gep(base, indices, type_)
+        where = mask if mask is not None else const(type_.as_mask(), 1)
+        other = passthru if passthru is not None else const(type_, 0)
+        return self.call_intrinsic(
+            "llvm.masked.gather",
+            type_,
+            [addresses, const(I32, type_.bytes), where, other],
+            overload=f"{type_.suffix}.v{type_.lanes}p0",
+        )
+
+    def scatter(self, value: Val, base: Val, indices: Val, mask: Val | None = None) -> None:
+        """Store lane i of `value` to `base[indices[i]]`; of equal indices the last lane wins."""
+        addresses = self.gep(base, indices, value.type)
+        where = mask if mask is not None else const(value.type.as_mask(), 1)
+        self.call_intrinsic(
+            "llvm.masked.scatter",
+            VOID,
+            [value, addresses, const(I32, value.type.bytes), where],
+            overload=f"{value.type.suffix}.v{value.type.lanes}p0",
+        )
+
+    def memset_zero(self, base: Val, byte_count: Val) -> None:
+        self.call_intrinsic("llvm.memset", VOID, [base, const(I8, 0), byte_count, const(I1, 0)], "p0.i64")
+
+    def memcpy(self, to: Val, source: Val, byte_count: Val) -> None:
+        self.call_intrinsic("llvm.memcpy", VOID, [to, source, byte_count, const(I1, 0)], "p0.p0.i64")

@@ -1,0 +1,93 @@
+"""Object code kept on disk between processes.
+
+In: a key (a hash of text, target and code generator) and bytes. Out: the same bytes later, or None. A file is written
+under another name and renamed, carries its own checksum, and is ignored (and removed) if it is damaged; the oldest
+files go when the directory grows beyond its bound. No failure here is ever an error: the code is compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAGIC = b"anyshape-object-1\n"
+_SUFFIX = ".aso"
+
+
+@dataclass(frozen=True)
+class ObjectCache:
+    """A directory of object files, at most `limit_bytes` of them. `directory=None` keeps nothing."""
+
+    directory: Path | None
+    limit_bytes: int = 256 << 20
+
+    @staticmethod
+    def standard() -> ObjectCache:
+        """At $ANYSHAPE_CACHE (empty: none), else ~/.cache/anyshape."""
+        chosen = os.environ.get("ANYSHAPE_CACHE")
+        if chosen == "":
+            return ObjectCache(None)
+        try:
+            return ObjectCache(Path(chosen) if chosen else Path.home() / ".cache" / "anyshape")
+        except RuntimeError:
+            return ObjectCache(None)
+
+    def _path(self, key: str) -> Path:
+        assert self.directory is not None
+        return self.directory / (key + _SUFFIX)
+
+    def get(self, key: str) -> bytes | None:
+        if self.directory is None:
+            return None
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        head = len(_MAGIC) + 32
+        if data.startswith(_MAGIC) and hashlib.sha256(data[head:]).digest() == data[len(_MAGIC) : head]:
+            with suppress(OSError):
+                os.utime(path)
+            return data[head:]
+        with suppress(OSError):
+            path.unlink()
+        return None
+
+    def put(self, key: str, code: bytes) -> None:
+        if self.directory is None:
+            return
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.directory, prefix=".new-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+                os.replace(temporary, self._path(key))
+            except OSError:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+            self._trim()
+        except OSError:
+            return
+
+    def _trim(self) -> None:
+        """Remove the files used longest ago until three quarters of the bound are left."""
+        assert self.directory is not None
+        entries = []
+        for path in self.directory.glob("*" + _SUFFIX):
+            with suppress(OSError):
+                status = path.stat()
+                entries.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        if total <= self.limit_bytes:
+            return
+        for _, size, path in sorted(entries):
+            if total <= self.limit_bytes * 3 // 4:
+                return
+            with suppress(OSError):
+                path.unlink()
+                total -= size

@@ -1,0 +1,147 @@
+"""The types and values of LLVM text: what the builder's operands are made of.
+
+In: an LLVM element type and a lane count. Out: `Type` (prints as LLVM text) and `Val` (an SSA name or a literal with
+its type). They are apart from the builder so that tables of constants need no function to be open.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+_BITS = {
+    "i1": 1,
+    "i8": 8,
+    "i16": 16,
+    "i32": 32,
+    "i64": 64,
+    "half": 16,
+    "bfloat": 16,
+    "float": 32,
+    "double": 64,
+    "ptr": 64,
+}
+_SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+@dataclass(frozen=True)
+class Type:
+    """An LLVM scalar type (`lanes == 0`) or a vector of `lanes` elements."""
+
+    element: str
+    lanes: int = 0
+
+    def __str__(self) -> str:
+        return f"<{self.lanes} x {self.element}>" if self.lanes else self.element
+
+    def vector(self, lanes: int) -> Type:
+        """The vector of `lanes` of this element; 0 gives the scalar."""
+        return Type(self.element, lanes)
+
+    @property
+    def scalar(self) -> Type:
+        return Type(self.element)
+
+    @property
+    def is_float(self) -> bool:
+        return self.element in ("half", "bfloat", "float", "double")
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element."""
+        return _BITS[self.element]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory (i1 takes one)."""
+        return max(1, self.bits // 8)
+
+    @property
+    def suffix(self) -> str:
+        """The type as it is spelled in the name of an intrinsic: `v16f32`, `i64`."""
+        short = _SHORT.get(self.element, self.element)
+        return f"v{self.lanes}{short}" if self.lanes else short
+
+    def as_int(self) -> Type:
+        """The integer type of the same width and lanes."""
+        return Type(f"i{self.bits}", self.lanes)
+
+    def as_mask(self) -> Type:
+        """The i1 type of the same lanes: what a comparison gives."""
+        return Type("i1", self.lanes)
+
+
+VOID = Type("void")
+PTR = Type("ptr")
+I1, I8, I16, I32, I64 = (Type(name) for name in ("i1", "i8", "i16", "i32", "i64"))
+F16, BF16, F32, F64 = (Type(name) for name in ("half", "bfloat", "float", "double"))
+
+
+@dataclass(frozen=True, slots=True)
+class Val:
+    """An SSA value: its name (`%7`) or the text of a literal, its type, and the number itself if it is a literal."""
+
+    name: str
+    type: Type
+    number: int | float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+    @property
+    def is_int_literal(self) -> bool:
+        return isinstance(self.number, int)
+
+
+Operand = Val | int | float
+
+
+def _float_text(value: float, element: str) -> str:
+    if element == "double":
+        return "0x" + struct.pack(">d", value).hex().upper()
+    if element == "float":
+        with np.errstate(over="ignore"):
+            narrowed = float(np.float32(value))
+        return "0x" + struct.pack(">d", narrowed).hex().upper()
+    if element == "half":
+        with np.errstate(over="ignore"):
+            return f"0xH{int(np.float16(value).view(np.uint16)):04X}"
+    return f"0xR{int(np.asarray(value).astype(ml_dtypes.bfloat16).view(np.uint16)):04X}"
+
+
+def const(type_: Type, value: int | float) -> Val:
+    """A literal; for a vector type the same number in every lane. Integers are taken modulo 2**bits."""
+    if type_.is_float:
+        number: int | float = float(value)
+        text = _float_text(number, type_.element)
+    elif type_.element == "i1":
+        number = int(bool(value))
+        text = "true" if number else "false"
+    else:
+        if isinstance(value, float) and not (math.isfinite(value) and value.is_integer()):
+            raise ValueError(f"{value} is not a literal of type {type_}")
+        span = 1 << type_.bits
+        number = (int(value) + span // 2) % span - span // 2
+        text = str(number)
+    if type_.lanes:
+        text = f"splat ({type_.scalar} {text})"
+    return Val(text, type_, number)
+
+
+def const_vector(element: Type, values: list[int] | list[float]) -> Val:
+    """A vector literal with a number per lane."""
+    body = ", ".join(str(const(element.scalar, value)) for value in values)
+    return Val(f"<{body}>", element.vector(len(values)))
+
+
+def null() -> Val:
+    return Val("null", PTR)
+
+
+def undefined(type_: Type) -> Val:
+    """Any value: for lanes that nobody reads."""
+    return Val("poison", type_)

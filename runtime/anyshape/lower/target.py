@@ -1,0 +1,130 @@
+"""What the machine code is made for: vector width, registers, caches. Every tile size is derived from here.
+
+In: llvmlite's description of the host, and the cache sizes that Linux publishes. Out: a frozen `Target`. No other file
+may hold a constant of one processor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
+_AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor to generate code for.
+
+    `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that
+    a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
+    multiplication by a power of two is there.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    vector_registers: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    fma: bool = True
+    masks: bool = True
+    scalef: bool = False
+
+    def lanes(self, element_bytes: int) -> int:
+        """How many elements of that size a vector holds."""
+        return max(1, self.vector_bytes // element_bytes)
+
+    def limited(self, level: str) -> Target:
+        """The same machine using less of itself: `avx512` (as it is), `avx2` or `sse`. For tests and comparisons."""
+        if level == "avx512" or not self.triple.startswith("x86_64"):
+            return self
+        off = [f for f in self.features.split(",") if f.startswith("+avx512") or f.startswith("+avx10")]
+        if level == "sse":
+            off += [f for f in self.features.split(",") if f in ("+avx", "+avx2", "+fma", "+fma4", "+f16c", "+xop")]
+        features = self.features + "".join(",-" + f[1:] for f in off)
+        if level == "avx2":
+            registers = min(16, self.vector_registers)
+            return replace(
+                self,
+                features=features,
+                vector_bytes=min(32, self.vector_bytes),
+                vector_registers=registers,
+                scalef=False,
+            )
+        return replace(
+            self,
+            features=features,
+            vector_bytes=16,
+            vector_registers=16,
+            fma=False,
+            masks=False,
+            scalef=False,
+            cpu="x86-64-v2",
+        )
+
+
+def _parse_size(text: str) -> int:
+    text = text.strip()
+    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 0)
+    return int(text[:-1]) * unit if unit else int(text)
+
+
+def _cache_bytes() -> dict[int, int]:
+    """Bytes per cache level of the first core, from Linux; what cannot be read keeps a modest guess."""
+    found = dict(_FALLBACK)
+    for index in sorted(_CACHES.glob("index*")):
+        try:
+            if (index / "type").read_text().strip() == "Instruction":
+                continue
+            found[int((index / "level").read_text())] = _parse_size((index / "size").read_text())
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def _vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int, bool, bool, bool]:
+    """(vector bytes, registers, fma, masks, scalef) that the feature list allows."""
+    if triple.startswith(("aarch64", "arm64")):
+        return 16, 32, True, False, False
+    if all(features.get(name, False) for name in _AVX512):
+        return 64, 32, True, True, True
+    if features.get("avx2", False):
+        return 32, 16, features.get("fma", False), True, False
+    return 16, 16, features.get("fma", False), False, False
+
+
+def initialize() -> None:
+    """Make LLVM's code generator for this machine ready; cheap when repeated."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def host_target() -> Target:
+    """The machine this process runs on."""
+    initialize()
+    triple = llvm.get_default_triple()
+    names = llvm.get_host_cpu_features()
+    vector_bytes, registers, fma, masks, scalef = _vector_unit(triple, dict(names))
+    sizes = _cache_bytes()
+    return Target(
+        triple=triple,
+        cpu=llvm.get_host_cpu_name(),
+        features=names.flatten(),
+        vector_bytes=vector_bytes,
+        vector_registers=registers,
+        l1_bytes=sizes[1],
+        l2_bytes=sizes[2],
+        l3_bytes=sizes[3],
+        fma=fma,
+        masks=masks,
+        scalef=scalef,
+    )
