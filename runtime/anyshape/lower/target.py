@@ -46,29 +46,16 @@ class Target:
         """The same machine using less of itself: `avx512` (as it is), `avx2` or `sse`. For tests and comparisons."""
         if level == "avx512" or not self.triple.startswith("x86_64"):
             return self
-        off = [f for f in self.features.split(",") if f.startswith("+avx512") or f.startswith("+avx10")]
+        on = [f[1:] for f in self.features.split(",") if f.startswith("+")]
+        off = [f for f in on if f.startswith(("avx512", "avx10"))]
         if level == "sse":
-            off += [f for f in self.features.split(",") if f in ("+avx", "+avx2", "+fma", "+fma4", "+f16c", "+xop")]
-        features = self.features + "".join(",-" + f[1:] for f in off)
-        if level == "avx2":
-            registers = min(16, self.vector_registers)
-            return replace(
-                self,
-                features=features,
-                vector_bytes=min(32, self.vector_bytes),
-                vector_registers=registers,
-                scalef=False,
-            )
-        return replace(
-            self,
-            features=features,
-            vector_bytes=16,
-            vector_registers=16,
-            fma=False,
-            masks=False,
-            scalef=False,
-            cpu="x86-64-v2",
+            off += [f for f in on if f in ("avx", "avx2", "fma", "fma4", "f16c", "xop")]
+        limited = replace(
+            self, features=self.features + "".join(f",-{f}" for f in off), vector_registers=16, scalef=False
         )
+        if level == "avx2":
+            return replace(limited, vector_bytes=min(32, self.vector_bytes))
+        return replace(limited, vector_bytes=16, cpu="x86-64-v2", fma=False, masks=False)
 
 
 def _parse_size(text: str) -> int:

@@ -215,7 +215,7 @@ class Arithmetic(Emitter):
         return self.emit(a.type.vector(len(lanes)), f"shufflevector {a}, {other}, <{len(lanes)} x i32> <{picked}>")
 
     def reduce(self, kind: str, a: Val, flags: str = "", start: Operand | None = None) -> Val:
-        """All lanes into one: fadd fmul (any order) add mul and or xor smax smin umax umin fmax fmin fmaximum fminimum."""
+        """All lanes into one: fadd fmul (any order) add mul and or xor [su]max [su]min fmax fmin fmaximum fminimum."""
         scalar = a.type.scalar
         name = f"llvm.vector.reduce.{kind}"
         if kind in ("fadd", "fmul"):

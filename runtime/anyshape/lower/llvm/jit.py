@@ -92,7 +92,8 @@ def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] 
         try:
             tracker = builder.link(_engine(), f"anyshape.{next(_LIBRARY_NUMBERS)}")
         except RuntimeError as error:
-            raise CodegenError(f"object code does not link: {error}") from error
+            given = sorted(imports or {})
+            raise CodegenError(f"object code does not link with imports {given}: {error}") from error
         return Loaded(tracker, {symbol: int(tracker[symbol]) for symbol in exports})
 
 
@@ -132,4 +133,7 @@ def object_for(text: str, target: Target) -> bytes:
 
 def compile_module(module: Module, imports: Mapping[str, int] | None = None) -> Loaded:
     """Compile (or take from a cache) and load a module; exports all its public functions."""
+    missing = [name for name in module.imports if name not in (imports or {})]
+    if missing:
+        raise CodegenError(f"the module calls {missing}, whose addresses were not given")
     return load_object(object_for(module.text(), module.target), module.symbols, imports)
