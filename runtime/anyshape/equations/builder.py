@@ -36,16 +36,36 @@ class Equations:
     """The equations of one call of an op, in definition order.
 
     `inputs` and `outputs` are the tensors by name, in the order of the op; equations define outputs and scratches.
+    `dtypes` is what each dtype variable of the op (T, F …) is in this call.
     """
 
     def __init__(
-        self, op: str, inputs: Mapping[str, Tensor | Sequence[Tensor]], outputs: Mapping[str, Tensor | Sequence[Tensor]]
+        self,
+        op: str,
+        inputs: Mapping[str, Tensor | Sequence[Tensor]],
+        outputs: Mapping[str, Tensor | Sequence[Tensor]],
+        dtypes: Mapping[str, DType] | None = None,
     ) -> None:
         self.op = op
         self.inputs = dict(inputs)
+        self.dtypes = dict(dtypes or {})
         self.outputs = dict(outputs)
         self.scratches: list[Tensor] = []
         self.equations: list[Equation] = []
+
+    def tensor(self, name: str) -> Tensor:
+        """The input or output of that name."""
+        found = self.inputs.get(name, self.outputs.get(name))
+        if not isinstance(found, Tensor):
+            raise SpecError(f"{self.op} has no single tensor {name}")
+        return found
+
+    def tensors(self, name: str) -> Sequence[Tensor]:
+        """The elements of the variadic input or output of that name."""
+        found = self.inputs.get(name, self.outputs.get(name))
+        if found is None or isinstance(found, Tensor):
+            raise SpecError(f"{self.op} has no variadic tensors {name}")
+        return found
 
     def index(self, name: str, extent: Size) -> Var:
         return Var(name, extent)

@@ -1,0 +1,148 @@
+"""Calls as people and generated code write them: Python numbers and arrays become constants, an alias picks its variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anyshape.dtypes import DType, parse_dtype
+from anyshape.errors import ArgumentError
+from anyshape.graph.infer import build
+from anyshape.graph.opdef import OpDef, ParamDef
+from anyshape.graph.value import Value, constant
+from anyshape.rules import Vec
+
+Operand = Any
+"""Value, or anything NumPy makes an array of"""
+
+
+def call(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "") -> tuple[Value, ...]:
+    """One call of a variant. `inputs` are by position, a variadic one as a sequence; `params` by name, None for the default.
+
+    Raises ArgumentError for a parameter of the wrong kind, and whatever type inference raises.
+    """
+    attrs = {p.name: attribute(op, p, params[p.name]) for p in op.attributes if params.get(p.name) is not None}
+    for p in op.attributes:
+        if p.required and p.name not in attrs:
+            raise ArgumentError(f"{op.full_name}: {p.name} is missing, and has no default")
+    operands = [_operand(op, p, params.get(p.name)) for p in op.operands]
+    return build(op, [*_data(op, inputs), *operands], attrs, source).outputs
+
+
+def call_alias(
+    static: OpDef, dyn: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = ""
+) -> tuple[Value, ...]:
+    """The plain name: dyn if any promoted parameter is a Value, else static. No node of its own."""
+    promoted = (params.get(p.name) for p in dyn.operands)
+    return call(dyn if any(isinstance(v, Value) for v in promoted) else static, inputs, params, source)
+
+
+def _data(op: OpDef, inputs: Sequence[Any]) -> list[Value | None]:
+    if len(inputs) != len(op.inputs):
+        raise ArgumentError(
+            f"{op.full_name} takes {len(op.inputs)} inputs ({', '.join(i.name for i in op.inputs)}), got {len(inputs)}"
+        )
+    strong = _common_dtype(op, inputs)
+    flat: list[Value | None] = []
+    for d, given in zip(op.inputs, inputs):
+        if given is None:
+            if not d.optional:
+                raise ArgumentError(f"{op.full_name}: {d.name} is missing")
+            flat.append(None)
+        elif d.variadic:
+            if isinstance(given, Value) or not hasattr(given, "__iter__"):
+                raise ArgumentError(f"{op.full_name}: {d.name} must be a list of tensors, got {given!r}")
+            flat += [as_value(v, strong.get(d.dtype)) for v in given]
+        else:
+            flat.append(as_value(given, strong.get(d.dtype)))
+    return flat
+
+
+def _common_dtype(op: OpDef, inputs: Sequence[Any]) -> dict[str, DType]:
+    """The dtype that Python numbers take: that of a Value with the same dtype variable."""
+    found: dict[str, DType] = {}
+    for d, given in zip(op.inputs, inputs):
+        for v in given if d.variadic and isinstance(given, (list, tuple)) else (given,):
+            if isinstance(v, Value):
+                found.setdefault(d.dtype, v.type.dtype)
+    return found
+
+
+def as_value(given: Any, dtype: DType | None = None) -> Value:
+    """A Value as it is; a Python number or list in the dtype it meets (f32 and i64 if none); an array in its own."""
+    if isinstance(given, Value):
+        return given
+    if isinstance(given, np.ndarray | np.generic):
+        return constant(np.asarray(given))
+    a = np.asarray(given)
+    if dtype is not None:
+        return constant(a.astype(dtype.numpy))
+    return constant(a.astype(np.float32) if a.dtype == np.float64 else a)
+
+
+def _operand(op: OpDef, p: ParamDef, given: Any) -> Value | None:
+    if given is None:
+        if p.required:
+            raise ArgumentError(f"{op.full_name}: {p.name} is missing, and has no default")
+        return None
+    if isinstance(given, Value):
+        return given
+    kind = np.int64 if p.kind in ("ints", "axes", "axis", "int") else np.bool_ if p.kind == "bool" else None
+    return constant(np.asarray(given, kind)) if kind is not None else as_value(given)
+
+
+def attribute(op: OpDef, p: ParamDef, given: Any) -> Any:
+    """The attribute in its canonical form: ints as tuples of int, dtypes as DType. Raises ArgumentError."""
+    if isinstance(given, Value):
+        if given.constant is None:
+            other = f"; use {op.twin}" if op.twin else ""
+            raise ArgumentError(f"{op.full_name}: {p.name} is an attribute, and needs a constant{other}")
+        given = given.constant.tolist()
+    try:
+        return _canonical(p, given)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{op.full_name}: {p.name} must be {_WANTED.get(p.kind, p.kind)}, got {given!r}") from None
+
+
+_WANTED = {"ints": "a list of integers", "axes": "a list of axes", "int": "an integer", "axis": "an integer", "bool": "True or False",
+           "float": "a number", "floats": "a list of numbers", "number": "a number", "str": "a string", "dtype": "a dtype"}  # fmt: skip
+
+
+def _canonical(p: ParamDef, given: Any) -> Any:
+    if p.is_vector:
+        items = tuple(given) if isinstance(given, (list, tuple, Vec, range, np.ndarray)) else (given,)
+        return tuple(float(v) if p.kind == "floats" else _integer(v) for v in items)
+    if p.kind in ("int", "axis"):
+        return _integer(given[0] if isinstance(given, list) and len(given) == 1 else given)
+    if p.kind == "bool":
+        return _truth(given)
+    if p.kind == "float":
+        return float(given)
+    if p.kind == "number":
+        return (
+            given[0]
+            if isinstance(given, list) and len(given) == 1
+            else given
+            if isinstance(given, (int, float))
+            else np.asarray(given).item()
+        )
+    if p.kind == "dtype":
+        return given if isinstance(given, DType) else parse_dtype(given)
+    text = given.decode() if isinstance(given, bytes) else given
+    if not isinstance(text, str) or (p.members and text not in p.members):
+        raise ValueError
+    return text
+
+
+def _integer(v: Any) -> int:
+    if isinstance(v, (bool, np.bool_)) or int(v) != v:
+        raise TypeError
+    return int(v)
+
+
+def _truth(v: Any) -> bool:
+    if v not in (0, 1, True, False):
+        raise TypeError
+    return bool(v)

@@ -1,0 +1,82 @@
+"""Dtypes of a call: dtype variables solved from the operands and parameters, checked against the classes of the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyshape.dtypes import DType, is_dtype_name, parse_dtype
+from anyshape.errors import DtypeError
+from anyshape.graph.value import Node, Value
+
+
+def solve_dtypes(node: Node) -> dict[str, DType]:
+    """{variable: dtype}. Raises DtypeError naming op, operand, wanted and got."""
+    op = node.op
+    solved: dict[str, DType] = {}
+    by: dict[str, str] = {}
+    for i in op.inputs:
+        value = node.grouped_inputs()[i.name]
+        for v in value if isinstance(value, tuple) else (value,):
+            if v is not None:
+                _take(node, i.name, i.dtype, v.type.dtype, solved, by)
+    for p, given in zip(op.operands, node.inputs[len(node.inputs) - len(op.operands) :], strict=True):
+        if given is not None:
+            _check_operand(node, p.name, p.kind, given, solved, by)
+    for p in op.params:
+        if p.kind == "dtype" and not p.operand:
+            said = node.attrs.get(p.name, p.default)
+            if isinstance(said, DType):
+                solved[f"param:{p.name}"] = said
+    return solved
+
+
+def _take(node: Node, name: str, wanted: str, got: DType, solved: dict[str, DType], by: dict[str, str]) -> None:
+    op = node.op
+    if is_dtype_name(wanted):
+        if got is not parse_dtype(wanted):
+            raise DtypeError(f"{op.full_name}: {name} must be {wanted}, got {got}{_at(node)}")
+        return
+    allowed = op.dtypes.get(wanted, ())
+    if allowed and got.name not in allowed:
+        raise DtypeError(f"{op.full_name}: {name} must be one of {', '.join(allowed)}, got {got}{_at(node)}")
+    if wanted in solved and solved[wanted] is not got:
+        raise DtypeError(
+            f"{op.full_name}: {name} is {got}, and {by[wanted]} is {solved[wanted]}; they must be equal{_at(node)}"
+        )
+    solved.setdefault(wanted, got)
+    by.setdefault(wanted, name)
+
+
+def _check_operand(
+    node: Node, name: str, kind: str, value: Value, solved: dict[str, DType], by: dict[str, str]
+) -> None:
+    got = value.type.dtype
+    if kind in ("ints", "axes", "axis", "int"):
+        if not got.is_integer:
+            raise DtypeError(f"{node.op.full_name}: {name} must be an integer tensor, got {got}{_at(node)}")
+    elif kind == "bool":
+        if not got.is_bool:
+            raise DtypeError(f"{node.op.full_name}: {name} must be bool, got {got}{_at(node)}")
+    elif kind == "number":
+        solved.setdefault("T", got)
+        if solved["T"] is not got:
+            raise DtypeError(f"{node.op.full_name}: {name} is {got}, and another operand is {solved['T']}{_at(node)}")
+    elif not got.is_float:
+        raise DtypeError(f"{node.op.full_name}: {name} must be a float tensor, got {got}{_at(node)}")
+
+
+def output_dtypes(node: Node, solved: Mapping[str, DType]) -> dict[str, DType]:
+    """{output: dtype}, in the order of the op."""
+    found: dict[str, DType] = {}
+    for o in node.op.outputs:
+        if o.dtype in solved:
+            found[o.name] = solved[o.dtype]
+        elif is_dtype_name(o.dtype):
+            found[o.name] = parse_dtype(o.dtype)
+        else:
+            raise DtypeError(f"{node.op.full_name}: nothing says the dtype of {o.name}{_at(node)}")
+    return found
+
+
+def _at(node: Node) -> str:
+    return f" (at {node.source})" if node.source else ""

@@ -1,0 +1,100 @@
+"""Function: parameters, results and, reached from the results, the nodes; an immutable SSA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from anyshape.dims import Dim
+from anyshape.errors import ArgumentError, VerifyError
+from anyshape.graph.value import Node, Value
+
+
+class Function:
+    """A graph. `params` are its inputs in order, `results` its outputs; `result_names` are what callers see."""
+
+    def __init__(
+        self,
+        params: Sequence[Value],
+        results: Sequence[Value],
+        name: str = "main",
+        result_names: Sequence[str] | None = None,
+    ) -> None:
+        self.params, self.results, self.name = tuple(params), tuple(results), name
+        self.result_names = (
+            tuple(result_names) if result_names is not None else tuple(f"output{k}" for k in range(len(self.results)))
+        )
+        unknown = sorted({v.name or "?" for v in self.free_values()} - {p.name or "?" for p in self.params})
+        if unknown:
+            raise ArgumentError(f"the results need {', '.join(unknown)}, which the function does not take as an input")
+        names = [p.name for p in self.params]
+        if len(set(names)) < len(names):
+            twice = sorted({n for n in names if names.count(n) > 1})
+            raise ArgumentError(f"two inputs are called {', '.join(twice)}; names of inputs must differ")
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """In topological order; the same graph always gives the same order. Nodes nothing needs are not among them."""
+        return topological(self.results)
+
+    def free_values(self) -> set[Value]:
+        """Parameters that the results need."""
+        found = {v for v in self.results if v.is_param}
+        for node in self.nodes:
+            found |= {v for v in node.inputs if v is not None and v.is_param}
+        return found
+
+    @cached_property
+    def constants(self) -> tuple[Value, ...]:
+        """In order of first use."""
+        found: dict[Value, None] = {}
+        for node in self.nodes:
+            for v in node.inputs:
+                if v is not None and v.is_constant:
+                    found[v] = None
+        for v in self.results:
+            if v.is_constant:
+                found[v] = None
+        return tuple(found)
+
+    def symbols(self) -> list[Dim]:
+        """Symbols of the parameters' shapes, in order of appearance."""
+        found: dict[Dim, None] = {}
+        for p in self.params:
+            for s in sorted(p.type.symbols(), key=str):
+                found[s] = None
+        return list(found)
+
+    def __str__(self) -> str:
+        from anyshape.graph.text import print_function
+
+        return print_function(self)
+
+
+def topological(results: Iterable[Value]) -> tuple[Node, ...]:
+    """Producers before consumers, without recursion, so that depth does not matter. Raises VerifyError on a cycle."""
+    order: list[Node] = []
+    state: dict[Node, int] = {}
+    stack: list[tuple[Node, int]] = []
+    for result in results:
+        if result.node is not None and result.node not in state:
+            stack.append((result.node, 0))
+            state[result.node] = 1
+        while stack:
+            node, at = stack[-1]
+            if at == len(node.inputs):
+                stack.pop()
+                state[node] = 2
+                order.append(node)
+                continue
+            stack[-1] = (node, at + 1)
+            value = node.inputs[at]
+            below = value.node if value is not None else None
+            if below is None:
+                continue
+            if state.get(below) == 1:
+                raise VerifyError(f"the graph has a cycle through {below}")
+            if below not in state:
+                state[below] = 1
+                stack.append((below, 0))
+    return tuple(order)

@@ -1,0 +1,215 @@
+"""Type inference of one call: dtypes, shapes, checks and symbolic contents, all from the generated relation and kernel.
+
+The relation runs on the dims of the operands as they are, numbers or symbols. What it cannot decide becomes checks of the node;
+where it cannot even tell the rank, the output has an unknown one and the reason is kept (`Inference.undetermined`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anyshape.dims import Facts
+from anyshape.dtypes import DType
+from anyshape.equations import Equations, Tensor
+from anyshape.equations.expr import const
+from anyshape.equations.interpret import Unknown, interpret
+from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError
+from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
+from anyshape.graph.opdef import OpDef, ParamDef
+from anyshape.graph.value import SMALL, Contents, Node, Value
+from anyshape.rules import Bound, Check, Rule, Undetermined, Vec
+from anyshape.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What is known of a call's outputs, flattened; `bound` is None where the rank stays unknown."""
+
+    types: tuple[TensorType, ...]
+    contents: tuple[Contents | None, ...]
+    checks: tuple[Check, ...]
+    bound: Bound | None
+    dtypes: Mapping[str, DType]
+    undetermined: str = ""
+
+
+def infer(node: Node, facts: Facts | None = None) -> Inference:
+    """Raises TypeRelationError (ShapeError, DtypeError) where the operands cannot fit, with the node's source in the message."""
+    op = node.op
+    dtypes = solve_dtypes(node)
+    kinds = output_dtypes(node, dtypes)
+    rule = Rule(op.full_name, node.source, facts)
+    try:
+        bound = op.relation(rule, **_shapes(node), **parameter_values(node))
+    except Undetermined as e:
+        if any(o.variadic for o in op.outputs):
+            raise TypeRelationError(
+                f"{op.full_name}: the number of outputs depends on a value that is not known: {e}"
+            ) from None
+        unknown = tuple(TensorType(k, None) for k in kinds.values())
+        return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes, str(e))
+    types: list[TensorType] = []
+    for o in op.outputs:
+        shapes = bound.outputs[o.name]
+        types += [TensorType(kinds[o.name], tuple(s)) for s in (shapes if o.variadic else [shapes])]
+    contents = _contents(node, bound, types, dtypes)
+    return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)
+
+
+def build(
+    op: OpDef, inputs: Sequence[Value | None], attrs: Mapping[str, Any], source: str = "", facts: Facts | None = None
+) -> Node:
+    """A node with its outputs typed. `inputs` are flattened; raises what `infer` raises."""
+    node = Node(op, tuple(inputs), attrs, source)
+    try:
+        result = infer(node, facts)
+    except AnyshapeError as e:
+        if source and source not in str(e):
+            raise type(e)(f"{e} (at {source})") from e
+        raise
+    node.checks, node.bound, node.dtypes = result.checks, result.bound, result.dtypes
+    node.outputs = tuple(
+        Value(t, node=node, index=k, contents=c)
+        for k, (t, c) in enumerate(zip(result.types, result.contents, strict=True))
+    )
+    return node
+
+
+def _shape(op: OpDef, name: str, value: Value | None) -> Vec:
+    if value is None:
+        return Vec(())
+    if value.type.shape is None:
+        raise Undetermined(name, f"the rank of {name} is not known")
+    return Vec(value.type.shape)
+
+
+def _shapes(node: Node) -> dict[str, Any]:
+    shapes: dict[str, Any] = {}
+    for name, value in node.grouped_inputs().items():
+        if isinstance(value, tuple):
+            shapes[name] = [_shape(node.op, name, v) for v in value]
+        else:
+            shapes[name] = _shape(node.op, name, value)
+    return shapes
+
+
+def parameter_values(node: Node) -> dict[str, Any]:
+    """Every parameter as the relation takes it: attributes as they are, operands as their contents."""
+    operands = node.operand_inputs()
+    values: dict[str, Any] = {}
+    for p in node.op.params:
+        raw = _operand_value(node.op, p, operands[p.name]) if p.operand else node.attrs.get(p.name, p.default)
+        values[p.name] = Vec(raw) if p.is_vector and raw is not None and not isinstance(raw, Vec) else raw
+    return values
+
+
+def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
+    if value is None:
+        return p.default
+    shape = value.type.shape
+    if shape is not None and len(shape) != (1 if p.is_vector else 0) and not (not p.is_vector and shape == (1,)):
+        wanted = "a vector" if p.is_vector else "a scalar"
+        raise ShapeError(f"{op.full_name}: {p.name} must be {wanted}, got {value.type}")
+    if value.constant is not None:
+        listed = value.constant.reshape(-1).tolist()
+        return Vec(listed) if p.is_vector else listed[0]
+    elements = value.elements()
+    if elements is None:
+        why = "its length is not known" if shape is None or not value.type.is_static else "its values are not known"
+        raise Undetermined(p.name, f"{p.name} is computed at run time, and {why}")
+    return Vec(elements) if p.is_vector else elements[0]
+
+
+def equations_of(node: Node, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Equations:
+    """The kernel's equations of this call, over tensors given by name; absent optionals read as their constants."""
+    assert node.op.kernel is not None and node.bound is not None
+    eqs = Equations(node.op.full_name, inputs, outputs, node.dtypes)
+    node.op.kernel(eqs, node.bound)
+    return eqs
+
+
+def tensors_of(node: Node) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fresh tensors for the inputs and outputs of a node, by name (tuples for variadic ones)."""
+    ins: dict[str, Any] = {}
+    for i in node.op.inputs:
+        value = node.grouped_inputs()[i.name]
+        if isinstance(value, tuple):
+            ins[i.name] = tuple(_tensor(f"{i.name}{k}", v) for k, v in enumerate(value))
+        elif value is None:
+            dtype = _absent_dtype(node, i.dtype)
+            ins[i.name] = Tensor(i.name, dtype, (), const(i.default if i.default is not None else 0, dtype))
+        else:
+            ins[i.name] = _tensor(i.name, value)
+    outs: dict[str, Any] = {}
+    at = 0
+    for o in node.op.outputs:
+        if o.variadic:
+            n = len(node.outputs) - (len(node.op.outputs) - 1)
+            outs[o.name] = tuple(_tensor(f"{o.name}{k}", v) for k, v in enumerate(node.outputs[at : at + n]))
+            at += n
+        else:
+            outs[o.name] = _tensor(o.name, node.outputs[at])
+            at += 1
+    return ins, outs
+
+
+def _tensor(name: str, v: Value) -> Tensor:
+    assert v.type.shape is not None
+    return Tensor(name, v.type.dtype, v.type.shape)
+
+
+def _absent_dtype(node: Node, dtype: str) -> DType:
+    from anyshape.dtypes import parse_dtype
+
+    return node.dtypes[dtype] if dtype in node.dtypes else parse_dtype(dtype)
+
+
+def flat(tensors: Mapping[str, Any]) -> list[Tensor]:
+    return [t for v in tensors.values() for t in (v if isinstance(v, tuple) else (v,))]
+
+
+def _contents(
+    node: Node, bound: Bound, types: Sequence[TensorType], dtypes: Mapping[str, DType]
+) -> tuple[Contents | None, ...]:
+    """Symbolic values: the kernel (or view) evaluated on what is known of the inputs' elements."""
+    nothing: tuple[Contents | None, ...] = (None,) * len(types)
+    if not all(_carries_contents(t) for t in types):
+        return nothing
+    op = node.op
+    if op.view:
+        source = node.grouped_inputs()[next(iter(op.view.values()))]
+        return (source.elements(),) if isinstance(source, Value) else nothing
+    if op.kernel is None:
+        return nothing
+    trial = Node(op, node.inputs, node.attrs, node.source)
+    trial.bound, trial.dtypes = bound, dtypes
+    trial.outputs = tuple(Value(t) for t in types)
+    ins, outs = tensors_of(trial)
+    eqs = equations_of(trial, ins, outs)
+    arrays = {}
+    for t, v in zip(flat(ins), _flat_inputs(node), strict=True):
+        known = v.elements() if v is not None else None
+        if known is not None:
+            a = np.empty(len(known), object)
+            a[:] = known
+            arrays[t] = a.reshape(t.shape)
+    try:
+        results = interpret(eqs.equations, arrays, symbolic=True)
+    except Unknown:
+        return nothing
+    return tuple(tuple(results[t].reshape(-1).tolist()) if t in results else None for t in flat(outs))
+
+
+def _flat_inputs(node: Node) -> list[Value | None]:
+    return list(node.inputs[: len(node.inputs) - len(node.op.operands)])
+
+
+def _carries_contents(t: TensorType) -> bool:
+    if not (t.dtype.is_integer or t.dtype.is_bool) or not t.is_static or len(t.shape or ()) > 1:
+        return False
+    n = t.count()
+    return isinstance(n, int) and n <= SMALL

@@ -1,0 +1,110 @@
+"""What a generated op is: `anyshape_ops` makes one OpDef per variant from a spec, and everything else reads it.
+
+An op with parameters that shape its output has two OpDefs, `static.name` (they are attributes) and `dyn.name` (operands),
+each the other's `twin`; both share relation and kernel. Any other op has one, called `name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyshape.equations import Equations
+from anyshape.rules import Bound, Rule
+
+Relation = Callable[..., Bound]
+"""relation(r: Rule, *, <input>=Vec (its shape; a list of Vec if variadic), <param>=value) -> Bound"""
+
+KernelBuilder = Callable[[Equations, Bound], None]
+"""kernel(eqs, b): states the equations of eqs.outputs; b is what the relation bound"""
+
+
+@dataclass(frozen=True, slots=True)
+class InputDef:
+    """An operand that is data. `dtype` is a dtype's name or a variable of OpDef.dtypes."""
+
+    name: str
+    dtype: str
+    optional: bool = False
+    default: int | float | bool | None = None
+    """Of an optional input: the constant that every read gives where it is absent."""
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParamDef:
+    """A parameter: an attribute, or (`operand`) a run-time value. `kind` as in the spec: ints, axes, axis, int, float …"""
+
+    name: str
+    kind: str
+    required: bool = True
+    default: Any = None
+    """A literal default; None where it is absent, or computed by the relation."""
+    members: tuple[str, ...] = ()
+    operand: bool = False
+
+    @property
+    def is_vector(self) -> bool:
+        return self.kind in ("ints", "axes", "floats")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDef:
+    """`dtype` is a dtype's name, a variable, or `param:<name>` for the dtype that a parameter says."""
+
+    name: str
+    dtype: str
+    variadic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteDef:
+    """One rewrite of the spec, as a generated function: a new value in place of the node's output, or None."""
+
+    text: str
+    apply: Callable[..., Any]
+    source: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class OpDef:
+    """One variant of an op, as the generator declares it. Compared by identity; `full_name` is unique."""
+
+    name: str
+    variant: str
+    inputs: tuple[InputDef, ...]
+    params: tuple[ParamDef, ...]
+    outputs: tuple[OutputDef, ...]
+    dtypes: Mapping[str, tuple[str, ...]]
+    """The allowed dtypes of each dtype variable, by name, in the order of the spec."""
+    relation: Relation
+    kernel: KernelBuilder | None = None
+    view: Mapping[str, str] = field(default_factory=dict)
+    """{output: input}: the output is the same elements in the same order, so the same buffer."""
+    summary: str = ""
+    source: str = ""
+    traits: tuple[str, ...] = ()
+    rewrites: tuple[RewriteDef, ...] = ()
+    checks_values: bool = False
+    """Whether the spec asserts something about elements of data inputs."""
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.variant}.{self.name}" if self.variant else self.name
+
+    @property
+    def attributes(self) -> tuple[ParamDef, ...]:
+        return tuple(p for p in self.params if not p.operand)
+
+    @property
+    def operands(self) -> tuple[ParamDef, ...]:
+        """Parameters that follow the inputs as operands of the node."""
+        return tuple(p for p in self.params if p.operand)
+
+    @property
+    def twin(self) -> str | None:
+        return {"static": f"dyn.{self.name}", "dyn": f"static.{self.name}"}.get(self.variant)
+
+
+__all__ = ["Bound", "InputDef", "KernelBuilder", "OpDef", "OutputDef", "ParamDef", "Relation", "RewriteDef", "Rule"]

@@ -1,0 +1,88 @@
+"""The text form of a function, made to be read, diffed and parsed back (`anyshape.graph.parse`).
+
+    function main(%x: f32[n, 224], %s: i64[2]) {
+      const %c0: i64[1] = [-1]
+      %0: f32[?a, ?b] = dyn.reshape(%x, %s, allowzero=false)
+      return %0
+    }
+
+Constants of more than 16 elements print as `= @name`, and are handed to `parse` beside the text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from anyshape.dims import bounds
+from anyshape.dtypes import DType
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node, Value
+
+INLINE = 16
+
+
+def print_function(f: Function) -> str:
+    names = value_names(f)
+    params = ", ".join(f"{names[p]}: {p.type}" for p in f.params)
+    lines = [f"function {f.name}({params}) {{"]
+    for s in f.symbols():
+        low, high = bounds(s)
+        if low != 0 or high is not None:
+            lines.append(f"  dim {s} in {'' if low is None else low}..{'' if high is None else high}")
+    for c in f.constants:
+        lines.append(f"  const {names[c]}: {c.type} = {_literal(c, names[c])}")
+    for node in f.nodes:
+        lines.append("  " + print_node(node, names))
+    lines.append(f"  return {', '.join(f'{n}={names[v]}' for n, v in zip(f.result_names, f.results))}")
+    return "\n".join([*lines, "}"])
+
+
+def print_node(node: Node, names: Mapping[Value, str]) -> str:
+    outs = ", ".join(f"{names[v]}: {v.type}" for v in node.outputs)
+    args = ["none" if v is None else names[v] for v in node.inputs]
+    args += [f"{k}={spell_attribute(v)}" for k, v in node.attrs.items()]
+    source = f"  # {node.source}" if node.source else ""
+    return f"{outs} = {node.op.full_name}({', '.join(args)}){source}"
+
+
+def value_names(f: Function) -> dict[Value, str]:
+    """%name for parameters and named constants, %c0 … for other constants, %0 … for results of nodes; all different."""
+    names: dict[Value, str] = {p: f"%{p.name}" for p in f.params}
+    taken = set(names.values())
+    for k, c in enumerate(f.constants):
+        plain = f"%{c.name}" if c.name and f"%{c.name}" not in taken else f"%c{k}"
+        names[c] = plain
+        taken.add(plain)
+    count = 0
+    for node in f.nodes:
+        for v in node.outputs:
+            names[v] = f"%{count}"
+            count += 1
+    return names
+
+
+def _literal(c: Value, name: str) -> str:
+    assert c.constant is not None
+    if c.constant.size > INLINE:
+        return f"@{name[1:]}"
+    return _spell(c.constant.tolist())
+
+
+def _spell(v: Any) -> str:
+    if isinstance(v, list):
+        return f"[{', '.join(map(_spell, v))}]"
+    return spell_attribute(v)
+
+
+def spell_attribute(v: Any) -> str:
+    if isinstance(v, bool):
+        return "true" if v else "false"
+    if isinstance(v, tuple):
+        return f"[{', '.join(map(spell_attribute, v))}]"
+    if isinstance(v, DType):
+        return str(v)
+    if isinstance(v, float):
+        return "nan" if math.isnan(v) else "inf" if v == math.inf else "-inf" if v == -math.inf else repr(v)
+    return repr(v)

@@ -1,0 +1,149 @@
+"""Values and nodes of the SSA graph. Both are made once and never changed; a pass that changes something makes new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Cond, Size, fresh
+from anyshape.dtypes import from_numpy
+from anyshape.graph.opdef import OpDef
+from anyshape.rules import Check
+from anyshape.types import TensorType
+
+Element = Size | bool | Cond
+Contents = tuple[Element, ...]
+
+SMALL = 64
+"""Integer and bool tensors of at most this many elements carry their contents through type inference."""
+
+UNKNOWN = object()
+
+
+class Value:
+    """A parameter, a constant, or one output of a node. Compared by identity.
+
+    `contents` are the elements of a small integer or bool tensor in row-major order, as far as they are known: integers,
+    dims, conditions; an element nothing is known of is a symbol of its own, born with the value.
+    """
+
+    __slots__ = ("_contents", "constant", "index", "name", "node", "type")
+
+    def __init__(
+        self,
+        type: TensorType,
+        name: str = "",
+        node: Node | None = None,
+        index: int = 0,
+        constant: NDArray[Any] | None = None,
+        contents: Contents | None = None,
+    ) -> None:
+        self.type, self.name, self.node, self.index, self.constant = type, name, node, index, constant
+        self._contents: Contents | None | object = contents if contents is not None else UNKNOWN
+
+    @property
+    def is_constant(self) -> bool:
+        return self.constant is not None
+
+    @property
+    def is_param(self) -> bool:
+        return self.node is None and self.constant is None
+
+    @property
+    def contents(self) -> Contents | None:
+        """What is known of the elements without asking for more; None if nothing is."""
+        if self._contents is UNKNOWN and self.constant is not None:
+            self._contents = _constant_contents(self.constant, self.type)
+        return None if self._contents is UNKNOWN else self._contents  # type: ignore[return-value]
+
+    def elements(self) -> Contents | None:
+        """The contents, with symbols made for elements nothing is known of; None if there are too many to name."""
+        known = self.contents
+        if known is not None:
+            return known
+        t = self.type
+        if not t.is_static or not (t.dtype.is_integer or t.dtype.is_bool):
+            return None
+        n = t.count()
+        assert isinstance(n, int)
+        if n > SMALL or t.dtype.is_bool:
+            return None
+        self._contents = tuple(element_symbol(self, k) for k in range(n))
+        return self._contents
+
+    def __repr__(self) -> str:
+        return f"<{self.name or '%'}: {self.type}>"
+
+
+def element_symbol(value: Value, k: int) -> Any:
+    """A symbol for element k of a value whose elements are known only at run time; any integer."""
+    return fresh(f"{value.name or 'v'}_{k}_", low=None)
+
+
+def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None:
+    if array.size > SMALL or not (type.dtype.is_integer or type.dtype.is_bool):
+        return None
+    return tuple(array.reshape(-1).tolist())
+
+
+def constant(array: Any, name: str = "", dtype: Any = None) -> Value:
+    """A constant of a graph. The array is copied only if it is not dense row-major or can be written to."""
+    a = np.asarray(array, dtype=dtype)
+    if not a.flags.c_contiguous:
+        a = np.ascontiguousarray(a).reshape(a.shape)
+    if a.flags.writeable:
+        a = a.view()
+        a.flags.writeable = False
+    return Value(TensorType(from_numpy(a.dtype), a.shape), name, constant=a)
+
+
+class Node:
+    """A call of an op variant. `inputs` are the operands in order: data (a variadic one flattened), then operand parameters;
+    None stands for an absent optional. `checks` are what the type relation could not decide."""
+
+    __slots__ = ("attrs", "bound", "checks", "dtypes", "inputs", "op", "outputs", "source")
+
+    def __init__(
+        self,
+        op: OpDef,
+        inputs: tuple[Value | None, ...],
+        attrs: Mapping[str, Any],
+        source: str = "",
+    ) -> None:
+        self.op, self.inputs, self.attrs, self.source = op, inputs, attrs, source
+        self.outputs: tuple[Value, ...] = ()
+        self.checks: tuple[Check, ...] = ()
+        self.bound: Any = None
+        self.dtypes: Mapping[str, Any] = {}
+
+    def variadic_count(self) -> int:
+        """How many operands the variadic input (if any) has."""
+        return len(self.inputs) - len(self.op.operands) - (len(self.op.inputs) - 1)
+
+    def grouped_inputs(self) -> dict[str, Value | None | tuple[Value, ...]]:
+        """Data inputs by name, the variadic one as a tuple."""
+        grouped: dict[str, Value | None | tuple[Value, ...]] = {}
+        at = 0
+        for i in self.op.inputs:
+            if i.variadic:
+                n = self.variadic_count()
+                grouped[i.name] = tuple(v for v in self.inputs[at : at + n] if v is not None)
+                at += n
+            else:
+                grouped[i.name] = self.inputs[at]
+                at += 1
+        return grouped
+
+    def operand_inputs(self) -> dict[str, Value | None]:
+        """Operand parameters by name."""
+        n = len(self.op.operands)
+        return dict(zip((p.name for p in self.op.operands), self.inputs[len(self.inputs) - n :], strict=True))
+
+    def __repr__(self) -> str:
+        return f"<{self.op.full_name} at {self.source or '?'}>"
+
+
+__all__ = ["SMALL", "Contents", "Element", "Node", "Value", "constant"]

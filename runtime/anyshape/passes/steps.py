@@ -1,0 +1,42 @@
+"""What fusion makes of a function: the steps a program is made from, in execution order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node, Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class KernelStep:
+    """One fused group of nodes, to be lowered to one kernel. `tensors` maps the values at its border to the equations' tensors."""
+
+    nodes: tuple[Node, ...]
+    equations: tuple[Equation, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    tensors: Mapping[Value, Tensor]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ViewStep:
+    """`output` is `input`'s buffer under another shape."""
+
+    node: Node
+    input: Value
+    output: Value
+
+
+Step = KernelStep | ViewStep
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Schedule:
+    """The steps of a function. Checks of a node run before the step that holds it."""
+
+    function: Function
+    steps: tuple[Step, ...]

@@ -1,0 +1,49 @@
+"""TensorType, the type of every value of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anyshape.dims import Dim, Size, free_symbols, substitute
+from anyshape.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """dtype and shape; shape None says that the rank is unknown. Prints as `f32[n, 224]`, `f32[...]`."""
+
+    dtype: DType
+    shape: tuple[Size, ...] | None
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dim is a number."""
+        return self.shape is not None and all(isinstance(n, int) for n in self.shape)
+
+    def count(self) -> Size:
+        """The number of elements; the rank must be known."""
+        assert self.shape is not None
+        n: Size = 1
+        for d in self.shape:
+            n = n * d
+        return n
+
+    def symbols(self) -> set[Dim]:
+        found: set[Dim] = set()
+        for d in self.shape or ():
+            if not isinstance(d, int):
+                found |= free_symbols(d)
+        return found
+
+    def substitute(self, values: Mapping[Dim, Size]) -> TensorType:
+        if self.shape is None:
+            return self
+        return TensorType(self.dtype, tuple(d if isinstance(d, int) else substitute(d, values) for d in self.shape))
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{'...' if self.shape is None else ', '.join(map(str, self.shape))}]"

@@ -1,0 +1,62 @@
+"""`parse_type`: the text of a type, as people write it for inputs: f32[n, 224], i64[?], f32[...], f32[2*n + 1]."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import MutableMapping
+
+from anyshape.dims import Dim, Size, fresh, parse_dim, symbol
+from anyshape.dtypes import parse_dtype
+from anyshape.errors import AnyshapeError, ParseError
+from anyshape.types.tensor_type import TensorType
+
+_TYPE = re.compile(r"\s*([A-Za-z]\w*)\s*(?:\[(.*)\])?\s*", re.S)
+
+
+def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: int = 0) -> TensorType:
+    """The type that text spells. Raises ParseError.
+
+    A name is the symbol of that name in `scope`, or a new one (at least `low`) put there; `?` is a fresh symbol each
+    time; `...` an unknown rank; `f32` alone and `f32[]` are scalars.
+    """
+    found = _TYPE.fullmatch(text)
+    if found is None:
+        raise ParseError(f"{text!r} is not a type; write one like f32[n, 224], i64[2], f32[?, ?] or f32[...]")
+    try:
+        dtype = parse_dtype(found.group(1))
+    except AnyshapeError as e:
+        raise ParseError(f"{text!r}: {e}") from None
+    inside = (found.group(2) or "").strip()
+    if inside == "...":
+        return TensorType(dtype, None)
+    names = {} if scope is None else scope
+    return TensorType(dtype, tuple(_dim(piece, text, names, low) for piece in _split(inside)))
+
+
+def _dim(piece: str, text: str, scope: MutableMapping[str, Dim], low: int) -> Size:
+    if piece == "?":
+        return fresh("?", low)
+    for name in re.findall(r"[A-Za-z_]\w*", piece):
+        if name not in scope and name not in _FUNCTIONS:
+            scope[name] = symbol(name, low)
+    try:
+        size = parse_dim(piece, scope)
+    except AnyshapeError as e:
+        raise ParseError(f"{text!r}: {piece!r} is not a dim: {e}") from None
+    if isinstance(size, int) and size < 0:
+        raise ParseError(f"{text!r}: a dim cannot be negative, got {size}")
+    return size
+
+
+_FUNCTIONS = frozenset(("min", "max", "bcast", "select", "and", "or", "not", "if", "else"))
+
+
+def _split(inside: str) -> list[str]:
+    """At commas outside parentheses."""
+    pieces, depth, start = [], 0, 0
+    for k, c in enumerate(inside):
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            pieces.append(inside[start:k].strip())
+            start = k + 1
+    return [*pieces, inside[start:].strip()] if inside else []
