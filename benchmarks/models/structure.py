@@ -1,0 +1,128 @@
+"""Models without their weights: an ONNX file whose large tensors are empty and say what they are to be filled with.
+
+`strip` takes a model with weights and gives its structure, small enough to commit. `fill` takes a structure and a
+seed and gives a model that runs. The recipe of a stripped tensor is its `doc_string`: `normal MEAN STD` or
+`arange`, and dims and dtype stay where they were. Each tensor is drawn from the seed and its own name, so one that
+is added or renamed changes no other.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+FOLDER = Path(__file__).parent / "structures"
+KEPT_ELEMENTS = 64  # smaller tensors are shape arithmetic and constants of formulas: part of the structure
+GAIN = 0.8  # a dense layer's weights have std GAIN / sqrt(rows): activations neither die nor explode
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Every constant of the graph: initializers and the tensors of Constant nodes."""
+    yield from graph.initializer
+    for node in graph.node:
+        if node.op_type == "Constant":
+            yield from (a.t for a in node.attribute if a.type == onnx.AttributeProto.TENSOR)
+
+
+def _roles(graph: onnx.GraphProto) -> dict[str, str]:
+    """Initializer name -> "Op.operand" of its first use."""
+    roles: dict[str, str] = {}
+    for node in graph.node:
+        for position, name in enumerate(node.input):
+            roles.setdefault(name, f"{node.op_type}.{position}")
+    return roles
+
+
+def _recipe(role: str, values: NDArray[np.generic]) -> str:
+    """How a tensor used as `role` is to be filled again."""
+    if values.dtype == np.int64 and np.array_equal(values.ravel(), np.arange(values.size)):
+        return "arange"
+    if values.dtype == np.int64 and not values.any():
+        return "normal 0 0"
+    if values.dtype != np.float32:
+        raise ValueError(
+            f"no recipe for {values.dtype}{list(values.shape)} used as {role}: only f32, ranges and zeros have one"
+        )
+    if role == "LayerNormalization.1":
+        return "normal 1 0.1"
+    if role.startswith(("MatMul", "Gemm")) and values.ndim == 2:
+        rows = values.shape[0] if role.startswith("MatMul") else values.shape[1]
+        return f"normal 0 {GAIN / math.sqrt(rows):.4f}"
+    return "normal 0 0.5" if role.startswith("Gather") else "normal 0 0.02"
+
+
+def shorten(model: onnx.ModelProto, cut: tuple[str, ...]) -> onnx.ModelProto:
+    """The model with the given texts cut out of all names of values and nodes, half of a structure's bytes."""
+
+    def short(name: str) -> str:
+        for text in cut:
+            name = name.replace(text, "")
+        return name
+
+    brief = onnx.ModelProto()
+    brief.CopyFrom(model)
+    outputs = [name for node in model.graph.node for name in node.output]
+    if len({short(name) for name in outputs}) < len(set(outputs)):
+        raise ValueError(f"cutting {cut} out of the names makes two values the same")
+    for tensor in brief.graph.initializer:
+        tensor.name = short(tensor.name)
+    for node in brief.graph.node:
+        node.name = short(node.name)
+        node.input[:] = [short(name) for name in node.input]
+        node.output[:] = [short(name) for name in node.output]
+    return brief
+
+
+def strip(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without the contents of its large constants, each of which says how to fill it."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    roles = _roles(bare.graph)
+    for tensor in _tensors(bare.graph):
+        values = numpy_helper.to_array(tensor)
+        if values.size >= KEPT_ELEMENTS:
+            recipe = _recipe(roles.get(tensor.name, "Constant"), values)
+            tensor.CopyFrom(
+                onnx.TensorProto(name=tensor.name, dims=values.shape, data_type=tensor.data_type, doc_string=recipe)
+            )
+    return bare
+
+
+def _filling(tensor: onnx.TensorProto, name: str, seed: int) -> NDArray[np.generic]:
+    """The values of one stripped tensor."""
+    kind, *numbers = tensor.doc_string.split()
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    dims = tuple(tensor.dims)
+    if kind == "arange":
+        return np.arange(math.prod(dims), dtype=dtype).reshape(dims)
+    if kind != "normal":
+        raise ValueError(
+            f"tensor {name!r} has the unknown recipe {tensor.doc_string!r}; known are 'normal MEAN STD' and 'arange'"
+        )
+    mean, deviation = map(float, numbers)
+    drawn = np.random.default_rng([seed, zlib.crc32(name.encode())]).standard_normal(dims, dtype=np.float32)
+    return (mean + deviation * drawn).astype(dtype)
+
+
+def fill(bare: onnx.ModelProto, seed: int) -> onnx.ModelProto:
+    """A model with seeded weights from a structure."""
+    model = onnx.ModelProto()
+    model.CopyFrom(bare)
+    for number, tensor in enumerate(_tensors(model.graph)):
+        if tensor.doc_string:
+            name = tensor.name or f"constant {number}"
+            tensor.CopyFrom(numpy_helper.from_array(_filling(tensor, name, seed), tensor.name))
+    return model
+
+
+def build(name: str, path: Path, seed: int) -> Path:
+    """Write the committed structure `name`, filled."""
+    onnx.save(fill(onnx.load(FOLDER / f"{name}.onnx"), seed), path)
+    return path
