@@ -1,0 +1,39 @@
+"""Branch-free vector mathematics: values in, values out, no call leaves the vector unit.
+
+In: an open `Function` and f32 or f64 values (scalars or vectors of any width). Out: the result, IEEE specials included:
+NaN comes out of NaN, exp(-inf) = 0, log(0) = -inf, log(-1) = NaN, erf(inf) = 1, x ** 0 = 1. Narrower floats are
+converted by the caller. Each function states its bound in ulp (of results in the normal range); the tests hold them to
+it. The polynomials are minimax fits made for this project with the Remez exchange in 50 digits.
+"""
+
+from .exponential import erf, exp, sigmoid, tanh
+from .integers import floor_div, floor_mod, trunc_div, trunc_mod
+from .logarithm import log
+from .power import pow_
+from .rounding import abs_, ceil, copysign, floor, fmod, maximum, minimum, round_even, sqrt, trunc
+from .trigonometric import cos, sin
+
+__all__ = [
+    "abs_",
+    "ceil",
+    "copysign",
+    "cos",
+    "erf",
+    "exp",
+    "floor",
+    "floor_div",
+    "floor_mod",
+    "fmod",
+    "log",
+    "maximum",
+    "minimum",
+    "pow_",
+    "round_even",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "tanh",
+    "trunc",
+    "trunc_div",
+    "trunc_mod",
+]

@@ -1,0 +1,127 @@
+"""What several functions are built from: polynomials, powers of two, the float format, products in two words.
+
+In: values of one float type. Out: values of that type; `Format` describes f32 and f64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..builder import Function
+from ..types import F64, I16, I32, Type, Val, const
+
+
+@dataclass(frozen=True)
+class Format:
+    """The layout of a float type: explicit mantissa bits, exponent bias, smallest normal number."""
+
+    mantissa: int
+    bias: int
+    smallest: float
+    sqrt_half: int
+    """The bits of sqrt(1/2): mantissas are normalised to [sqrt(1/2), sqrt(2))."""
+
+
+_F32 = Format(23, 127, 2.0**-126, 0x3F3504F3)
+_F64 = Format(52, 1023, 2.0**-1022, 0x3FE6A09E667F3BCD)
+
+LN2 = 0.6931471805599453
+LOG2E = 1.4426950408889634
+
+
+def format_of(type_: Type) -> Format:
+    return _F64 if type_.scalar == F64 else _F32
+
+
+def horner(f: Function, x: Val, coefficients: Sequence[float]) -> Val:
+    """c0 + c1 x + c2 x^2 + ..."""
+    result = const(x.type, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        result = f.fma(result, x, c)
+    return result
+
+
+def power_of_two(f: Function, n: Val) -> Val:
+    """2**n for an integer-valued float within the exponents of normal numbers."""
+    form = format_of(n.type)
+    bits = f.add(_narrow_int(f, n), form.bias)
+    return f.bitcast(f.shl(_widen(f, bits, n.type), form.mantissa), n.type)
+
+
+def scale(f: Function, x: Val, n: Val) -> Val:
+    """x * 2**n, rounded once, for |n| up to twice the exponent range; one instruction where the machine has it."""
+    suffix = {("float", 16): "ps", ("double", 8): "pd"}.get((x.type.element, x.type.lanes))
+    if f.target.scalef and suffix is not None:
+        mask = const(I16 if suffix == "ps" else Type("i8"), -1)
+        args = [x, n, const(x.type, 0.0), mask, const(I32, 4)]
+        return f.call_intrinsic(f"llvm.x86.avx512.mask.scalef.{suffix}.512", x.type, args)
+    whole = _narrow_int(f, n)
+    half = f.ashr(whole, 1)
+    for part in (half, f.sub(whole, half)):
+        form = format_of(x.type)
+        bits = f.shl(_widen(f, f.add(part, form.bias), x.type), form.mantissa)
+        x = f.mul(x, f.bitcast(bits, x.type))
+    return x
+
+
+def _narrow_int(f: Function, n: Val) -> Val:
+    return f.convert("fptosi", n, I32)
+
+
+def _widen(f: Function, n: Val, like: Type) -> Val:
+    return n if like.bits == 32 else f.convert("sext", n, like.as_int())
+
+
+def split_exponent(f: Function, x: Val) -> tuple[Val, Val]:
+    """(m, e) with x == m * 2**e and m in [sqrt(1/2), sqrt(2)), of a positive finite x, subnormal ones included."""
+    form = format_of(x.type)
+    tiny = f.compare("lt", x, form.smallest)
+    scaled = f.select(tiny, f.mul(x, 2.0 ** (form.mantissa + 1)), x)
+    shifted = f.sub(f.bitcast(scaled, x.type.as_int()), form.sqrt_half)
+    exponent = f.ashr(shifted, form.mantissa)
+    low = f.and_(shifted, (1 << form.mantissa) - 1)
+    mantissa = f.bitcast(f.add(low, form.sqrt_half), x.type)
+    if x.type.bits == 64:
+        exponent = f.convert("trunc", exponent, I32)
+    whole = f.convert("sitofp", exponent, x.type)
+    return mantissa, f.sub(whole, f.select(tiny, const(x.type, form.mantissa + 1), const(x.type, 0)))
+
+
+@dataclass(frozen=True)
+class Double:
+    """A number as the unevaluated sum of two floats."""
+
+    high: Val
+    low: Val
+
+
+def two_product(f: Function, a: Val, b: Val) -> Double:
+    """a * b without error."""
+    high = f.mul(a, b)
+    return Double(high, f.fma(a, b, f.neg(high), exact=True))
+
+
+def two_sum(f: Function, a: Val, b: Val) -> Double:
+    """a + b without error, whichever is larger."""
+    high = f.add(a, b)
+    part = f.sub(high, a)
+    return Double(high, f.add(f.sub(a, f.sub(high, part)), f.sub(b, part)))
+
+
+def quick_sum(f: Function, a: Val, b: Val) -> Double:
+    """a + b without error, |a| >= |b|."""
+    high = f.add(a, b)
+    return Double(high, f.sub(b, f.sub(high, a)))
+
+
+def double_product(f: Function, a: Double, b: Double) -> Double:
+    """The product of two doubled numbers, good to about twice the precision."""
+    exact = two_product(f, a.high, b.high)
+    cross = f.fma(a.high, b.low, f.fma(a.low, b.high, exact.low))
+    return quick_sum(f, exact.high, cross)
+
+
+def double_sum(f: Function, a: Double, b: Double) -> Double:
+    exact = two_sum(f, a.high, b.high)
+    return quick_sum(f, exact.high, f.add(exact.low, f.add(a.low, b.low)))

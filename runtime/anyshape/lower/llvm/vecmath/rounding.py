@@ -1,0 +1,80 @@
+"""Operations that are one or two instructions: rounding, sign, root, extremes; and fmod, which is not.
+
+In: float values (minimum and maximum take integers too). Out: exact results (0.5 ulp for sqrt).
+"""
+
+from __future__ import annotations
+
+from ..builder import Function
+from ..types import Operand, Val
+
+
+def floor(f: Function, x: Val) -> Val:
+    return f.unary("floor", x)
+
+
+def ceil(f: Function, x: Val) -> Val:
+    return f.unary("ceil", x)
+
+
+def trunc(f: Function, x: Val) -> Val:
+    return f.unary("trunc", x)
+
+
+def round_even(f: Function, x: Val) -> Val:
+    """To the nearest integer, halves to the even one."""
+    return f.unary("roundeven", x)
+
+
+def sqrt(f: Function, x: Val) -> Val:
+    """0.5 ulp; NaN below zero."""
+    return f.unary("sqrt", x)
+
+
+def abs_(f: Function, x: Val) -> Val:
+    """Of floats exact; of integers two's complement, so the lowest one stays as it is."""
+    if x.type.is_float:
+        return f.unary("fabs", x)
+    return f.select(f.compare("lt", x, 0), f.neg(x), x)
+
+
+def copysign(f: Function, size: Val, sign: Val) -> Val:
+    return f.call_intrinsic("llvm.copysign", size.type, [size, sign])
+
+
+def _extreme(f: Function, op: str, a: Operand, b: Operand, unsigned: bool) -> Val:
+    x, y = f.pair(a, b)
+    chosen = f.select(f.compare(op, x, y, unsigned), x, y)
+    if not x.type.is_float:
+        return chosen
+    return f.select(f.fcmp("uno", x, x), x, chosen)
+
+
+def minimum(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+    """The smaller; NaN if either is NaN (NumPy's rule). Of zeros of unlike sign either may come out."""
+    return _extreme(f, "lt", a, b, unsigned)
+
+
+def maximum(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+    """The larger; NaN if either is NaN (NumPy's rule). Of zeros of unlike sign either may come out."""
+    return _extreme(f, "gt", a, b, unsigned)
+
+
+def clamp_keeping_nan(f: Function, x: Val, low: float, high: float) -> Val:
+    """min(max(x, low), high), NaN untouched: the order of operands is that of the machine's own min and max."""
+    low_val, _ = f.pair(low, x)
+    high_val, _ = f.pair(high, x)
+    raised = f.select(f.fcmp("ogt", low_val, x), low_val, x)
+    return f.select(f.fcmp("olt", high_val, raised), high_val, raised)
+
+
+def fmod(f: Function, a: Operand, b: Operand, floored: bool = False) -> Val:
+    """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Calls libm for each lane."""
+    x, y = f.pair(a, b)
+    rest = f.binary("frem", x, y)
+    if not floored:
+        return rest
+    nonzero = f.compare("ne", rest, 0.0)
+    unlike = f.xor(f.compare("lt", rest, 0.0), f.compare("lt", y, 0.0))
+    moved = f.select(f.and_(nonzero, unlike), f.add(rest, y), rest)
+    return f.select(nonzero, moved, copysign(f, moved, y))

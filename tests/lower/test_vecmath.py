@@ -1,0 +1,217 @@
+"""Vector mathematics against double precision and mpmath: ulp bounds on dense samples, and every special case."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+from anyshape.lower.llvm import vecmath
+from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm.jit import Loaded, compile_module
+from anyshape.lower.llvm.types import F32, F64, I16, I32, I64, PTR, VOID, Type
+from anyshape.lower.target import host_target
+
+LEVELS = ["avx512", "avx2", "sse"]
+TYPES = {"float32": F32, "float64": F64, "int16": I16, "int32": I32, "int64": I64}
+UNSIGNED = {"uint16": I16, "uint32": I32, "uint64": I64}
+
+
+@cache
+def kernel(name: str, dtype: str, level: str, operands: int, lanes: int = -1) -> Loaded:
+    target = host_target().limited(level)
+    module = Module(target)
+    element: Type = (TYPES | UNSIGNED)[dtype]
+    width = target.lanes(element.bytes) if lanes < 0 else lanes
+    function = getattr(vecmath, name)
+    with module.function("map", VOID, [("a", PTR), ("b", PTR), ("y", PTR), ("n", I64)]) as f:
+        a, b, y, n = f.args
+        with f.for_range(0, n, max(1, width)) as loop:
+            args = [f.load(p, element.vector(width), loop.index) for p in (a, b)[:operands]]
+            extra = {"unsigned": True} if dtype in UNSIGNED else {}
+            f.store(function(f, *args, **extra), y, loop.index)
+        f.ret()
+    return compile_module(module)
+
+
+def run(name: str, a: np.ndarray, b: np.ndarray | None = None, level: str = "avx512", lanes: int = -1) -> np.ndarray:
+    count = len(a)
+    padded = [np.concatenate([x, np.ones(64, a.dtype)]) for x in (a, a if b is None else b)]
+    padded = [np.ascontiguousarray(x[: (len(x) // 64) * 64]) for x in padded]
+    y = np.zeros_like(padded[0])
+    loaded = kernel(name, a.dtype.name, level, 1 if b is None else 2, lanes)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(loaded.address("map"))
+    call(padded[0].ctypes.data, padded[1].ctypes.data, y.ctypes.data, len(y))
+    return y[:count]
+
+
+def ulp_error(got: np.ndarray, wanted: np.ndarray) -> float:
+    """The largest distance, in units of the last place of the wanted value; subnormal results count by the smallest."""
+    limits = np.finfo(got.dtype)
+    wanted = wanted.astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        exponent = np.floor(np.log2(np.maximum(np.abs(wanted), np.longdouble(limits.smallest_normal))))
+        unit = np.exp2(exponent - limits.nmant)
+        distance = np.abs(got.astype(np.longdouble) - wanted) / unit
+    fine = np.isfinite(wanted) & (np.abs(wanted) < limits.max)
+    assert np.isfinite(got[fine]).all()
+    return float(distance[fine].max())
+
+
+def dense(low: float, high: float, dtype: str, count: int = 200_000) -> np.ndarray:
+    rng = np.random.default_rng(7)
+    even = rng.uniform(low, high, count)
+    small = np.exp(rng.uniform(np.log(1e-30), np.log(max(abs(low), abs(high))), count)) * rng.choice([-1, 1], count)
+    small = small[(small >= low) & (small <= high)]
+    return np.concatenate([even, small]).astype(dtype)
+
+
+F32_CASES: list[tuple[str, float, float, float, Callable[[np.ndarray], np.ndarray]]] = [
+    ("exp", -87.3, 88.7, 1.0, np.exp),
+    ("sigmoid", -80, 100, 2.5, scipy.special.expit),
+    ("tanh", -12, 12, 3.0, np.tanh),
+    ("erf", -5, 5, 3.0, scipy.special.erf),
+    ("log", 1e-38, 1e38, 1.0, np.log),
+    ("log", 0.4, 2.5, 1.0, np.log),
+    ("sin", -1000, 1000, 1.0, np.sin),
+    ("cos", -1000, 1000, 1.0, np.cos),
+    ("sqrt", 0, 1e30, 0.5, np.sqrt),
+]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name, low, high, bound, oracle", F32_CASES)
+def test_f32_stays_within_its_bound(
+    name: str, low: float, high: float, bound: float, oracle: Callable[[np.ndarray], np.ndarray], level: str
+) -> None:
+    x = dense(low, high, "float32")
+    slack = 1.0 if level == "sse" else 0.0  # two roundings where the machine has no fused multiply-add
+    assert ulp_error(run(name, x, level=level), oracle(x.astype(np.float64))) <= bound + slack
+
+
+def exactly(function: Callable[..., object], *arrays: np.ndarray) -> np.ndarray:
+    with mpmath.workprec(120):
+        values = [function(*map(mpmath.mpf, map(float, items))) for items in zip(*arrays)]
+        return np.array([np.longdouble(mpmath.nstr(v, 25)) for v in values])
+
+
+F64_CASES: list[tuple[str, float, float, float, Callable[..., object]]] = [
+    ("exp", -708, 709, 1.0, mpmath.exp),
+    ("sigmoid", -80, 100, 2.5, lambda v: 1 / (1 + mpmath.exp(-v))),
+    ("tanh", -25, 25, 3.0, mpmath.tanh),
+    ("erf", -7, 7, 4.0, mpmath.erf),
+    ("log", 1e-300, 1e300, 1.0, mpmath.log),
+    ("log", 0.4, 2.5, 1.0, mpmath.log),
+    ("sin", -1000, 1000, 2.0, mpmath.sin),
+    ("cos", -1000, 1000, 2.0, mpmath.cos),
+]
+
+
+@pytest.mark.parametrize("name, low, high, bound, oracle", F64_CASES)
+def test_f64_stays_within_its_bound(
+    name: str, low: float, high: float, bound: float, oracle: Callable[..., object]
+) -> None:
+    x = dense(low, high, "float64", 2000)
+    assert ulp_error(run(name, x), exactly(oracle, x)) <= bound
+
+
+@pytest.mark.parametrize("dtype, bound", [("float32", 1.0), ("float64", 2.0)])
+def test_pow_stays_within_its_bound(dtype: str, bound: float) -> None:
+    rng = np.random.default_rng(3)
+    x = np.exp(rng.uniform(-20, 20, 3000)).astype(dtype)
+    y = rng.uniform(-4, 4, 3000).astype(dtype)
+    x[:500] = rng.uniform(0.9, 1.1, 500)
+    y[:500] = rng.uniform(-600, 600, 500)
+    x[500:600], y[500:600] = 10.0, np.arange(100) % 75 - 37
+    assert ulp_error(run("pow_", x, y), exactly(mpmath.power, x, y)) <= bound
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_specials(dtype: str, level: str) -> None:
+    inf, nan = np.inf, np.nan
+    table: dict[str, tuple[list[float], list[float]]] = {
+        "exp": ([0, -0.0, inf, -inf, nan, 1e5, -1e5], [1, 1, inf, 0, nan, inf, 0]),
+        "log": ([0, -0.0, -1, inf, -inf, nan, 1], [-inf, -inf, nan, inf, nan, nan, 0]),
+        "tanh": ([0, -0.0, inf, -inf, nan, 50], [0, -0.0, 1, -1, nan, 1]),
+        "erf": ([0, -0.0, inf, -inf, nan, 30, -30], [0, -0.0, 1, -1, nan, 1, -1]),
+        "sigmoid": ([0, inf, -inf, nan, 200], [0.5, 1, 0, nan, 1]),
+        "sin": ([0, -0.0, inf, nan], [0, -0.0, nan, nan]),
+        "cos": ([0, -0.0, inf, nan], [1, 1, nan, nan]),
+        "floor": ([1.5, -1.5, inf, nan, -0.0], [1, -2, inf, nan, -0.0]),
+        "ceil": ([1.5, -1.5, -inf, nan], [2, -1, -inf, nan]),
+        "round_even": ([0.5, 1.5, 2.5, -0.5, nan], [0, 2, 2, -0.0, nan]),
+        "trunc": ([1.9, -1.9, nan], [1, -1, nan]),
+        "abs_": ([-0.0, -inf, nan, -3], [0, inf, nan, 3]),
+    }
+    for name, (given, wanted) in table.items():
+        got = run(name, np.array(given, dtype), level=level)
+        np.testing.assert_array_equal(got, np.array(wanted, dtype), err_msg=name)
+        zeros = np.array(wanted) == 0
+        np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(np.array(wanted)[zeros]), err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_subnormals_are_gradual(dtype: str) -> None:
+    tiny = np.finfo(dtype).smallest_subnormal
+    x = np.array([tiny, tiny * 5, np.finfo(dtype).smallest_normal / 3], dtype)
+    np.testing.assert_allclose(run("log", x), np.log(x.astype(np.longdouble)).astype(dtype), rtol=3e-7)
+    low = np.array([-100.0, -103.0] if dtype == "float32" else [-740.0, -745.0], dtype)
+    wanted = np.exp(low.astype(np.longdouble)).astype(dtype)
+    assert (np.abs(run("exp", low) - wanted) <= tiny).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_pow_specials_follow_numpy(dtype: str, level: str) -> None:
+    values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 2.5, -7.0]
+    x, y = (m.ravel().astype(dtype) for m in np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        wanted = np.power(x, y)
+    got = run("pow_", x, y, level)
+    for a, b, g, w in zip(x, y, got, wanted):
+        same = (np.isnan(g) and np.isnan(w)) or (np.isclose(g, w, rtol=1e-6, atol=0) and np.signbit(g) == np.signbit(w))
+        assert same, f"{a} ** {b}: wanted {w}, got {g}"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_extremes_and_fmod_follow_numpy(dtype: str) -> None:
+    values = [0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan, 7.25]
+    x, y = (m.ravel().astype(dtype) for m in np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(run("minimum", x, y), np.minimum(x, y))
+        np.testing.assert_array_equal(run("maximum", x, y), np.maximum(x, y))
+        np.testing.assert_array_equal(run("fmod", x, y), np.fmod(x, y))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["int16", "int32", "int64", "uint16", "uint32", "uint64"])
+def test_integer_division_never_traps(dtype: str, level: str) -> None:
+    rng = np.random.default_rng(5)
+    limits = np.iinfo(dtype)
+    edges = np.array([0, 1, 2, 3, 7, limits.max, limits.max - 1, limits.min, limits.min + 1], dtype)
+    if limits.min < 0:
+        edges = np.concatenate([edges, np.array([-1, -2, -3, -7], dtype)])
+    x, y = (m.ravel() for m in np.meshgrid(edges, edges))
+    x = np.concatenate([x, rng.integers(limits.min, limits.max, 2000, dtype)])
+    y = np.concatenate([y, rng.integers(max(limits.min, -50), 50, 2000).astype(dtype)])
+    with np.errstate(all="ignore"):
+        floored, rest = np.floor_divide(x, y), np.mod(x, y)
+        np.testing.assert_array_equal(run("floor_div", x, y, level), floored)
+        np.testing.assert_array_equal(run("floor_mod", x, y, level), rest)
+        np.testing.assert_array_equal(run("trunc_mod", x, y, level), np.fmod(x, y))
+    division = run("trunc_div", x, y, level)
+    for a, b, q in zip(x.tolist(), y.tolist(), division.tolist()):
+        wanted = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        assert (q - wanted) % (1 << limits.bits) == 0, (a, b, q)
+
+
+@pytest.mark.parametrize("lanes", [0, 3, 4, 32])
+def test_any_width(lanes: int) -> None:
+    x = np.linspace(-5, 5, 192, dtype=np.float32)
+    for name, oracle in (("exp", np.exp), ("tanh", np.tanh), ("erf", scipy.special.erf)):
+        np.testing.assert_allclose(run(name, x, lanes=lanes), oracle(x.astype(np.float64)), rtol=5e-7)
