@@ -6,10 +6,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.anyshape-ready
 JOBS   ?= 2
+# The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
+# `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
+TORCH      ?= torch==2.13.0+cpu
+TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run gen check test test-long lint types bench new-op clean
+.PHONY: help setup run retrain gen check test test-long lint types bench new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,6 +27,11 @@ $(STAMP): pyproject.toml
 
 run: $(STAMP) gen  ## compile a real dynamic model, run it at a dozen shapes, show answers, variants and speed
 	$(BIN)/python examples/dates/run.py
+
+retrain:  ## train and export the example's model again (torch as a CPU build, in its own environment; minutes)
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) onnx onnxruntime numpy
+	$(TORCH_VENV)/bin/python examples/dates/train.py
 
 gen: $(STAMP)  ## specs/*.yaml -> generated/ and docs/ops/
 	$(BIN)/python -m anyshape_gen

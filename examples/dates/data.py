@@ -20,6 +20,20 @@ Ids = NDArray[np.int64]
 Logits = NDArray[np.float32]
 
 MAX_LENGTH = 96  # rows of the model's position table
+SIZES = [
+    (1, 1),
+    (1, 9),
+    (2, 10),
+    (1, 17),
+    (3, 23),
+    (8, 31),
+    (5, 32),
+    (16, 40),
+    (7, 55),
+    (32, 64),
+    (4, 77),
+    (64, 96),
+]  # (batch, length) to try
 PAD, UNKNOWN = 0, 1
 ALPHABET = " abcdefghijklmnopqrstuvwxyz0123456789äéûç.,-/':;()!"
 ID_OF = {character: number for number, character in enumerate(ALPHABET, start=2)}

@@ -21,7 +21,6 @@ from model import DateReader
 from torch import Tensor, nn
 
 HERE = Path(__file__).parent
-SIZES = [(1, 1), (1, 9), (2, 10), (1, 17), (3, 23), (8, 31), (5, 32), (16, 40), (7, 55), (32, 64), (4, 77), (64, 96)]
 WANTED = 0.99
 
 
@@ -112,10 +111,10 @@ def export(model: DateReader, path: Path) -> None:
 
 
 def compare(model: DateReader, path: Path) -> float:
-    """The largest difference between torch and onnxruntime on real texts, padded or cut to every size of SIZES."""
+    """The largest difference between torch and onnxruntime on real texts, padded or cut to every size of data.SIZES."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     rng, worst = random.Random(5), 0.0
-    for batch, length in SIZES:
+    for batch, length in data.SIZES:
         ids = data.encode([data.write(rng, data.draw_date(rng, held=True)) for _ in range(batch)], length)
         with torch.no_grad():
             wanted = [part.numpy() for part in model(torch.from_numpy(ids))]

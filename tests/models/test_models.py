@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.models import load, structure
+from benchmarks.models import load, structure, table
 
 SMALL = ("bert_mini", "mlp", "shape_heavy")
 RUN_PER_MODEL = 8
@@ -105,3 +105,7 @@ def test_names_that_would_collide_are_refused() -> None:
 def test_an_unknown_model_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="there are bert_mini"):
         load("bert_maxi")
+
+
+def test_the_list_of_ops_is_current() -> None:
+    assert table.listing() in table.README.read_text(encoding="utf-8"), "run python -m benchmarks.models.table"
