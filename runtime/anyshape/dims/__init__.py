@@ -1,0 +1,68 @@
+"""Integer expressions for dims: hash-consed polynomials over opaque atoms, three-valued conditions on them, and
+facts.
+
+In: ints, symbols, text. Out: `Size = int | Dim`. `==` and `hash` of a Dim are identity, and equal expressions are one
+object.
+
+Read access, for code that turns dims into something else (scalar instructions, bounds, text):
+
+    dim.terms      tuple of (monomial, coefficient); a monomial is a tuple of atoms, powers repeated, () for the constant
+    atom.kind      symbol | min max floordiv mod bcast select
+    atom.args      Sizes; (Cond, Size, Size) for select; two for floordiv, mod and bcast; two or more for min and max
+    atom.name      of a symbol;  atom.low, atom.high: its bounds or None;  atom.dim: the Dim that is this atom alone
+    dim.atom       the atom, where a dim is one atom alone, else None;  dim.kind, dim.args: its, or "poly" and ()
+    cond.kind      eq (args[0] == 0) | ge (args[0] >= 0) | not (args[0] is an eq condition) | and | or
+    cond.args      one Dim for eq and ge, one Cond for not, two or more Conds for and and or
+
+Division is total (x // 0 == x % 0 == 0) and floors; bcast(a, b) of the args in the order given is b if a == 1 else a.
+"""
+
+from anyshape.dims.atoms import bcast, ceil_div, clamp, exact_div, floordiv, maximum, minimum, mod, select
+from anyshape.dims.bound import bounds, nonneg, nonzero
+from anyshape.dims.conditions import and_, eq, ge, gt, implied, le, lt, ne, not_, or_
+from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, fresh, symbol
+from anyshape.dims.facts import Facts
+from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute
+from anyshape.dims.text import declare, parse_cond, parse_dim, template
+
+__all__ = [
+    "INT64_MAX",
+    "INT64_MIN",
+    "Atom",
+    "Cond",
+    "Dim",
+    "Facts",
+    "Monomial",
+    "Size",
+    "and_",
+    "bcast",
+    "bounds",
+    "ceil_div",
+    "clamp",
+    "declare",
+    "eq",
+    "evaluate",
+    "exact_div",
+    "floordiv",
+    "free_symbols",
+    "fresh",
+    "ge",
+    "gt",
+    "implied",
+    "le",
+    "lt",
+    "maximum",
+    "minimum",
+    "mod",
+    "ne",
+    "nonneg",
+    "nonzero",
+    "not_",
+    "or_",
+    "parse_cond",
+    "parse_dim",
+    "select",
+    "substitute",
+    "symbol",
+    "template",
+]

@@ -1,0 +1,218 @@
+"""Bounds and signs of dims: what the bounds of symbols imply about a polynomial.
+
+In: a Size. Out: `bounds(e)`, the tightest (low, high) found, None where there is none, and `nonneg(e)`, True when e
+>= 0 was proved. Both are cached on the dim. Three steps, cheapest first: interval arithmetic; the polynomial
+rewritten in x' = x - low(x), where equal signs prove what intervals cannot (a*b - a >= 0 for b >= 1); and replacing
+Min, Max, //, %, bcast and select by what bounds them.
+"""
+
+from __future__ import annotations
+
+from anyshape.dims.expr import Atom, Bounds, Dim, Monomial, Size, build, replace_atoms
+
+DEPTH = 4  # how many opaque atoms one proof may take apart
+
+
+def bounds(e: Size) -> Bounds:
+    """(low, high): every value of e lies between them; None means that no bound is known."""
+    if e.__class__ is int:
+        return e, e
+    if e._bounds is None:  # type: ignore[union-attr]
+        e._bounds = _bounds(e)  # type: ignore[union-attr, arg-type]
+    return e._bounds  # type: ignore[union-attr]
+
+
+def _bounds(p: Dim) -> Bounds:
+    terms = p.terms
+    if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
+        atom = terms[0][0][0]
+        return atom.low, atom.high
+    low, high = _interval(p)
+    if len(terms[0][0]) > 1 and len(terms) > 1:  # correlated terms: only then can the shifted form know more
+        low = _larger(low, _shifted_low(terms, 1))
+        above = _shifted_low(terms, -1)
+        high = _smaller(high, None if above is None else -above)
+    return low, high
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)
+
+
+def _smaller(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+def _interval(p: Dim) -> Bounds:
+    low: int | None = 0
+    high: int | None = 0
+    for monomial, c in p.terms:
+        a, b = monomial_bounds(monomial)
+        if c < 0:
+            a, b = b, a
+        low = None if low is None or a is None else low + c * a
+        high = None if high is None or b is None else high + c * b
+    return low, high
+
+
+def monomial_bounds(monomial: Monomial) -> Bounds:
+    low: int | None = 1
+    high: int | None = 1
+    i, n = 0, len(monomial)
+    while i < n:
+        a = monomial[i]
+        if i + 1 < n and monomial[i + 1] is a:
+            b = product_bounds((a.low, a.high), (a.low, a.high))
+            step, i = (max(b[0] or 0, 0), b[1]), i + 2
+            low, high = product_bounds((low, high), step)
+        else:
+            low, high = product_bounds((low, high), (a.low, a.high))
+            i += 1
+    return low, high
+
+
+def product_bounds(x: Bounds, y: Bounds) -> Bounds:
+    (a, b), (c, d) = x, y
+    if a is not None and c is not None and a >= 0 and c >= 0:
+        if b == 0 or d == 0:
+            return 0, 0
+        return a * c, None if b is None or d is None else b * d
+    if x == (0, 0) or y == (0, 0):
+        return 0, 0
+    corners: list[int] = []
+    low_open = high_open = False
+    for s, side in ((a, -1), (b, 1)):
+        for t, other in ((c, -1), (d, 1)):
+            if s is not None and t is not None:
+                corners.append(s * t)
+                continue
+            sign = (side if s is None else (s > 0) - (s < 0)) * (other if t is None else (t > 0) - (t < 0))
+            if sign > 0:
+                high_open = True
+            elif sign < 0:
+                low_open = True
+            else:
+                corners.append(0)
+    return None if low_open or not corners else min(corners), None if high_open or not corners else max(corners)
+
+
+def _shifted_low(terms: tuple[tuple[Monomial, int], ...], sign: int) -> int | None:
+    """A lower bound of sign * p from its expansion in x' = x - low(x), in which every variable is at least 0."""
+    expanded: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        parts: dict[Monomial, int] = {(): coefficient * sign}
+        for atom in monomial:
+            low = atom.low
+            if low is None:
+                return None
+            grown = {(*m, atom): c for m, c in parts.items()}
+            if low:
+                for m, c in parts.items():
+                    grown[m] = grown.get(m, 0) + c * low
+            parts = grown
+        for m, c in parts.items():
+            expanded[m] = expanded.get(m, 0) + c
+    bound = expanded.pop((), 0)
+    for monomial, coefficient in expanded.items():
+        if coefficient < 0:
+            for atom in monomial:
+                if atom.high is None:
+                    return None
+                coefficient *= atom.high - atom.low  # type: ignore[operator]
+            bound += coefficient
+    return bound
+
+
+def nonneg(e: Size) -> bool:
+    """Whether e >= 0 was proved; False says nothing."""
+    if e.__class__ is int:
+        return e >= 0
+    if e._nonneg is None:  # type: ignore[union-attr]
+        e._nonneg = _prove(e, DEPTH)  # type: ignore[union-attr]
+    return e._nonneg  # type: ignore[union-attr]
+
+
+def nonzero(e: Size) -> bool:
+    """Whether e != 0 was proved."""
+    low, high = bounds(e)
+    return (low is not None and low > 0) or (high is not None and high < 0) or nonneg(e - 1) or nonneg(-e - 1)
+
+
+def _prove(e: Size, depth: int) -> bool:
+    low, high = bounds(e)
+    if low is not None and low >= 0:
+        return True
+    if depth == 0 or (high is not None and high < 0) or e.__class__ is int:
+        return False
+    for atom in _opaque(e):  # type: ignore[arg-type]
+        split = split_linear(e, atom)  # type: ignore[arg-type]
+        if split is not None:
+            for alternative in _relaxed(e, atom, *split):  # type: ignore[arg-type]
+                if all(_prove(case, depth - 1) for case in alternative):
+                    return True
+    return False
+
+
+def _opaque(p: Dim) -> list[Atom]:
+    return list(dict.fromkeys(a for m, _ in p.terms for a in m if a.kind != "symbol"))
+
+
+def split_linear(p: Dim, atom: Atom) -> tuple[Size, Size] | None:
+    """(q, rest) with p == q * atom + rest, where the atom is in no other place of the polynomial's own terms."""
+    factor: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in p.terms:
+        times = monomial.count(atom)
+        if times > 1:
+            return None
+        if times:
+            factor[tuple(a for a in monomial if a is not atom)] = coefficient
+        else:
+            rest[monomial] = coefficient
+    return build(factor), build(rest)
+
+
+def _relaxed(p: Dim, atom: Atom, q: Size, rest: Size) -> list[list[Size]]:
+    """Alternatives, each a list of expressions: if all of one alternative are >= 0, so is p = q * atom + rest."""
+    low, high = bounds(q)
+    sign = 1 if low is not None and low >= 0 else -1 if high is not None and high <= 0 else 0
+    args = atom.args
+    if atom.kind in ("select", "bcast"):
+        return [[replace_atoms(p, {atom: a}) for a in args[-2:]]]
+    if sign == 0:
+        return []
+    if atom.kind in ("min", "max"):
+        cases = [replace_atoms(p, {atom: a}) for a in args]
+        every = (sign > 0) == (atom.kind == "min")
+        return [cases] if every else [[case] for case in cases]
+    a, b = args
+    if not nonneg(b - 1):
+        return []
+    if atom.kind == "mod":
+        top = [[replace_atoms(p, {atom: b - 1})]] if sign < 0 else []
+        return top + ([[replace_atoms(p, {atom: a})]] if sign < 0 and nonneg(a) else [])
+    return _relaxed_quotient(p, atom, q, rest, sign)
+
+
+def _relaxed_quotient(p: Dim, atom: Atom, q: Size, rest: Size, sign: int) -> list[list[Size]]:
+    """Uses a - b + 1 <= b * (a // b) <= a, and a // b <= a for a >= 0, where b >= 1."""
+    a, b = atom.args
+    found: list[list[Size]] = []
+    if q.__class__ is int and b.__class__ is int:
+        edge = a - b + 1 if sign > 0 else a
+        found.append([rest * b + edge * q + (b - 1)])
+    elif b.__class__ is not int:
+        factor = _multiple_of(q, b)
+        if factor is not None:
+            found.append([rest + (a - b + 1 if sign > 0 else a) * factor])
+    if sign < 0 and nonneg(a):
+        found.append([replace_atoms(p, {atom: a})])
+    return found
+
+
+def _multiple_of(q: Size, b: Dim) -> int | None:
+    """The number k with q == k * b."""
+    if q.__class__ is int or len(q.terms) != len(b.terms):  # type: ignore[union-attr]
+        return None
+    k, left = divmod(q.terms[0][1], b.terms[0][1])  # type: ignore[union-attr]
+    return k if not left and b * k is q else None

@@ -1,0 +1,386 @@
+"""The data of dims: atoms, polynomials over them and conditions, each hash-consed, and the ring operations + - *.
+
+In: ints and dims. Out: `Size` values in normal form. A `Dim` is an integer polynomial over atoms and never constant:
+an operation whose result is a number returns an `int`. Equal expressions are one object, so `==` and `hash` are
+identity.
+
+Everything else of this package builds on these three classes; the constructors that simplify (division, minimum,
+select …) live in other files and register themselves in `REBUILD`, which operators and substitution look up by kind.
+Intern tables live as long as the process: dims are made while compiling, never per call of a compiled model.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any, NoReturn, TypeAlias
+from zlib import crc32
+
+Size: TypeAlias = "int | Dim"
+Monomial: TypeAlias = "tuple[Atom, ...]"
+Bounds: TypeAlias = "tuple[int | None, int | None]"
+
+REBUILD: dict[str, Callable[..., Any]] = {}
+"""kind of an atom or a condition -> the function that makes one from its arguments, simplified."""
+
+NO_SYMBOLS: frozenset[Any] = frozenset()
+_uids = count()
+_CACHE_LIMIT = 1 << 18
+
+
+def digest_of(*parts: object) -> int:
+    """A number that is the same in every process, from names, ints and the digests of children; orders terms."""
+    words = [str(p.digest) if isinstance(p, Atom | Dim | Cond) else str(p) for p in parts]
+    return crc32("\0".join(words).encode())
+
+
+class _Consed:
+    """One object per value: copies are the object itself, and pickling would make doubles, so it is refused."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("dims and conditions are not pickled; store str(dim) and read it with parse_dim")
+
+
+class Atom(_Consed):
+    """What a polynomial cannot look into: a symbol, or an operation that is not + - *.
+
+    kind  symbol min max floordiv mod bcast select
+    args  Sizes, except for select: (Cond, Size, Size); empty for a symbol
+    """
+
+    __slots__ = ("args", "digest", "dim", "high", "kind", "low", "name", "order", "symbols", "uid")
+
+    dim: Dim
+
+    def __init__(self, kind: str, name: str, args: tuple[Any, ...], low: int | None, high: int | None) -> None:
+        self.kind, self.name, self.args, self.low, self.high = kind, name, args, low, high
+        self.uid = next(_uids)
+        if kind == "symbol":
+            self.digest = digest_of(name, low, high)
+            self.symbols: frozenset[Atom] = frozenset((self,))
+        else:
+            self.digest = digest_of(kind, *args)
+            self.symbols = union_of_symbols(args)
+        self.order = (kind != "symbol", name, self.digest, self.uid)
+
+    def __repr__(self) -> str:
+        return str(self.dim)
+
+
+class Cond(_Consed):
+    """A condition that bounds and algebra do not decide.
+
+    kind  eq (args[0] == 0), ge (args[0] >= 0), not (of an eq), and, or (of two or more conditions)
+    """
+
+    __slots__ = ("args", "digest", "kind", "symbols", "uid")
+
+    def __init__(self, kind: str, args: tuple[Any, ...]) -> None:
+        self.kind, self.args = kind, args
+        self.uid = next(_uids)
+        self.digest = digest_of(kind, *args)
+        self.symbols: frozenset[Atom] = union_of_symbols(args)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"the condition {self} is undecided and cannot choose a branch of Python code")
+
+    def __repr__(self) -> str:
+        return str(REBUILD["text"](self))
+
+
+class Dim(_Consed):
+    """A non-constant integer polynomial. `terms` are (monomial, coefficient) pairs, highest degree first, the
+    constant last."""
+
+    __slots__ = ("_bounds", "_digest", "_nonneg", "_symbols", "terms", "uid")
+
+    __array_ufunc__ = None  # NumPy integers on the left leave the operation to us
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms
+        self.uid = next(_uids)
+        self._bounds: Bounds | None = None
+        self._nonneg: bool | None = None
+        self._symbols: frozenset[Atom] | None = None
+        self._digest: int | None = None
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom, where the whole dim is one atom with coefficient 1."""
+        if len(self.terms) == 1:
+            monomial, coefficient = self.terms[0]
+            if coefficient == 1 and len(monomial) == 1:
+                return monomial[0]
+        return None
+
+    @property
+    def kind(self) -> str:
+        """The kind of the only atom, or `poly`."""
+        return "poly" if (atom := self.atom) is None else atom.kind
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return () if (atom := self.atom) is None else atom.args
+
+    @property
+    def is_symbol(self) -> bool:
+        return (atom := self.atom) is not None and atom.kind == "symbol"
+
+    @property
+    def name(self) -> str:
+        """The name of a symbol; the text of anything else."""
+        return atom.name if (atom := self.atom) is not None and atom.kind == "symbol" else str(self)
+
+    @property
+    def constant(self) -> int:
+        """The constant term."""
+        monomial, coefficient = self.terms[-1]
+        return 0 if monomial else coefficient
+
+    @property
+    def symbols(self) -> frozenset[Atom]:
+        if self._symbols is None:
+            self._symbols = frozenset().union(*(a.symbols for m, _ in self.terms for a in m))
+        return self._symbols
+
+    @property
+    def digest(self) -> int:
+        if self._digest is None:
+            self._digest = digest_of(*(part for m, c in self.terms for part in (*m, c)))
+        return self._digest
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"the dim {self} is not a number; compare it with anyshape.dims.eq, ge, …")
+
+    def __repr__(self) -> str:
+        return str(REBUILD["text"](self))
+
+    def __neg__(self) -> Dim:
+        return _scaled(self, -1)  # type: ignore[return-value]
+
+    def __add__(self, other: Size) -> Size:
+        if other.__class__ is not Dim and other.__class__ is not int and (other := _size(other)) is NotImplemented:
+            return NotImplemented
+        hit = _sums.get((self, other))
+        return _add(self, other) if hit is None else hit
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Size) -> Size:
+        if other.__class__ is int:
+            return self + -other
+        if self is other:
+            return 0
+        if other.__class__ is not Dim and (other := _size(other)) is NotImplemented:
+            return NotImplemented
+        return self + -other
+
+    def __rsub__(self, other: Size) -> Size:
+        return _scaled(self, -1) + other
+
+    def __mul__(self, other: Size) -> Size:
+        if other.__class__ is not Dim and other.__class__ is not int and (other := _size(other)) is NotImplemented:
+            return NotImplemented
+        hit = _products.get((self, other))
+        return _mul(self, other) if hit is None else hit
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Size) -> Size:
+        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["floordiv"](self, other)
+
+    def __rfloordiv__(self, other: Size) -> Size:
+        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["floordiv"](other, self)
+
+    def __mod__(self, other: Size) -> Size:
+        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["mod"](self, other)
+
+    def __rmod__(self, other: Size) -> Size:
+        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["mod"](other, self)
+
+    def __pow__(self, exponent: int) -> Size:
+        result: Size = 1
+        for _ in range(exponent):
+            result = self * result
+        return result
+
+
+_table: dict[frozenset[tuple[Monomial, int]], Dim] = {}
+_atoms: dict[tuple[Any, ...], Atom] = {}
+_conds: dict[tuple[Any, ...], Cond] = {}
+_sums: dict[tuple[Dim, Size], Size] = {}
+_products: dict[tuple[Dim, Size], Size] = {}
+_monomials: dict[tuple[Monomial, Monomial], Monomial] = {}
+
+
+def union_of_symbols(args: Iterable[Any]) -> frozenset[Atom]:
+    return NO_SYMBOLS.union(*(a.symbols for a in args if a.__class__ is not int))
+
+
+def remember(cache: dict[Any, Any], key: Any, value: Any) -> Any:
+    """Put a result in an operation cache, which is emptied rather than left to grow without end."""
+    if len(cache) >= _CACHE_LIMIT:
+        cache.clear()
+    cache[key] = value
+    return value
+
+
+def _size(value: Any) -> Any:
+    """An int or Dim from what Python or NumPy give; NotImplemented for anything else (a Vec, say)."""
+    if value.__class__ is Dim or value.__class__ is int:
+        return value
+    if isinstance(value, tuple | list):
+        return NotImplemented
+    try:
+        return operator.index(value)
+    except TypeError:
+        return NotImplemented
+
+
+def _term_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:
+    monomial = term[0]
+    return (-len(monomial), *(a.order for a in monomial))
+
+
+def build(terms: dict[Monomial, int]) -> Size:
+    """The Size with these terms; zero coefficients are dropped."""
+    if 0 in terms.values():
+        terms = {m: c for m, c in terms.items() if c}
+    if len(terms) < 2:
+        if not terms:
+            return 0
+        if () in terms:
+            return terms[()]
+    key = frozenset(terms.items())
+    hit = _table.get(key)
+    if hit is None:
+        hit = _table.setdefault(key, Dim(tuple(sorted(terms.items(), key=_term_order))))
+    return hit
+
+
+def _add(a: Dim, b: Size) -> Size:
+    terms = dict(a.terms)
+    if b.__class__ is int:
+        if b == 0:
+            return a
+        terms[()] = terms.get((), 0) + b
+    else:
+        for monomial, coefficient in b.terms:  # type: ignore[union-attr]
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+    return remember(_sums, (a, b), build(terms))  # type: ignore[no-any-return]
+
+
+def _scaled(a: Dim, factor: int) -> Size:
+    if factor == 1:
+        return a
+    hit = _products.get((a, factor))
+    return remember(_products, (a, factor), build({m: c * factor for m, c in a.terms})) if hit is None else hit
+
+
+def times(m: Monomial, n: Monomial) -> Monomial:
+    """The product of two monomials: their atoms in order, repeated for powers."""
+    if not m:
+        return n
+    if not n:
+        return m
+    hit = _monomials.get((m, n))
+    if hit is None:
+        hit = remember(_monomials, (m, n), tuple(sorted(m + n, key=_atom_order)))
+    return hit
+
+
+def _atom_order(atom: Atom) -> tuple[Any, ...]:
+    return atom.order
+
+
+def _mul(a: Dim, b: Size) -> Size:
+    if b.__class__ is int:
+        return 0 if b == 0 else _scaled(a, b)
+    terms: dict[Monomial, int] = {}
+    for m, c in a.terms:
+        for n, e in b.terms:  # type: ignore[union-attr]
+            product = times(m, n)
+            terms[product] = terms.get(product, 0) + c * e
+    result = build(terms)
+    remember(_products, (b, a), result)
+    return remember(_products, (a, b), result)  # type: ignore[no-any-return]
+
+
+def make_atom(kind: str, args: tuple[Any, ...], bounds: Bounds) -> Dim:
+    """The dim that is one atom of an operation; its bounds are a function of kind and args, so they are no part
+    of the key."""
+    key = (kind, args)
+    atom = _atoms.get(key)
+    if atom is None:
+        atom = _atoms.setdefault(key, _with_dim(Atom(kind, kind, args, *bounds)))
+    return atom.dim
+
+
+def find_atom(kind: str, args: tuple[Any, ...]) -> Dim | None:
+    atom = _atoms.get((kind, args))
+    return None if atom is None else atom.dim
+
+
+def _with_dim(atom: Atom) -> Atom:
+    atom.dim = build({(atom,): 1})  # type: ignore[assignment]
+    return atom
+
+
+def make_cond(kind: str, args: tuple[Any, ...]) -> Cond:
+    key = (kind, args)
+    cond = _conds.get(key)
+    if cond is None:
+        cond = _conds.setdefault(key, Cond(kind, args))
+    return cond
+
+
+def symbol(name: str, low: int | None = 0, high: int | None = None) -> Dim:
+    """The symbol of that name and those bounds: the same arguments give the same object."""
+    key = ("symbol", name, low, high)
+    atom = _atoms.get(key)
+    if atom is None:
+        atom = _atoms.setdefault(key, _with_dim(Atom("symbol", name, (), low, high)))
+    return atom.dim
+
+
+def twin_of(x: Atom, low: int | None, high: int | None) -> Dim:
+    """A stand-in for the symbol x with tighter bounds, used inside one decision; never part of a result."""
+    key = ("twin", x, low, high)
+    atom = _atoms.get(key)
+    if atom is None:
+        atom = _atoms.setdefault(key, _with_dim(Atom("symbol", x.name, (), low, high)))
+    return atom.dim
+
+
+_fresh = count(1)
+
+
+def fresh(prefix: str = "?", low: int | None = 0, high: int | None = None) -> Dim:
+    """A symbol equal to nothing else, named like `?7`, or `k.7` for the prefix k (a name no text can spell as a
+    plain one)."""
+    name = f"{prefix}{next(_fresh)}" if prefix.endswith("?") else f"{prefix}.{next(_fresh)}"
+    return _with_dim(Atom("symbol", name, (), low, high)).dim
+
+
+def replace_atoms(p: Dim, values: dict[Atom, Size]) -> Size:
+    """The polynomial with some of its own atoms replaced; atoms inside other atoms' arguments are left as they are."""
+    total: Size = 0
+    kept: dict[Monomial, int] = {}
+    for monomial, coefficient in p.terms:
+        if not any(a in values for a in monomial):
+            kept[monomial] = coefficient
+            continue
+        product: Size = coefficient
+        for atom in monomial:
+            product = product * values.get(atom, atom.dim)
+        total = total + product
+    return build(kept) + total

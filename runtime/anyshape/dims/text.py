@@ -1,0 +1,286 @@
+"""Dims and conditions as text that reads like Python, and back.
+
+In: a Size or condition, or text and the symbols in scope. Out: `2*n + m`, `(n + 1) // 2`, `min(n, 3)`, `bcast(n, m)`,
+`select(n == 0, 1, n)`, `n >= 1 and m != n`. The order of terms depends on names, not on the history of the process.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping, MutableMapping
+from difflib import get_close_matches
+from typing import Any
+
+from anyshape.dims import atoms, conditions
+from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial, Size, symbol
+from anyshape.errors import ParseError
+
+_INFIX = {"floordiv": " // ", "mod": " % "}
+
+
+def text(e: Any) -> str:
+    if e.__class__ is Dim:
+        return _sum(e.terms)
+    return _condition(e) if e.__class__ is Cond else str(e)
+
+
+class _Recording(threading.local):
+    found: list[Dim | Cond] | None = None
+
+
+_recording = _Recording()
+
+
+def shown(e: Dim | Cond) -> str:
+    """What str() gives: the text, or while `template` runs a mark that stands for the expression."""
+    if _recording.found is None:
+        return text(e)
+    _recording.found.append(e)
+    return f"\0{len(_recording.found) - 1}\0"
+
+
+def template(message: Callable[[], str]) -> tuple[str | Dim | Cond, ...]:
+    """A message as its pieces: plain text, and the expressions whose values belong between, to be filled in at
+    run time."""
+    outer, _recording.found = _recording.found, []
+    try:
+        pieces = message().split("\0")
+        found = _recording.found
+    finally:
+        _recording.found = outer
+    return tuple(found[int(p)] if k % 2 else p for k, p in enumerate(pieces) if p)
+
+
+def _sum(terms: tuple[tuple[Monomial, int], ...]) -> str:
+    words: list[str] = []
+    for monomial, c in terms:
+        sign = ("-" if c < 0 else "") if not words else (" - " if c < 0 else " + ")
+        words.append(sign + _term(monomial, abs(c)))
+    return "".join(words) or "0"
+
+
+def _term(monomial: Monomial, c: int) -> str:
+    factors = [_atom(a, alone=len(monomial) == 1 and c == 1) for a in monomial]
+    return "*".join(([str(c)] if c != 1 or not factors else []) + factors)
+
+
+def _atom(atom: Atom, alone: bool) -> str:
+    if atom.kind == "symbol":
+        return atom.name
+    if atom.kind in _INFIX:
+        words = _INFIX[atom.kind].join(_operand(a) for a in atom.args)
+        return words if alone else f"({words})"
+    return f"{atom.kind}({', '.join(text(a) for a in atom.args)})"
+
+
+def _operand(e: Size) -> str:
+    if e.__class__ is int:
+        return str(e) if e >= 0 else f"({e})"
+    atom = e.atom  # type: ignore[union-attr]
+    return text(e) if atom is not None and atom.kind not in _INFIX else f"({text(e)})"
+
+
+def _condition(c: Cond) -> str:
+    if c.kind in ("and", "or"):
+        words = [f"({text(a)})" if a.kind in ("and", "or") else text(a) for a in c.args]
+        return f" {c.kind} ".join(words)
+    sign = {"eq": "==", "ge": ">=", "not": "!="}[c.kind]
+    p = c.args[0].args[0] if c.kind == "not" else c.args[0]
+    left = tuple((m, e) for m, e in p.terms if e > 0)
+    right = tuple((m, -e) for m, e in p.terms if e < 0)
+    if not left or (len(left) == 1 and not left[0][0]):  # a number reads better on the right
+        left, right, sign = right, left, {">=": "<="}.get(sign, sign)
+    return f"{_sum(left)} {sign} {_sum(right)}"
+
+
+_TOKEN = re.compile(r"\s*(?:(\d+)|(\?\d*|[A-Za-z_]\w*(?:\.\d+)?)|(//|==|!=|<=|>=|[-+*%<>(),]))")
+_CALLS: dict[str, Callable[..., Any]] = {
+    "min": atoms.minimum,
+    "max": atoms.maximum,
+    "bcast": atoms.bcast,
+    "select": atoms.select,
+    "ceil_div": atoms.ceil_div,
+}
+_COMPARE: dict[str, Callable[[Size, Size], Any]] = {
+    "==": conditions.eq,
+    "!=": conditions.ne,
+    "<=": conditions.le,
+    ">=": conditions.ge,
+    "<": conditions.lt,
+    ">": conditions.gt,
+}
+
+
+class _Parser:
+    """Recursive descent over or, and, not, comparison, sum, product, sign, atom."""
+
+    def __init__(self, source: str, lookup: Callable[[str], Size]) -> None:
+        self.source, self.lookup = source, lookup
+        self.tokens: list[tuple[str, int]] = []
+        position, end = 0, len(source.rstrip())
+        while position < end:
+            match = _TOKEN.match(source, position)
+            if match is None:
+                raise self.error("unexpected character", position)
+            self.tokens.append((match.group(match.lastindex or 0), match.start(match.lastindex or 0)))
+            position = match.end()
+        self.at = 0
+
+    def error(self, what: str, position: int | None = None) -> ParseError:
+        if position is None:
+            position = self.tokens[self.at][1] if self.at < len(self.tokens) else len(self.source)
+        return ParseError(f"{what} at column {position + 1}\n    {self.source}\n    {' ' * position}^")
+
+    def peek(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def take(self, *wanted: str) -> str:
+        token = self.peek()
+        if not token or (wanted and token not in wanted):
+            raise self.error(f"expected {' or '.join(map(repr, wanted)) or 'a dim'}, got {token or 'the end'!r}")
+        self.at += 1
+        return token
+
+    def whole(self, part: Callable[[], Any]) -> Any:
+        value = part()
+        if self.peek():
+            raise self.error(f"unexpected {self.peek()!r}")
+        return value
+
+    def disjunction(self) -> Any:
+        value = self.conjunction()
+        while self.peek() == "or":
+            self.take()
+            value = conditions.or_(value, self.conjunction())
+        return value
+
+    def conjunction(self) -> Any:
+        value = self.negation()
+        while self.peek() == "and":
+            self.take()
+            value = conditions.and_(value, self.negation())
+        return value
+
+    def negation(self) -> Any:
+        if self.peek() == "not":
+            self.take()
+            return conditions.not_(self.negation())
+        return self.comparison()
+
+    def comparison(self) -> Any:
+        if self.peek() == "(":  # a group of conditions, or the start of a sum
+            start = self.at
+            self.take()
+            value = self.disjunction()
+            if value.__class__ in (bool, Cond):
+                self.take(")")
+                return value
+            self.at = start
+        if self.peek() in ("True", "False"):
+            return self.take() == "True"
+        left = self.sum()
+        if self.peek() in _COMPARE:
+            return _COMPARE[self.take()](left, self.sum())
+        return left
+
+    def sum(self) -> Size:
+        value = self.product()
+        while self.peek() in ("+", "-"):
+            sign = self.take()
+            right = self.product()
+            value = value + right if sign == "+" else value - right
+        return value
+
+    def product(self) -> Size:
+        value = self.factor()
+        while self.peek() in ("*", "//", "%"):
+            sign = self.take()
+            right = self.factor()
+            value = (
+                value * right
+                if sign == "*"
+                else atoms.floordiv(value, right)
+                if sign == "//"
+                else atoms.mod(value, right)
+            )
+        return value
+
+    def factor(self) -> Size:
+        token = self.peek()
+        if token == "-":
+            self.take()
+            return -self.factor()
+        if token == "(":
+            self.take()
+            value = self.sum()
+            self.take(")")
+            return value
+        if token.isdigit():
+            return int(self.take())
+        if token in _CALLS and self.at + 1 < len(self.tokens) and self.tokens[self.at + 1][0] == "(":
+            return self.call()
+        if not token or not (token[0].isalpha() or token[0] in "_?"):
+            raise self.error(f"expected a dim, got {token or 'the end'!r}")
+        value = self.lookup(token)
+        self.take()
+        return value
+
+    def call(self) -> Size:
+        name = self.take()
+        self.take("(")
+        args = [self.disjunction()]
+        while self.peek() == ",":
+            self.take()
+            args.append(self.disjunction())
+        self.take(")")
+        return _CALLS[name](*args)  # type: ignore[no-any-return]
+
+
+def _known(scope: Mapping[str, Size], parser_error: Callable[[str], ParseError]) -> Callable[[str], Size]:
+    def lookup(name: str) -> Size:
+        if name in scope:
+            return scope[name]
+        close = get_close_matches(name, scope, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise parser_error(f"unknown symbol {name!r}{hint} In scope: {', '.join(scope) or 'nothing'}")
+
+    return lookup
+
+
+def parse_dim(source: str, scope: Mapping[str, Size]) -> Size:
+    """The dim that `source` spells, its symbols taken from `scope`; raises ParseError with the column otherwise."""
+    value = _parse(source, scope)
+    if value.__class__ in (bool, Cond):
+        raise ParseError(f"expected a dim, got the condition {source!r}")
+    return value  # type: ignore[no-any-return]
+
+
+def parse_cond(source: str, scope: Mapping[str, Size]) -> conditions.Truth:
+    value = _parse(source, scope)
+    if value.__class__ not in (bool, Cond):
+        raise ParseError(f"expected a condition, got the dim {source!r}")
+    return value
+
+
+def _parse(source: str, scope: Mapping[str, Size]) -> Any:
+    parser = _Parser(source, lambda name: _known(scope, parser.error)(name))
+    return parser.whole(parser.disjunction)
+
+
+def declare(source: str, scope: MutableMapping[str, Size], low: int = 0) -> Size:
+    """As parse_dim, but a name that is not in scope becomes a symbol and enters it."""
+
+    def lookup(name: str) -> Size:
+        if name not in scope:
+            scope[name] = symbol(name, low)
+        return scope[name]
+
+    parser = _Parser(source, lookup)
+    value = parser.whole(parser.disjunction)
+    if value.__class__ in (bool, Cond):
+        raise ParseError(f"expected a dim, got the condition {source!r}")
+    return value  # type: ignore[no-any-return]
+
+
+REBUILD["text"] = shown

@@ -1,0 +1,169 @@
+"""Element types: what a dtype is called, how wide it is, which classes it belongs to and what NumPy calls it.
+
+A `DType` is a `str` ("f32") with facts attached, one object per dtype: names and objects compare and hash alike, so
+text from a spec or a model needs no conversion before a look-up, and `parse_dtype` gives the object with its
+attributes.
+
+Classes of the spec language: `bool`, `int` (signed), `uint`, `float`, `number` (int, uint and float), `any`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from anyshape.errors import DtypeError
+
+
+class DType(str):
+    """One element type. `kind` is one of bool, int, uint, float; `bits` is its width in memory."""
+
+    kind: str
+    bits: int
+    itemsize: int
+
+    def __new__(cls, name: str, kind: str, bits: int) -> DType:
+        self = super().__new__(cls, name)
+        self.kind, self.bits, self.itemsize = kind, bits, bits // 8
+        return self
+
+    def __copy__(self) -> DType:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DType:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return parse_dtype, (str.__str__(self),)
+
+    @property
+    def name(self) -> str:
+        return str.__str__(self)
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        return to_numpy(self)
+
+
+BOOL = DType("bool", "bool", 8)
+I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
+U8, U16, U32, U64 = (DType(f"u{bits}", "uint", bits) for bits in (8, 16, 32, 64))
+F16, F32, F64 = (DType(f"f{bits}", "float", bits) for bits in (16, 32, 64))
+BF16 = DType("bf16", "float", 16)
+
+ALL: tuple[DType, ...] = (F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)
+CLASSES: dict[str, tuple[DType, ...]] = {
+    "bool": (BOOL,),
+    "int": (I8, I16, I32, I64),
+    "uint": (U8, U16, U32, U64),
+    "float": (F32, F64, F16, BF16),
+    "number": tuple(t for t in ALL if t is not BOOL),
+    "any": ALL,
+}
+_BY_NAME: dict[str, DType] = {str(t): t for t in ALL}
+_NUMPY_NAME: dict[str, str] = {
+    "bool": "bool",
+    **{f"{k}{b}": f"{n}{b}" for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
+    **{f"f{b}": f"float{b}" for b in (16, 32, 64)},
+}
+_TO_NUMPY: dict[str, np.dtype[Any]] = {name: np.dtype(known) for name, known in _NUMPY_NAME.items()}
+_FROM_NUMPY: dict[np.dtype[Any], DType] = {known: _BY_NAME[name] for name, known in _TO_NUMPY.items()}
+
+
+def parse_dtype(text: str) -> DType:
+    """The dtype called `text`; raises DtypeError with the known names otherwise."""
+    found = _BY_NAME.get(text)
+    if found is None:
+        raise DtypeError(f"unknown dtype {text!r}; known are {', '.join(_BY_NAME)}")
+    return found
+
+
+def is_dtype_name(text: str) -> bool:
+    return text in _BY_NAME
+
+
+def to_numpy(t: str) -> np.dtype[Any]:
+    """The NumPy dtype; BF16 comes from ml_dtypes, loaded when first asked for."""
+    known = _TO_NUMPY.get(t)
+    if known is None:
+        if parse_dtype(t) is BF16:
+            import ml_dtypes
+
+            known = _TO_NUMPY["bf16"] = np.dtype(ml_dtypes.bfloat16)
+            _FROM_NUMPY[known] = BF16
+        else:
+            raise DtypeError(f"{t} has no NumPy dtype")
+    return known
+
+
+def from_numpy(dtype: Any) -> DType:
+    """The DType of a NumPy dtype (or of anything np.dtype() understands)."""
+    known = np.dtype(dtype).newbyteorder("=")
+    found = _FROM_NUMPY.get(known)
+    if found is None and known.name == "bfloat16":
+        to_numpy(BF16)
+        found = _FROM_NUMPY.get(known)
+    if found is None:
+        raise DtypeError(f"NumPy dtype {known} has no counterpart; known are {', '.join(_BY_NAME)}")
+    return found
+
+
+def members(name: str) -> tuple[DType, ...]:
+    """The dtypes of a class such as `number`, or the one dtype of that name."""
+    return CLASSES[name] if name in CLASSES else (parse_dtype(name),)
+
+
+def belongs(t: str, name: str) -> bool:
+    return t in members(name)
+
+
+def accum(t: str) -> DType:
+    """The dtype in which sums and products of `t` are carried: narrow floats widen to F32, all else stays."""
+    known = parse_dtype(t)
+    return F32 if known in (F16, BF16) else known
+
+
+def promote(t: str, u: str) -> DType:
+    """The smallest dtype that holds both, as NumPy promotes; two 16-bit floats of different layout meet in f32."""
+    a, b = parse_dtype(t), parse_dtype(u)
+    if a is b:
+        return a
+    if BF16 in (a, b):
+        other = b if a is BF16 else a
+        if other is BOOL or other in (I8, U8):
+            return BF16
+        return F64 if other in (F64, I32, I64, U32, U64) else F32
+    return from_numpy(np.promote_types(to_numpy(a), to_numpy(b)))
+
+
+def lowest(t: str) -> int | float | bool:
+    """The least value: -inf for floats, as a maximum over nothing of that dtype would be."""
+    return _extreme(parse_dtype(t), low=True)
+
+
+def highest(t: str) -> int | float | bool:
+    return _extreme(parse_dtype(t), low=False)
+
+
+def _extreme(t: DType, low: bool) -> int | float | bool:
+    if t.kind == "float":
+        return -math.inf if low else math.inf
+    if t.kind == "bool":
+        return not low
+    if t.kind == "uint":
+        return 0 if low else (1 << t.bits) - 1
+    half = 1 << (t.bits - 1)
+    return -half if low else half - 1

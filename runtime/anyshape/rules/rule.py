@@ -1,0 +1,381 @@
+"""`Rule`: one run of a shape rule, on integers or on dims.
+
+In: the calls of an emitted rule. Out: sizes, and `checks`, what has to be tested at run time. What is definitely
+false raises ShapeError naming the op; what is definitely true leaves no trace; what is undecided becomes a Check that
+is weakened by the conditions it stands under, and from then on counts as known (`facts`). A branch that cannot be
+taken without failing is dropped: `where` then gives the other branch, and the check says that the condition must go
+that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from anyshape import dims
+from anyshape.dims import Cond, Dim, Facts, Size, template
+from anyshape.errors import ShapeError
+from anyshape.rules.vec import Truth, Undetermined, Vec, is_vector, spread, truth
+
+Message = Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition left to run time. `parts` is the message: text, and the expressions whose values belong between."""
+
+    cond: Cond
+    parts: tuple[str | Dim | Cond, ...]
+    op: str
+    where: str = ""
+
+    @property
+    def message(self) -> str:
+        """The message with expressions as they are written."""
+        return "".join(map(str, self.parts))
+
+    def format(self, values: Mapping[Dim, int]) -> str:
+        """The whole error text, with the values of a run put in."""
+        words = [p if isinstance(p, str) else str(dims.evaluate(p, values)) for p in self.parts]
+        return located(self.op, self.where, "".join(words))
+
+    def __str__(self) -> str:
+        return f"{self.cond}  # {located(self.op, self.where, self.message)}"
+
+
+def located(op: str, where: str, message: str) -> str:
+    return f"{op} ({where}): {message}" if where else f"{op}: {message}"
+
+
+class Bound:
+    """A signature with everything in it known: `outputs`, a dict of Vec, and every name of the rule as an attribute."""
+
+    def __init__(self, outputs: Mapping[str, Any], names: Mapping[str, Any]) -> None:
+        self.outputs: dict[str, Any] = dict(outputs)
+        self.__dict__.update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the rule binds no name {name!r}; it binds {', '.join(self.__dict__)}")
+
+    def __repr__(self) -> str:
+        return f"Bound({', '.join(f'{k}={v}' for k, v in self.__dict__.items())})"
+
+
+class Impossible(Exception):
+    """Inside a branch under an undecided condition: taking it must fail, and a check says so."""
+
+
+class Rule:
+    """See the module's docstring. `assume` are conditions that hold for this run, such as entry dims being at
+    least 1."""
+
+    def __init__(self, op: str, where: str = "", facts: Facts | None = None, assume: Iterable[Truth] = ()) -> None:
+        self.op, self.place = op, where
+        self.facts = Facts() if facts is None else facts
+        self.checks: list[Check] = []
+        self._branches: list[tuple[Truth, Facts]] = []  # the conditions around, each with the facts outside of it
+        for c in assume:
+            self.facts.learn(c)
+
+    # --- checks
+
+    def fail(self, message: str) -> NoReturn:
+        raise ShapeError(located(self.op, self.place, message))
+
+    def require(self, cond: Any, message: Message) -> None:
+        """An assert: nothing if it holds, an error if it cannot, else a check."""
+        if cond is True:
+            return
+        cond = self.facts.decide(truth(cond))
+        if cond is True:
+            return
+        if cond is False:
+            if not self._branches:
+                self.fail(message())
+            self._add(False, message)
+            raise Impossible
+        self._add(cond, message)
+
+    def _add(self, cond: Truth, message: Message) -> None:
+        weakened = cond
+        if cond.__class__ is Cond:
+            self.facts.learn(cond)
+        for outer, facts in reversed(self._branches):
+            weakened = dims.or_(dims.not_(outer), weakened)
+            facts.learn(weakened)
+        if weakened.__class__ is Cond:
+            self.checks.append(Check(weakened, template(message), self.op, self.place))
+        elif not weakened:
+            self.fail(message())
+
+    @contextmanager
+    def _under(self, c: Truth) -> Any:
+        outer = self.facts
+        self._branches.append((c, outer))
+        self.facts = outer.under(c)
+        try:
+            yield
+        finally:
+            self._branches.pop()
+            self.facts = outer
+
+    def equal(self, a: Any, b: Any, what: str) -> Any:
+        """An equality of the signature: the better known side."""
+        if a.__class__ is int and b.__class__ is int:
+            if a != b:
+                if not self._branches:
+                    self.fail(f"{what}: wanted {a}, got {b}")
+                self.require(False, lambda: f"{what}: wanted {a}, got {b}")
+            return a
+        if is_vector(a) or is_vector(b):
+            return self._equal_vectors(a, b, what)
+        if a is b:
+            return a
+        self.require(dims.eq(a, b), lambda: f"{what}: wanted {a}, got {b}")
+        return b if b.__class__ is int else self.facts.canonical(a)
+
+    def _equal_vectors(self, a: Any, b: Any, what: str) -> Vec:
+        if not is_vector(a) or not is_vector(b) or len(a) != len(b):
+            self.require(False, lambda: f"{what}: wanted {_shown(a)}, got {_shown(b)}")
+        return Vec(self.equal(x, y, f"{what}, item {k}") for k, (x, y) in enumerate(zip(a, b)))
+
+    # --- conditions
+
+    def where(self, c: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+        """a() where c holds, else b(); both, under their conditions, where c is undecided."""
+        if c.__class__ is not bool:
+            c = self.facts.decide(truth(c))
+        if c.__class__ is bool:
+            return a() if c else b()
+        then = otherwise = Impossible
+        try:
+            with self._under(c):
+                then = a()
+        except Impossible:
+            pass
+        try:
+            with self._under(dims.not_(c)):
+                otherwise = b()
+        except Impossible:
+            if then is Impossible:
+                if self._branches:
+                    raise
+                self.fail(f"neither side of {c} is possible: " + "; ".join(k.message for k in self.checks[-2:]))
+            return then
+        return otherwise if then is Impossible else join(c, then, otherwise)
+
+    def and_(self, a: Any, b: Callable[[], Any]) -> Truth:
+        a = self.facts.decide(truth(a))
+        if a.__class__ is bool:
+            return truth(b()) if a else False
+        try:
+            with self._under(a):
+                right = self.facts.decide(truth(b()))
+        except Impossible:
+            return False
+        return dims.and_(a, right)
+
+    def or_(self, a: Any, b: Callable[[], Any]) -> Truth:
+        a = self.facts.decide(truth(a))
+        if a.__class__ is bool:
+            return True if a else truth(b())
+        try:
+            with self._under(dims.not_(a)):
+                right = self.facts.decide(truth(b()))
+        except Impossible:
+            return True
+        return dims.or_(a, right)
+
+    def decide(self, c: Any) -> Truth:
+        """A condition as far as the facts settle it."""
+        return self.facts.decide(truth(c))
+
+    # --- partial operations
+
+    def item(self, v: Sequence[Any], i: Any) -> Any:
+        """v[i], a negative i counted from the end; v[w] for a vector w of positions."""
+        if is_vector(i):
+            return Vec(self.item(v, j) for j in i)
+        n = len(v)
+        if i.__class__ is int:
+            if not -n <= i < n:
+                self.require(False, lambda: f"index {i} is out of range for {_shown(v)}, which has {n} items")
+            return v[i]
+        i = self.wrap(i, n)
+        result = v[n - 1]
+        for k in range(n - 2, -1, -1):
+            result = join(dims.eq(i, k), v[k], result)
+        return result
+
+    def wrap(self, i: Any, n: Any) -> Any:
+        """An index into n items, a negative one counted from the end; checked."""
+        return spread(self._wrap, i, n)
+
+    def _wrap(self, i: Size, n: Size) -> Size:
+        inside = dims.and_(dims.ge(i, -n), dims.lt(i, n))
+        self.require(inside, lambda: f"index {i} is out of range for {n} items")
+        return join(self.decide(dims.lt(i, 0)), i + n, i)  # type: ignore[no-any-return]
+
+    def floordiv(self, a: Any, b: Any) -> Any:
+        return spread(self._floordiv, a, b)
+
+    def _floordiv(self, a: Size, b: Size) -> Size:
+        if b.__class__ is not int or b == 0:
+            self.require(dims.ne(b, 0), lambda: f"division by zero: {_operand(a)} // {_operand(b)}")
+        return dims.floordiv(a, b)
+
+    def mod(self, a: Any, b: Any) -> Any:
+        return spread(self._mod, a, b)
+
+    def _mod(self, a: Size, b: Size) -> Size:
+        if b.__class__ is not int or b == 0:
+            self.require(dims.ne(b, 0), lambda: f"division by zero: {_operand(a)} % {_operand(b)}")
+        return dims.mod(a, b)
+
+    def ceil_div(self, a: Any, b: Any) -> Any:
+        return spread(self._ceil_div, a, b)
+
+    def _ceil_div(self, a: Size, b: Size) -> Size:
+        if b.__class__ is not int or b == 0:
+            self.require(dims.ne(b, 0), lambda: f"division by zero: ceil_div({a}, {b})")
+        return dims.ceil_div(a, b)
+
+    def exact_div(self, a: Any, b: Any) -> Any:
+        """a / b, which must leave nothing."""
+        return spread(self._exact_div, a, b)
+
+    def _exact_div(self, a: Size, b: Size) -> Size:
+        self.require(dims.ne(b, 0), lambda: f"division by zero: {a} is not a multiple of {b} with one answer")
+        self.require(dims.eq(dims.mod(a, b), 0), lambda: f"{a} is not a multiple of {b}")
+        return dims.exact_div(a, b)
+
+    def zip(self, *vectors: Sequence[Any]) -> Vec:
+        if len({len(v) for v in vectors}) > 1:
+            self.require(False, lambda: f"vectors of different length meet: {' and '.join(map(_shown, vectors))}")
+        return Vec(Vec(items) for items in zip(*vectors))
+
+    def min(self, *xs: Any) -> Any:
+        return self._extreme("min", dims.minimum, xs)
+
+    def max(self, *xs: Any) -> Any:
+        return self._extreme("max", dims.maximum, xs)
+
+    def _extreme(self, name: str, f: Callable[..., Size], xs: tuple[Any, ...]) -> Any:
+        """Of one vector its least or greatest item; of several arguments item by item."""
+        if len(xs) == 1 and is_vector(xs[0]):
+            if not xs[0]:
+                self.require(False, lambda: f"{name} of nothing")
+            return f(*xs[0])
+        return spread(f, *xs)
+
+    # --- shapes
+
+    def broadcast(self, *shapes: Sequence[Any]) -> Vec:
+        """NumPy's broadcast of the shapes; dims of which nothing is known stay open as bcast(n, m), checked."""
+        rank = max((len(s) for s in shapes), default=0)
+        result: list[Any] = []
+        for k in range(rank, 0, -1):
+            dim: Size = 1
+            for s in shapes:
+                if len(s) >= k:
+                    dim = self._broadcast(dim, s[-k], shapes)
+            result.append(dim)
+        return Vec(result)
+
+    def _broadcast(self, a: Size, b: Size, shapes: Sequence[Any]) -> Size:
+        if a is b or (b.__class__ is int and b == 1):
+            return a
+        if a.__class__ is int and a == 1:
+            return b
+
+        def message() -> str:
+            return f"{' and '.join(map(_shown, shapes))} do not broadcast: {a} against {b}"
+
+        if a.__class__ is int and b.__class__ is int:
+            self.require(a == b, message)
+            return a
+        same, a_is_one, b_is_one = self.decide(dims.eq(a, b)), self.decide(dims.eq(a, 1)), self.decide(dims.eq(b, 1))
+        if a_is_one is True or b_is_one is True:
+            return b if a_is_one is True else a
+        self.require(dims.or_(same, a_is_one, b_is_one), message)
+        a, b = self.facts.canonical(a), self.facts.canonical(b)
+        if b.__class__ is int and b_is_one is False:
+            return b
+        if a_is_one is False:
+            return a
+        return b if b_is_one is False else dims.bcast(a, b)
+
+    def broadcasts(self, p: Sequence[Any], to: Sequence[Any]) -> Truth:
+        """Whether p broadcasts to the shape `to` without changing it."""
+        if len(p) > len(to):
+            return False
+        told = [self.decide(dims.or_(dims.eq(a, 1), dims.eq(a, b))) for a, b in zip(p, Vec(to)[len(to) - len(p) :])]
+        return self.decide(dims.and_(*told))
+
+    def axis(self, name: str, a: Any, rank: int, of: str = "") -> int:
+        """An axis as a position, a negative one counted from the end."""
+        if a.__class__ is not int:
+            if isinstance(a, Dim | Cond):
+                raise Undetermined(name, f"{name} is {a}, which is not known")
+            a = int(a)
+        if not -rank <= a < rank:
+            self.require(False, lambda: f"{name} {a} is out of range for {of or 'an operand'} of rank {rank}")
+        return int(a + rank if a < 0 else a)
+
+    def axes(self, name: str, v: Any, rank: int, distinct: bool = True, of: str = "") -> Vec:
+        """Axes as positions; `name` is said as it is: axes 3 is out of range …"""
+        single = {"axes": "axis"}.get(name, name)
+        found = Vec(self.axis(single, a, rank, of) for a in (v if is_vector(v) else (v,)))
+        if distinct and len(set(found)) != len(found):
+            self.require(False, lambda: f"repeated axis in {name} = {_shown(v)}")
+        return found
+
+    def born(self, name: str, low: Size = 0, high: Size | None = None) -> Dim:
+        """A size that data decides, between low and high."""
+        least, most = dims.bounds(low)[0], None if high is None else dims.bounds(high)[1]
+        size = dims.fresh(name, least, most)
+        self.facts.learn(dims.ge(size, low))
+        if high is not None:
+            self.facts.learn(dims.le(size, high))
+        return size
+
+    def bind(self, outputs: Mapping[str, Any], **names: Any) -> Bound:
+        """What the rule found; dims in the canonical spelling of what this run has learned."""
+        if self.facts.has_equalities:
+            outputs = {k: self._spelled(v) for k, v in outputs.items()}
+            names = {k: self._spelled(v) for k, v in names.items()}
+        return Bound(outputs, names)
+
+    def _spelled(self, v: Any) -> Any:
+        if isinstance(v, Dim | Cond):
+            return self.facts.canonical(v)
+        if isinstance(v, Vec):
+            return Vec(map(self._spelled, v))
+        return [self._spelled(x) for x in v] if isinstance(v, list) else v
+
+
+def join(c: Truth, a: Any, b: Any) -> Any:
+    """One value from two branches: select for sizes, logic for conditions, item by item for vectors of equal length."""
+    if c.__class__ is bool:
+        return a if c else b
+    if is_vector(a) and is_vector(b):
+        if len(a) != len(b):
+            raise Undetermined("", f"whether {c} holds is not known, and the length of a vector depends on it")
+        return Vec(join(c, x, y) for x, y in zip(a, b))
+    if isinstance(a, Cond | bool) and isinstance(b, Cond | bool):
+        return dims.or_(dims.and_(c, a), dims.and_(dims.not_(c), b))
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
+        return dims.select(c, a, b)
+    if a is b or (type(a) is type(b) and a == b):
+        return a
+    raise Undetermined("", f"whether {c} holds is not known, and it chooses between {a} and {b}")
+
+
+def _shown(v: Any) -> str:
+    return str(Vec(v)) if is_vector(v) else str(v)
+
+
+def _operand(e: Size) -> str:
+    return str(e) if e.__class__ is int or e.atom is not None else f"({e})"  # type: ignore[union-attr]
