@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import cached_property
 
 from anyshape.dims import Dim
 from anyshape.errors import ArgumentError, VerifyError
 from anyshape.graph.value import Node, Value
+from anyshape.rules import Check
 
 
 class Function:
-    """A graph. `params` are its inputs in order, `results` its outputs; `result_names` are what callers see."""
+    """A graph. `params` are its inputs in order, `results` its outputs; `result_names` are what callers see.
+
+    `checks` are conditions on entry dims alone, which the types of nodes rely on, and which hold only if the entry checks them.
+    """
 
     def __init__(
         self,
@@ -71,13 +75,14 @@ class Function:
         return print_function(self)
 
 
-def topological(results: Iterable[Value]) -> tuple[Node, ...]:
-    """Producers before consumers, without recursion, so that depth does not matter. Raises VerifyError on a cycle."""
+def topological(results: Iterable[Value], without: Set[Node] = frozenset()) -> tuple[Node, ...]:
+    """Producers before consumers, without recursion, so that depth does not matter; nodes in `without`, and what only
+    they need, are left out. Raises VerifyError on a cycle."""
     order: list[Node] = []
     state: dict[Node, int] = {}
     stack: list[tuple[Node, int]] = []
     for result in results:
-        if result.node is not None and result.node not in state:
+        if result.node is not None and result.node not in state and result.node not in without:
             stack.append((result.node, 0))
             state[result.node] = 1
         while stack:
@@ -90,7 +95,7 @@ def topological(results: Iterable[Value]) -> tuple[Node, ...]:
             stack[-1] = (node, at + 1)
             value = node.inputs[at]
             below = value.node if value is not None else None
-            if below is None:
+            if below is None or below in without:
                 continue
             if state.get(below) == 1:
                 raise VerifyError(f"the graph has a cycle through {below}")

@@ -6,7 +6,7 @@ where it cannot even tell the rank, the output has an unknown one and the reason
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,34 +132,41 @@ def equations_of(node: Node, inputs: Mapping[str, Any], outputs: Mapping[str, An
     return eqs
 
 
-def tensors_of(node: Node) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fresh tensors for the inputs and outputs of a node, by name (tuples for variadic ones)."""
+def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors for the inputs and outputs of a node, by name (tuples for variadic ones).
+
+    `known` gives tensors of values and takes those made here, so that the equations of several nodes connect.
+    """
+    made = {} if known is None else known
+
+    def tensor(name: str, v: Value) -> Tensor:
+        if v not in made:
+            assert v.type.shape is not None
+            made[v] = Tensor(name, v.type.dtype, v.type.shape)
+        return made[v]
+
     ins: dict[str, Any] = {}
+    grouped = node.grouped_inputs()
     for i in node.op.inputs:
-        value = node.grouped_inputs()[i.name]
+        value = grouped[i.name]
         if isinstance(value, tuple):
-            ins[i.name] = tuple(_tensor(f"{i.name}{k}", v) for k, v in enumerate(value))
+            ins[i.name] = tuple(tensor(f"{i.name}{k}", v) for k, v in enumerate(value))
         elif value is None:
             dtype = _absent_dtype(node, i.dtype)
             ins[i.name] = Tensor(i.name, dtype, (), const(i.default if i.default is not None else 0, dtype))
         else:
-            ins[i.name] = _tensor(i.name, value)
+            ins[i.name] = tensor(i.name, value)
     outs: dict[str, Any] = {}
     at = 0
     for o in node.op.outputs:
         if o.variadic:
             n = len(node.outputs) - (len(node.op.outputs) - 1)
-            outs[o.name] = tuple(_tensor(f"{o.name}{k}", v) for k, v in enumerate(node.outputs[at : at + n]))
+            outs[o.name] = tuple(tensor(f"{o.name}{k}", v) for k, v in enumerate(node.outputs[at : at + n]))
             at += n
         else:
-            outs[o.name] = _tensor(o.name, node.outputs[at])
+            outs[o.name] = tensor(o.name, node.outputs[at])
             at += 1
     return ins, outs
-
-
-def _tensor(name: str, v: Value) -> Tensor:
-    assert v.type.shape is not None
-    return Tensor(name, v.type.dtype, v.type.shape)
 
 
 def _absent_dtype(node: Node, dtype: str) -> DType:
@@ -196,7 +203,7 @@ def _contents(
         if known is not None:
             a = np.empty(len(known), object)
             a[:] = known
-            arrays[t] = a.reshape(t.shape)
+            arrays[t] = a.reshape([n for n in t.shape if isinstance(n, int)])
     try:
         results = interpret(eqs.equations, arrays, symbolic=True)
     except Unknown:

@@ -36,6 +36,8 @@ def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: in
 def _dim(piece: str, text: str, scope: MutableMapping[str, Dim], low: int) -> Size:
     if piece == "?":
         return fresh("?", low)
+    if piece.startswith("?") and piece[1:].isalnum():  # how an unknown prints: one name, one symbol
+        return scope.setdefault(piece, symbol(piece, low))
     for name in re.findall(r"[A-Za-z_]\w*", piece):
         if name not in scope and name not in _FUNCTIONS:
             scope[name] = symbol(name, low)

@@ -1,0 +1,181 @@
+"""The text form read back: `parse(print(f)) == print(f)`. Types of results are inferred again and must agree with the text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim, symbol
+from anyshape.dtypes import is_dtype_name
+from anyshape.errors import AnyshapeError, ParseError
+from anyshape.graph.call import attribute
+from anyshape.graph.function import Function
+from anyshape.graph.infer import build
+from anyshape.graph.registry import find_op
+from anyshape.graph.value import Value, constant
+from anyshape.types import TensorType, parse_type
+
+_HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*\{")
+_DIM = re.compile(r"dim\s+(\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")
+_CONST = re.compile(r"const\s+(%[^\s:]+):\s*(\S+\[.*?\]|\w+)\s*=\s*(.*)")
+_CALL = re.compile(r"(.*?)\s=\s([\w.]+)\((.*?)\)(?:\s+#\s(.*))?$")
+_RETURN = re.compile(r"return\s*(.*)")
+
+
+def parse(text: str, constants: Mapping[str, NDArray[Any]] | None = None) -> Function:
+    """The function that text spells; `constants` gives those that print as `@name`. Raises ParseError with the line."""
+    lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), 1)]
+    reader = _Reader(constants or {}, {m.group(1): m.groups() for _, line in lines if (m := _DIM.fullmatch(line))})
+    for number, line in lines:
+        if not line or line == "}" or line.startswith("#") or _DIM.fullmatch(line):
+            continue
+        try:
+            reader.line(line)
+        except ParseError as e:
+            raise ParseError(f"line {number}: {e}\n  {line}") from None
+        except AnyshapeError as e:
+            raise type(e)(f"line {number}: {e}\n  {line}") from None
+    return reader.function()
+
+
+class _Reader:
+    def __init__(self, constants: Mapping[str, NDArray[Any]], bounds: Mapping[str, tuple[str | Any, ...]]) -> None:
+        self.given = constants
+        self.scope: dict[str, Dim] = {}
+        for name, (_, low, high) in bounds.items():
+            self.scope[name] = symbol(name, int(low) if low else None, int(high) if high else None)
+        self.values: dict[str, Value] = {}
+        self.params: list[Value] = []
+        self.results: list[Value] = []
+        self.result_names: list[str] = []
+        self.name = "main"
+
+    def line(self, line: str) -> None:
+        if m := _HEADER.fullmatch(line):
+            self.header(m)
+        elif m := _CONST.fullmatch(line):
+            self.constant(m)
+        elif m := _RETURN.fullmatch(line):
+            for piece in split(m.group(1)):
+                name, _, value = piece.partition("=")
+                self.result_names.append(name.strip())
+                self.results.append(self.value(value.strip()))
+        elif m := _CALL.fullmatch(line):
+            self.call(m)
+        else:
+            raise ParseError("this is neither a header, a const, a call nor a return")
+
+    def header(self, m: re.Match[str]) -> None:
+        self.name = m.group(1)
+        for piece in split(m.group(2)):
+            name, _, type_text = piece.partition(":")
+            if not name.strip().startswith("%"):
+                raise ParseError(f"a parameter is written %name: type, got {piece!r}")
+            p = Value(parse_type(type_text, self.scope), name.strip()[1:])
+            self.params.append(p)
+            self.values[name.strip()] = p
+
+    def constant(self, m: re.Match[str]) -> None:
+        name, type_text, literal = m.groups()
+        wanted = parse_type(type_text)
+        if literal.startswith("@"):
+            if literal[1:] not in self.given:
+                raise ParseError(f"no constant is given for {literal}; parse(text, constants={{{literal[1:]!r}: array}})")
+            array = self.given[literal[1:]]
+        else:
+            array = np.asarray(read_literal(literal), wanted.dtype.numpy).reshape([int(str(n)) for n in wanted.shape or ()])
+        value = constant(array, "" if re.fullmatch(r"%c\d+", name) else name[1:])
+        if str(value.type) != str(wanted):
+            raise ParseError(f"the constant is {value.type}, and the text says {wanted}")
+        self.values[name] = value
+
+    def value(self, name: str) -> Value:
+        if name not in self.values:
+            raise ParseError(f"{name} is not defined above")
+        return self.values[name]
+
+    def call(self, m: re.Match[str]) -> None:
+        targets, op_name, arguments, source = m.groups()
+        op = find_op(op_name)
+        attributes = {p.name: p for p in op.attributes}
+        inputs: list[Value | None] = []
+        attrs: dict[str, Any] = {}
+        for piece in split(arguments):
+            if piece == "none":
+                inputs.append(None)
+            elif piece.startswith("%"):
+                inputs.append(self.value(piece))
+            else:
+                key, _, literal = piece.partition("=")
+                if key not in attributes:
+                    raise ParseError(f"{op_name} has no attribute {key}; it has {', '.join(attributes) or 'none'}")
+                attrs[key] = attribute(op, attributes[key], read_literal(literal))
+        node = build(op, inputs, attrs, source or "")
+        pieces = split(targets)
+        if len(pieces) != len(node.outputs):
+            raise ParseError(f"{op_name} has {len(node.outputs)} results, and the text names {len(pieces)}")
+        for piece, v in zip(pieces, node.outputs):
+            name, _, type_text = piece.partition(":")
+            self.values[name.strip()] = v
+            _same_type(type_text.strip(), v.type)
+
+    def function(self) -> Function:
+        if not self.results:
+            raise ParseError("the text has no return line")
+        return Function(self.params, self.results, self.name, self.result_names)
+
+
+def _same_type(text: str, got: TensorType) -> None:
+    """Symbols born while inferring have other names each time; numbers, the rank and the dtype must agree."""
+    wanted_dtype, _, inside = text.partition("[")
+    dims = split(inside.rstrip("]")) if inside.rstrip("]") != "..." else None
+    agree = wanted_dtype == str(got.dtype) and (dims is None) == (got.shape is None)
+    if agree and dims is not None and got.shape is not None:
+        agree = len(dims) == len(got.shape) and all(
+            not d.isdigit() or not isinstance(n, int) or int(d) == n for d, n in zip(dims, got.shape)
+        )
+    if not agree:
+        raise ParseError(f"the result is {got}, and the text says {text}")
+
+
+def split(text: str) -> list[str]:
+    """At commas outside brackets and quotes."""
+    pieces: list[str] = []
+    depth, start, quoted = 0, 0, False
+    for k, c in enumerate(text):
+        if c == "'":
+            quoted = not quoted
+        if quoted:
+            continue
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            pieces.append(text[start:k].strip())
+            start = k + 1
+    last = text[start:].strip()
+    return [*pieces, last] if last else pieces
+
+
+def read_literal(text: str) -> Any:
+    text = text.strip()
+    if text.startswith("["):
+        return [read_literal(t) for t in split(text[1:-1])]
+    if text in ("true", "false"):
+        return text == "true"
+    if text in ("nan", "inf", "-inf"):
+        return math.nan if text == "nan" else float(text)
+    if text.startswith("'"):
+        return text[1:-1]
+    if is_dtype_name(text):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise ParseError(f"{text!r} is not a literal") from None

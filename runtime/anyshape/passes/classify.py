@@ -1,0 +1,72 @@
+"""What kind of computation a node is, read off its equations and never off its name.
+
+map: no reduction. row: a reduction. contraction: a sum of products of two reads that each own a loop variable.
+move: a map whose value is one read, so that its index map can be folded into its consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, walk
+
+TRANSCENDENTAL = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow", "sqrt", "div"))
+
+
+class Kind(Enum):
+    MOVE = "move"
+    MAP = "map"
+    ROW = "row"
+    CONTRACTION = "contraction"
+
+
+def classify(equations: Iterable[Equation]) -> Kind:
+    kinds = {_kind_of(q) for q in equations}
+    for kind in (Kind.CONTRACTION, Kind.ROW, Kind.MAP):
+        if kind in kinds:
+            return kind
+    return Kind.MOVE
+
+
+def _kind_of(q: Equation) -> Kind:
+    reductions = [e for e in walk(q.value) if isinstance(e, Reduce)]
+    if any(is_contraction(e) for e in reductions):
+        return Kind.CONTRACTION
+    if reductions:
+        return Kind.ROW
+    value = q.value
+    plain = isinstance(value, Read) and value.outside is None and not any(isinstance(e, Read) for i in value.index for e in walk(i))
+    return Kind.MOVE if plain else Kind.MAP
+
+
+def is_contraction(e: Reduce) -> bool:
+    """sum(a * b), both using every summed variable, each with a free variable that the other lacks."""
+    if e.kind != "sum" or e.where is not None:
+        return False
+    body = _through_casts(e.body)
+    if not (isinstance(body, Apply) and body.op == "mul"):
+        return False
+    a, b = (_through_casts(x) for x in body.args)
+    if not (isinstance(a, Read) and isinstance(b, Read)):
+        return False
+    summed = set(e.vars)
+    return summed <= a.free and summed <= b.free and bool(a.free - b.free) and bool(b.free - a.free)
+
+
+def _through_casts(e: Expr) -> Expr:
+    while isinstance(e, Apply) and e.op == "cast":
+        e = e.args[0]
+    return e
+
+
+def is_cheap(equations: Iterable[Equation]) -> bool:
+    """Whether computing an element again costs no more than loading it: at most two reads, nothing transcendental."""
+    for q in equations:
+        nodes = list(walk(q.value))
+        if sum(isinstance(e, Read) for e in nodes) > 2 or any(isinstance(e, Apply) and e.op in TRANSCENDENTAL for e in nodes):
+            return False
+    return True
+
+

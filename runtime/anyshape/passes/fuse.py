@@ -1,0 +1,243 @@
+"""Fusion: which nodes share one kernel. Groups grow from producers to consumers, by the forms of equations and the dims of results.
+
+A node joins the group of a producer when no other path leads from that group to the node (the groups stay acyclic) and
+- it is elementwise over the group's own result (an epilogue), or
+- the producer is only read here, and is a map that may be computed while it is read (a prologue): it moves data, or is elementwise
+  over the node's domain, or is cheap.
+A group holds at most one contraction, and then no other reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from anyshape.dims import Size
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation
+from anyshape.errors import VerifyError
+from anyshape.graph.function import Function
+from anyshape.graph.infer import equations_of, tensors_of
+from anyshape.graph.value import Node, Value
+from anyshape.passes.classify import Kind, classify, is_cheap
+from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep
+
+Shape = tuple[Size, ...]
+
+MAX_NODES = 40
+"""A bound on the size of one kernel: code generation is linear in it, and registers are few."""
+
+
+@dataclass(eq=False)
+class _Group:
+    """Nodes that will be one kernel. `needs` is the bit set of the groups it depends on, directly or not."""
+
+    id: int
+    kind: Kind
+    nodes: list[Node]
+    shape: Shape
+    needs: int = 0
+    equations: list[Equation] = field(default_factory=list)
+
+
+def fuse(f: Function) -> Schedule:
+    """The steps of f in an order that respects what they need."""
+    return _Fusion(f).run()
+
+
+class _Fusion:
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.tensors: dict[Value, Tensor] = {}
+        self.equations: dict[Node, list[Equation]] = {}
+        self.group_of: dict[Node, _Group] = {}
+        self.groups: list[_Group] = []
+        self.readers: dict[Value, list[Node]] = {}
+        self.results = set(f.results)
+        for node in f.nodes:
+            for v in node.inputs:
+                if v is not None:
+                    self.readers.setdefault(v, []).append(node)
+
+    def run(self) -> Schedule:
+        for node in self.f.nodes:
+            if node.op.view:
+                self.add_view(node)
+            else:
+                self.add(node)
+        steps: list[Step] = []
+        placed: set[int] = set()
+        for group in self.groups:
+            self.place(group, steps, placed)
+        return Schedule(self.f, tuple(steps))
+
+    # --- growing groups ---
+
+    def add_view(self, node: Node) -> None:
+        group = _Group(len(self.groups), Kind.MOVE, [node], ())
+        group.needs = self.needs_of(node)
+        self.groups.append(group)
+        self.group_of[node] = group
+
+    def add(self, node: Node) -> None:
+        ins, outs = tensors_of(node, self.tensors)
+        equations = equations_of(node, ins, outs).equations
+        self.equations[node] = equations
+        group = _Group(len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node))
+        group.equations = list(equations)
+        self.groups.append(group)
+        self.group_of[node] = group
+        for v in self.candidates(node):
+            assert v.node is not None
+            self.try_merge(self.group_of[v.node], self.group_of[node], v, node)
+
+    def candidates(self, node: Node) -> list[Value]:
+        """Data operands computed by kernels; contractions first, since a node can join only one."""
+        data = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None and v.node is not None]
+        distinct = [v for v in dict.fromkeys(data) if v.node is not None and not v.node.op.view]
+        return sorted(distinct, key=lambda v: v.node is None or self.group_of[v.node].kind is not Kind.CONTRACTION)
+
+    def needs_of(self, node: Node) -> int:
+        bits = 0
+        for v in node.inputs:
+            if v is not None and v.node is not None:
+                below = self.group_of[v.node]
+                bits |= below.needs | (1 << below.id)
+        return bits
+
+    def try_merge(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> None:
+        if producer is consumer or len(producer.nodes) + len(consumer.nodes) > MAX_NODES:
+            return
+        if self.is_view(producer) or not self.forms_fit(producer, consumer, value, node):
+            return
+        if not self.stays_acyclic(producer, consumer):
+            return
+        self.merge(producer, consumer)
+
+    @staticmethod
+    def is_view(group: _Group) -> bool:
+        return bool(group.nodes[0].op.view)
+
+    def forms_fit(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> bool:
+        kinds = {producer.kind, consumer.kind}
+        if Kind.CONTRACTION in kinds and (Kind.ROW in kinds or producer.kind is consumer.kind):
+            return False
+        if any(len(n.outputs) > 1 for n in (value.node, node) if n is not None):
+            return False
+        private = value not in self.results and all(self.group_of.get(r) in (producer, consumer) for r in self.readers[value])
+        same = consumer.kind in (Kind.MAP, Kind.MOVE) and self.same_domain(producer, consumer)
+        if producer.kind is Kind.CONTRACTION:
+            return same and (consumer.kind is Kind.MAP or private)
+        if producer.kind is Kind.ROW:
+            return same and consumer.kind is Kind.MAP
+        if same and consumer.kind is Kind.MAP and producer.kind is Kind.MAP:
+            return True
+        if not private:
+            return False
+        if consumer.kind is Kind.CONTRACTION:
+            return producer.kind is Kind.MOVE and self.is_operand_of_contraction(producer, value, consumer)
+        if consumer.kind is Kind.ROW:
+            return producer.kind is Kind.MOVE or self.reads_once(node, value)
+        return producer.kind is Kind.MOVE or is_cheap(producer.equations) or value.type.shape == node.outputs[0].type.shape
+
+    def is_operand_of_contraction(self, producer: _Group, value: Value, consumer: _Group) -> bool:
+        """A permutation or slice folds into strides; a move of an epilogue's operand does too. Gathers do not come here."""
+        return len(producer.nodes) == 1
+
+    def reads_once(self, node: Node, value: Value) -> bool:
+        """Elementwise work before a row reduction: the rows are its own domain, so that nothing is computed twice per row pass."""
+        return value.type.shape == self.widest(node)
+
+    @staticmethod
+    def widest(node: Node) -> Shape | None:
+        shapes = [v.type.shape for v in node.inputs if v is not None and v.type.shape is not None]
+        return max(shapes, key=len) if shapes else None
+
+    @staticmethod
+    def same_domain(producer: _Group, consumer: _Group) -> bool:
+        return producer.shape == consumer.shape
+
+    def stays_acyclic(self, producer: _Group, consumer: _Group) -> bool:
+        """No third group between the two: none that needs the producer and that the consumer needs."""
+        others = consumer.needs & ~(1 << producer.id)
+        between = [g for g in self.groups if others >> g.id & 1 and g.needs >> producer.id & 1]
+        return not between
+
+    def merge(self, producer: _Group, consumer: _Group) -> None:
+        """Everything moves into the consumer, whose place in the order is the later one."""
+        order = {Kind.MOVE: 0, Kind.MAP: 1, Kind.ROW: 2, Kind.CONTRACTION: 3}
+        consumer.kind = max(producer.kind, consumer.kind, key=order.__getitem__)
+        consumer.nodes = [*producer.nodes, *consumer.nodes]
+        consumer.equations = [*producer.equations, *consumer.equations]
+        consumer.needs = (producer.needs | consumer.needs) & ~(1 << producer.id)
+        for n in producer.nodes:
+            self.group_of[n] = consumer
+        producer.nodes = []
+        for g in self.groups:
+            if g.needs >> producer.id & 1:
+                g.needs = (g.needs & ~(1 << producer.id)) | consumer.needs | (1 << consumer.id)
+
+    # --- steps ---
+
+    def place(self, group: _Group, steps: list[Step], placed: set[int]) -> None:
+        """Depth first: a group that took in a later node may need groups made after it."""
+        stack = [group]
+        while stack:
+            top = stack[-1]
+            if top.id in placed or not top.nodes:
+                stack.pop()
+                continue
+            missing = [g for g in self.operands_of(top) if g.id not in placed]
+            if missing:
+                if len(stack) > len(self.groups):
+                    raise VerifyError("fusion made groups that need each other")
+                stack += missing
+                continue
+            stack.pop()
+            placed.add(top.id)
+            steps.append(self.step(top))
+
+    def operands_of(self, group: _Group) -> list[_Group]:
+        found: dict[int, _Group] = {}
+        for n in group.nodes:
+            for v in n.inputs:
+                if v is not None and v.node is not None and self.group_of[v.node] is not group:
+                    g = self.group_of[v.node]
+                    found[g.id] = g
+        return list(found.values())
+
+    def step(self, group: _Group) -> Step:
+        if self.is_view(group):
+            (node,) = group.nodes
+            source = node.grouped_inputs()[next(iter(node.op.view.values()))]
+            assert isinstance(source, Value)
+            return ViewStep(node, source, node.outputs[0])
+        inside = set(group.nodes)
+        inputs = dict.fromkeys(v for n in group.nodes for v in self.data(n) if v.node not in inside)
+        outputs = [v for n in group.nodes for v in n.outputs if v in self.results or any(r not in inside for r in self.readers.get(v, ()))]
+        nodes = _ordered(group.nodes)
+        equations = tuple(q for n in nodes for q in self.equations[n])
+        border = {v: self.tensors[v] for v in (*inputs, *outputs)}
+        return KernelStep(tuple(nodes), equations, tuple(inputs), tuple(outputs), border)
+
+    @staticmethod
+    def data(node: Node) -> Sequence[Value]:
+        return [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
+
+
+def _ordered(nodes: Sequence[Node]) -> list[Node]:
+    """Producers first, within one group."""
+    inside, done, out = set(nodes), set(), []
+
+    def visit(node: Node) -> None:
+        if node in done:
+            return
+        done.add(node)
+        for v in node.inputs:
+            if v is not None and v.node in inside and v.node is not None:
+                visit(v.node)
+        out.append(node)
+
+    for n in nodes:
+        visit(n)
+    return out

@@ -1,0 +1,63 @@
+"""The passes, in one visible list. Each is a function from Function to Function; `optimise` is all of them at once.
+
+Dead code needs no pass of its own: a function's nodes are those its results reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyshape.graph.function import Function
+from anyshape.passes import simplify
+from anyshape.passes.rewriting import rewrite
+
+Pass = Callable[[Function], Function]
+
+
+def infer_types(f: Function) -> Function:
+    """Every type inferred anew from the parameters' types."""
+    return rewrite(f, (), rebuild_all=True)
+
+
+def fold(f: Function) -> Function:
+    """Calls whose result is known become constants."""
+    return rewrite(f, (simplify.fold_contents, simplify.fold_constants))
+
+
+def dyn_to_static(f: Function) -> Function:
+    """Dyn variants whose operands are known become static ones; types are only ever refined."""
+    return rewrite(f, (simplify.fold_contents, simplify.fold_constants, simplify.dyn_to_static))
+
+
+def spec_rewrites(f: Function) -> Function:
+    """The rewrites of the specs."""
+    return rewrite(f, (simplify.spec_rewrites,))
+
+
+def eliminate_common_subexpressions(f: Function) -> Function:
+    """Equal calls are made once."""
+    return rewrite(f, (simplify.CommonSubexpressions(),))
+
+
+def optimise(f: Function) -> Function:
+    """All of the above to a fixpoint, in one walk."""
+    return rewrite(
+        f,
+        (
+            simplify.fold_contents,
+            simplify.fold_constants,
+            simplify.dyn_to_static,
+            simplify.spec_rewrites,
+            simplify.CommonSubexpressions(),
+        ),
+    )
+
+
+PASSES: dict[str, Pass] = {
+    "infer_types": infer_types,
+    "fold": fold,
+    "dyn_to_static": dyn_to_static,
+    "spec_rewrites": spec_rewrites,
+    "eliminate_common_subexpressions": eliminate_common_subexpressions,
+    "optimise": optimise,
+}

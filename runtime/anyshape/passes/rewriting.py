@@ -1,0 +1,75 @@
+"""The engine of every optimising pass: one forward walk that rebuilds what changed and simplifies each node until it is stable.
+
+Information flows from producers to consumers, so a node is examined when its operands are final, and again only when a rule replaced
+it: a worklist over what changed, linear in the graph. A node of which nothing changed is kept as it is, types included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from anyshape.errors import VerifyError
+from anyshape.graph.function import Function, topological
+from anyshape.graph.infer import build
+from anyshape.graph.value import Node, Value
+from anyshape.passes.entry_checks import EntryFacts
+
+LocalRule = Callable[[Node], Sequence[Value] | None]
+"""Values in place of the node's outputs, or None where the rule does not apply."""
+
+LIMIT = 64
+"""How many replacements a function may take per node before the rules are taken to run in circles."""
+
+
+def rewrite(f: Function, rules: Sequence[LocalRule], rebuild_all: bool = False) -> Function:
+    """f with every rule applied wherever it applies. `rebuild_all` infers all types anew."""
+    return _Rewriter(f, rules, rebuild_all).run()
+
+
+class _Rewriter:
+    def __init__(self, f: Function, rules: Sequence[LocalRule], rebuild_all: bool) -> None:
+        self.f, self.rules, self.rebuild_all = f, rules, rebuild_all
+        self.final: dict[Value, Value] = {}
+        self.done: set[Node] = set()
+        self.entry = EntryFacts(f)
+        self.fuel = LIMIT * (len(f.nodes) + 1)
+
+    def run(self) -> Function:
+        for node in self.f.nodes:
+            current = self.rebuilt(node, force=self.rebuild_all)
+            for old, new in zip(node.outputs, self.settle(current), strict=True):
+                if old is not new:
+                    self.final[old] = new
+        results = [self.final.get(v, v) for v in self.f.results]
+        return Function(self.f.params, results, self.f.name, self.f.result_names, self.entry.checks)
+
+    def rebuilt(self, node: Node, force: bool = False) -> Node:
+        """The node on its operands' replacements; the node itself if none was replaced."""
+        inputs = tuple(v if v is None else self.final.get(v, v) for v in node.inputs)
+        if not force and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+            return node
+        return build(node.op, inputs, node.attrs, node.source, self.entry.facts)
+
+    def settle(self, node: Node) -> tuple[Value, ...]:
+        """Applies rules to the node, and to the nodes they make, until none applies."""
+        for rule in self.rules:
+            replaced = rule(node)
+            if replaced is None:
+                continue
+            self.fuel -= 1
+            if self.fuel < 0:
+                raise VerifyError(f"rewriting {node} does not come to an end; two rewrites undo each other")
+            return tuple(self.settled(v) for v in replaced)
+        self.done.add(node)
+        self.entry.learn(node)
+        return node.outputs
+
+    def settled(self, v: Value) -> Value:
+        """The value once everything new that it needs has been simplified."""
+        if v.node is not None and v.node not in self.done:
+            for node in topological([v], self.done):
+                current = self.rebuilt(node)
+                for old, new in zip(node.outputs, self.settle(current), strict=True):
+                    if old is not new:
+                        self.final[old] = new
+        return self.final.get(v, v)

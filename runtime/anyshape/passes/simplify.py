@@ -1,0 +1,113 @@
+"""The local rules: fold, dyn-to-static, the specs' rewrites, common subexpressions. Each looks at one node with final operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anyshape.equations.interpret import interpret
+from anyshape.errors import AnyshapeError
+from anyshape.graph.infer import build, equations_of, flat, tensors_of
+from anyshape.graph.opdef import ParamDef
+from anyshape.graph.registry import all_ops
+from anyshape.graph.value import Node, Value, constant
+
+FOLD_ELEMENTS = 1 << 24
+"""Constants are folded into others of at most this many elements; a larger one stays an op of the program."""
+
+
+def fold_contents(node: Node) -> Sequence[Value] | None:
+    """Outputs whose elements inference already knows are constants."""
+    if node.checks or not all(_concrete(v.contents) for v in node.outputs):
+        return None
+    return [constant(np.array(v.contents, v.type.dtype.numpy).reshape(_static_shape(v))) for v in node.outputs]
+
+
+def _concrete(contents: Any) -> bool:
+    return contents is not None and all(isinstance(e, (int, bool)) for e in contents)
+
+
+def _static_shape(v: Value) -> tuple[int, ...]:
+    return tuple(n for n in v.type.shape or () if isinstance(n, int))
+
+
+def fold_constants(node: Node) -> Sequence[Value] | None:
+    """A call on constants alone is made now, by the equation interpreter (or is a view of the same elements)."""
+    if node.checks or node.bound is None or not all(v is None or v.is_constant for v in node.inputs):
+        return None
+    if not all(v.type.is_static for v in node.outputs) or sum(int(str(v.type.count())) for v in node.outputs) > FOLD_ELEMENTS:
+        return None
+    if node.op.view:
+        source = node.grouped_inputs()[next(iter(node.op.view.values()))]
+        assert isinstance(source, Value) and source.constant is not None
+        return [constant(source.constant.reshape(_static_shape(node.outputs[0])))]
+    if node.op.kernel is None:
+        return None
+    ins, outs = tensors_of(node)
+    data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+    arrays = {t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None}
+    try:
+        results = interpret(equations_of(node, ins, outs).equations, arrays)
+    except AnyshapeError:
+        return None  # an index out of range and the like: the error belongs to the run, where its source is named
+    return [constant(results[t]) for t in flat(outs)]
+
+
+def dyn_to_static(node: Node) -> Sequence[Value] | None:
+    """A dyn variant whose operands are all known (or absent) becomes the static one; every other attribute is carried over."""
+    if node.op.variant != "dyn":
+        return None
+    attrs = dict(node.attrs)
+    for p, v in zip(node.op.operands, node.operand_inputs().values(), strict=True):
+        if v is None:
+            continue
+        known = _attribute(p, v)
+        if known is None:
+            return None
+        attrs[p.name] = known
+    assert node.op.twin is not None
+    static = all_ops()[node.op.twin]
+    return build(static, node.inputs[: len(node.inputs) - len(node.op.operands)], attrs, node.source).outputs
+
+
+def _attribute(p: ParamDef, v: Value) -> Any:
+    """The operand's value as an attribute, or None if it is not known."""
+    if v.constant is not None:
+        listed = v.constant.reshape(-1).tolist()
+    elif _concrete(v.contents):
+        listed = [bool(e) if p.kind == "bool" else e for e in v.contents or ()]
+    else:
+        return None
+    if p.is_vector:
+        return tuple(listed)
+    return listed[0] if listed else None
+
+
+def spec_rewrites(node: Node) -> Sequence[Value] | None:
+    """The rewrites that the op's spec states."""
+    for rule in node.op.rewrites:
+        replaced = rule.apply(node)
+        if replaced is not None:
+            return list(replaced)
+    return None
+
+
+class CommonSubexpressions:
+    """A call equal to an earlier one is that one. Constants are equal if their small contents or their arrays are."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[Any, ...], Node] = {}
+        self.constants: dict[tuple[Any, ...], int] = {}
+
+    def __call__(self, node: Node) -> Sequence[Value] | None:
+        key = (node.op, tuple(self._key(v) for v in node.inputs), tuple(sorted(node.attrs.items())))
+        first = self.seen.setdefault(key, node)
+        return None if first is node else first.outputs
+
+    def _key(self, v: Value | None) -> Any:
+        if v is None or v.constant is None:
+            return v
+        a = v.constant
+        return (a.dtype.str, a.shape, a.tobytes()) if a.size <= 64 else (id(a),)
