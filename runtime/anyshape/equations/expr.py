@@ -308,7 +308,7 @@ def _simplify(op: str, args: tuple[Expr, ...]) -> Expr | None:
 
 
 def is_integer(e: Expr) -> bool:
-    return e.dtype is not None and e.dtype.is_integer or e.dtype is None and isinstance(e, Scalar)
+    return (e.dtype is not None and e.dtype.is_integer) or (e.dtype is None and isinstance(e, Scalar))
 
 
 def power(base: ExprLike, exponent: ExprLike) -> Expr:

@@ -7,7 +7,21 @@ from collections.abc import Callable, Iterable
 from anyshape.dims import Cond, Dim, Size
 from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.equations.expr import (
-    Const, Expr, ExprLike, Read, Scalar, Tensor, Var, adapt, apply, as_expr, cast, const, read, reduce_node, scalar,
+    Const,
+    Expr,
+    ExprLike,
+    Read,
+    Scalar,
+    Tensor,
+    Var,
+    adapt,
+    apply,
+    as_expr,
+    cast,
+    const,
+    read,
+    reduce_node,
+    scalar,
 )  # fmt: skip
 from anyshape.errors import SpecError
 

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from anyshape.dtypes import DType, highest, lowest
 from anyshape.equations.expr import Apply, Reduce
+from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
@@ -97,21 +96,23 @@ def _cast(a: Array, dtype: DType) -> Array:
     return a.astype(dtype.numpy)
 
 
+_FOLDS: dict[str, Callable[..., Any]] = {
+    "any": np.any, "all": np.all, "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "argmax": np.argmax, "argmin": np.argmin,
+}  # fmt: skip
+
+
 def reduce_numeric(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+    """`body` folded over axes where `keep` holds; the axes stay, with size 1."""
+    f = _FOLDS[e.kind]
     if e.kind in ("any", "all"):
-        f = np.any if e.kind == "any" else np.all
-        return np.asarray(
-            f(body.astype(bool) & keep if e.kind == "any" else body.astype(bool) | ~keep, axis=axes, keepdims=True)
-        )
+        truth = body.astype(bool) & keep if e.kind == "any" else body.astype(bool) | ~keep
+        return np.asarray(f(truth, axis=axes, keepdims=True))
     if e.kind in ("sum", "prod"):
         neutral = np.asarray(0 if e.kind == "sum" else 1, body.dtype)
-        f = np.sum if e.kind == "sum" else np.prod
         return np.asarray(f(np.where(keep, body, neutral), axis=axes, keepdims=True, dtype=body.dtype))
     assert e.body.dtype is not None
     least = np.asarray(lowest(e.body.dtype) if e.kind.endswith("max") else highest(e.body.dtype), body.dtype)
     masked = np.where(keep, body, least)
     if e.kind in ("argmax", "argmin"):
-        f = np.argmax if e.kind == "argmax" else np.argmin
         return np.asarray(f(masked, axis=axes[0], keepdims=True)).astype(np.int64)
-    f = np.max if e.kind == "max" else np.min
     return np.asarray(f(masked, axis=axes, keepdims=True, initial=least))

@@ -23,8 +23,10 @@ class Function:
         results: Sequence[Value],
         name: str = "main",
         result_names: Sequence[str] | None = None,
+        checks: Sequence[Check] = (),
     ) -> None:
         self.params, self.results, self.name = tuple(params), tuple(results), name
+        self.checks = tuple(checks)
         self.result_names = (
             tuple(result_names) if result_names is not None else tuple(f"output{k}" for k in range(len(self.results)))
         )

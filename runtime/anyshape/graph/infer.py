@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from anyshape.dims import Facts
 from anyshape.dtypes import DType
 from anyshape.equations import Equations, Tensor
@@ -42,7 +41,9 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
     op = node.op
     dtypes = solve_dtypes(node)
     kinds = output_dtypes(node, dtypes)
-    rule = Rule(op.full_name, node.source, facts)
+    rule = Rule(
+        op.full_name, node.source, facts.under(True) if facts is not None else None
+    )  # a copy: a node learns for itself
     try:
         bound = op.relation(rule, **_shapes(node), **parameter_values(node))
     except Undetermined as e:

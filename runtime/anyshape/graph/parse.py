@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from anyshape.dims import Dim, symbol
 from anyshape.dtypes import is_dtype_name
 from anyshape.errors import AnyshapeError, ParseError
@@ -19,6 +17,7 @@ from anyshape.graph.infer import build
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Value, constant
 from anyshape.types import TensorType, parse_type
+from numpy.typing import NDArray
 
 _HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*\{")
 _DIM = re.compile(r"dim\s+(\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")
@@ -85,10 +84,14 @@ class _Reader:
         wanted = parse_type(type_text)
         if literal.startswith("@"):
             if literal[1:] not in self.given:
-                raise ParseError(f"no constant is given for {literal}; parse(text, constants={{{literal[1:]!r}: array}})")
+                raise ParseError(
+                    f"no constant is given for {literal}; parse(text, constants={{{literal[1:]!r}: array}})"
+                )
             array = self.given[literal[1:]]
         else:
-            array = np.asarray(read_literal(literal), wanted.dtype.numpy).reshape([int(str(n)) for n in wanted.shape or ()])
+            array = np.asarray(read_literal(literal), wanted.dtype.numpy).reshape(
+                [int(str(n)) for n in wanted.shape or ()]
+            )
         value = constant(array, "" if re.fullmatch(r"%c\d+", name) else name[1:])
         if str(value.type) != str(wanted):
             raise ParseError(f"the constant is {value.type}, and the text says {wanted}")

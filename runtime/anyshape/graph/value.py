@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from anyshape.dims import Cond, Size, fresh
 from anyshape.dtypes import from_numpy
 from anyshape.graph.opdef import OpDef
 from anyshape.rules import Check
 from anyshape.types import TensorType
+from numpy.typing import NDArray
 
 Element = Size | bool | Cond
 Contents = tuple[Element, ...]
@@ -42,7 +41,7 @@ class Value:
         contents: Contents | None = None,
     ) -> None:
         self.type, self.name, self.node, self.index, self.constant = type, name, node, index, constant
-        self._contents: Contents | None | object = contents if contents is not None else UNKNOWN
+        self._contents: Contents | object | None = contents if contents is not None else UNKNOWN
 
     @property
     def is_constant(self) -> bool:
@@ -123,9 +122,9 @@ class Node:
         """How many operands the variadic input (if any) has."""
         return len(self.inputs) - len(self.op.operands) - (len(self.op.inputs) - 1)
 
-    def grouped_inputs(self) -> dict[str, Value | None | tuple[Value, ...]]:
+    def grouped_inputs(self) -> dict[str, Value | tuple[Value, ...] | None]:
         """Data inputs by name, the variadic one as a tuple."""
-        grouped: dict[str, Value | None | tuple[Value, ...]] = {}
+        grouped: dict[str, Value | tuple[Value, ...] | None] = {}
         at = 0
         for i in self.op.inputs:
             if i.variadic:

@@ -48,5 +48,7 @@ def _check_types(node: Node) -> None:
     if len(now.types) != len(node.outputs):
         raise VerifyError(f"{node}: {len(node.outputs)} outputs, and inference gives {len(now.types)}")
     for v, t in zip(node.outputs, now.types, strict=True):
-        if v.type.dtype is not t.dtype or (v.type.shape is not None and t.shape is not None and len(v.type.shape) != len(t.shape)):
+        if v.type.dtype is not t.dtype or (
+            v.type.shape is not None and t.shape is not None and len(v.type.shape) != len(t.shape)
+        ):
             raise VerifyError(f"{node}: has type {v.type}, and inference gives {t}")

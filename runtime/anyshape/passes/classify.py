@@ -37,7 +37,11 @@ def _kind_of(q: Equation) -> Kind:
     if reductions:
         return Kind.ROW
     value = q.value
-    plain = isinstance(value, Read) and value.outside is None and not any(isinstance(e, Read) for i in value.index for e in walk(i))
+    plain = (
+        isinstance(value, Read)
+        and value.outside is None
+        and not any(isinstance(e, Read) for i in value.index for e in walk(i))
+    )
     return Kind.MOVE if plain else Kind.MAP
 
 
@@ -65,8 +69,8 @@ def is_cheap(equations: Iterable[Equation]) -> bool:
     """Whether computing an element again costs no more than loading it: at most two reads, nothing transcendental."""
     for q in equations:
         nodes = list(walk(q.value))
-        if sum(isinstance(e, Read) for e in nodes) > 2 or any(isinstance(e, Apply) and e.op in TRANSCENDENTAL for e in nodes):
+        if sum(isinstance(e, Read) for e in nodes) > 2 or any(
+            isinstance(e, Apply) and e.op in TRANSCENDENTAL for e in nodes
+        ):
             return False
     return True
-
-

@@ -83,7 +83,9 @@ class _Fusion:
         ins, outs = tensors_of(node, self.tensors)
         equations = equations_of(node, ins, outs).equations
         self.equations[node] = equations
-        group = _Group(len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node))
+        group = _Group(
+            len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node)
+        )
         group.equations = list(equations)
         self.groups.append(group)
         self.group_of[node] = group
@@ -93,7 +95,9 @@ class _Fusion:
 
     def candidates(self, node: Node) -> list[Value]:
         """Data operands computed by kernels; contractions first, since a node can join only one."""
-        data = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None and v.node is not None]
+        data = [
+            v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None and v.node is not None
+        ]
         distinct = [v for v in dict.fromkeys(data) if v.node is not None and not v.node.op.view]
         return sorted(distinct, key=lambda v: v.node is None or self.group_of[v.node].kind is not Kind.CONTRACTION)
 
@@ -124,7 +128,9 @@ class _Fusion:
             return False
         if any(len(n.outputs) > 1 for n in (value.node, node) if n is not None):
             return False
-        private = value not in self.results and all(self.group_of.get(r) in (producer, consumer) for r in self.readers[value])
+        private = value not in self.results and all(
+            self.group_of.get(r) in (producer, consumer) for r in self.readers[value]
+        )
         same = consumer.kind in (Kind.MAP, Kind.MOVE) and self.same_domain(producer, consumer)
         if producer.kind is Kind.CONTRACTION:
             return same and (consumer.kind is Kind.MAP or private)
@@ -138,7 +144,9 @@ class _Fusion:
             return producer.kind is Kind.MOVE and self.is_operand_of_contraction(producer, value, consumer)
         if consumer.kind is Kind.ROW:
             return producer.kind is Kind.MOVE or self.reads_once(node, value)
-        return producer.kind is Kind.MOVE or is_cheap(producer.equations) or value.type.shape == node.outputs[0].type.shape
+        return (
+            producer.kind is Kind.MOVE or is_cheap(producer.equations) or value.type.shape == node.outputs[0].type.shape
+        )
 
     def is_operand_of_contraction(self, producer: _Group, value: Value, consumer: _Group) -> bool:
         """A permutation or slice folds into strides; a move of an epilogue's operand does too. Gathers do not come here."""
@@ -214,7 +222,12 @@ class _Fusion:
             return ViewStep(node, source, node.outputs[0])
         inside = set(group.nodes)
         inputs = dict.fromkeys(v for n in group.nodes for v in self.data(n) if v.node not in inside)
-        outputs = [v for n in group.nodes for v in n.outputs if v in self.results or any(r not in inside for r in self.readers.get(v, ()))]
+        outputs = [
+            v
+            for n in group.nodes
+            for v in n.outputs
+            if v in self.results or any(r not in inside for r in self.readers.get(v, ()))
+        ]
         nodes = _ordered(group.nodes)
         equations = tuple(q for n in nodes for q in self.equations[n])
         border = {v: self.tensors[v] for v in (*inputs, *outputs)}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from anyshape.equations.interpret import interpret
 from anyshape.errors import AnyshapeError
 from anyshape.graph.infer import build, equations_of, flat, tensors_of
@@ -37,7 +36,10 @@ def fold_constants(node: Node) -> Sequence[Value] | None:
     """A call on constants alone is made now, by the equation interpreter (or is a view of the same elements)."""
     if node.checks or node.bound is None or not all(v is None or v.is_constant for v in node.inputs):
         return None
-    if not all(v.type.is_static for v in node.outputs) or sum(int(str(v.type.count())) for v in node.outputs) > FOLD_ELEMENTS:
+    if (
+        not all(v.type.is_static for v in node.outputs)
+        or sum(int(str(v.type.count())) for v in node.outputs) > FOLD_ELEMENTS
+    ):
         return None
     if node.op.view:
         source = node.grouped_inputs()[next(iter(node.op.view.values()))]
