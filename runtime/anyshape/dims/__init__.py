@@ -6,7 +6,7 @@ object.
 
 Read access, for code that turns dims into something else (scalar instructions, bounds, text):
 
-    dim.terms      tuple of (monomial, coefficient); a monomial is a tuple of atoms, powers repeated, () for the constant
+    dim.terms      tuple of (monomial, coefficient); a monomial is a tuple of atoms, powers repeated; () for constants
     atom.kind      symbol | min max floordiv mod bcast select
     atom.args      Sizes; (Cond, Size, Size) for select; two for floordiv, mod and bcast; two or more for min and max
     atom.name      of a symbol;  atom.low, atom.high: its bounds or None;  atom.dim: the Dim that is this atom alone

@@ -245,12 +245,17 @@ def ceil_div(a: Size, b: Size) -> Size:
     return floordiv(a + (b - 1), b) if nonneg(b - 1) else -floordiv(-a, b)
 
 
-def exact_div(a: Size, b: Size) -> Size:
-    """a / b where b is known, or checked, to divide a: a quotient polynomial, else a // b."""
-    if a.__class__ is int or b.__class__ is int:
-        return floordiv(a, b)
-    if a is b and nonzero(b):
-        return 1
+def exact_div(a: Size, b: Size, known_nonzero: bool = False) -> Size:
+    """a / b where b is known, or checked, to divide a: the quotient where polynomial division finds it, else a // b.
+
+    Where b may be 0, the quotient polynomial is only right under the check that it is not (`known_nonzero`).
+    """
+    if known_nonzero and b.__class__ is Dim and a.__class__ is Dim:
+        if a is b:
+            return 1
+        whole, rest = _divide(a, b)
+        if rest.__class__ is int and rest == 0:
+            return whole
     return floordiv(a, b)
 
 

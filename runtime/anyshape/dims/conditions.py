@@ -232,13 +232,25 @@ def _conjunction(members: list[Cond]) -> Truth:
     if len(members) <= PAIRWISE_LIMIT:
         for c in members:
             for d in members:
-                if c is not d:
-                    told = implied(c, d)
-                    if told is False:
-                        return False
-                    if told is True and not (implied(d, c) is True and c.uid > d.uid):
-                        return and_(*(m for m in members if m is not d))
+                if c is d:
+                    continue
+                told = implied(c, d)
+                if told is False:
+                    return False
+                if told is True and not (implied(d, c) is True and c.uid > d.uid):
+                    return and_(*(m for m in members if m is not d))
+                shorter = _given(c, d)
+                if shorter is not d:
+                    return and_(*(shorter if m is d else m for m in members))
     return make_cond("and", _ordered(members))
+
+
+def _given(known: Cond, c: Cond) -> Truth:
+    """A disjunction without the members that `known` excludes: a and (not a or b) is a and b."""
+    if c.kind != "or":
+        return c
+    left = [m for m in c.args if implied(known, m) is not False]
+    return c if len(left) == len(c.args) else or_(*left)
 
 
 def implied(known: Cond, c: Cond) -> Truth:

@@ -65,19 +65,16 @@ class Facts:
             self.learn(REBUILD["eq"](a - b))
 
     def _bound(self, c: Cond) -> None:
-        """A bound of one symbol: its twin, tightened again if it has one."""
+        """A bound of one symbol: its twin, tightened again if it has one, or the number it must be."""
         seen = substitute_atoms(c, self._twins)
-        if seen.__class__ is not Cond or seen.kind not in ("ge", "not"):
+        if seen.__class__ is not Cond or seen.kind in ("and", "or"):
             return
-        p = seen.args[0] if seen.kind == "ge" else seen.args[0].args[0]
-        if len(p.symbols) != 1:
-            return
-        tighter = refinements(seen)[0] if seen.kind == "ge" else refinements(seen.args[0])[1]
-        for twin, value in tighter.items():
-            origin = next((x for x, t in self._twins.items() if t is twin.dim), twin)
+        told = refinements(seen.args[0])[1] if seen.kind == "not" else refinements(seen)[0]
+        for twin, value in told.items():
+            origin = next((x for x, t in self._twins.items() if t.__class__ is Dim and t.atom is twin), twin)
             if value.__class__ is int:
                 self._replace(origin, value)
-            else:
+            elif seen.kind != "eq":
                 self._twins[origin] = value
 
     def _replace(self, x: Atom, value: Size) -> None:

@@ -56,12 +56,12 @@ def _sum(terms: tuple[tuple[Monomial, int], ...]) -> str:
     words: list[str] = []
     for monomial, c in terms:
         sign = ("-" if c < 0 else "") if not words else (" - " if c < 0 else " + ")
-        words.append(sign + _term(monomial, abs(c)))
+        words.append(sign + _term(monomial, abs(c), grouped=sign == "-"))
     return "".join(words) or "0"
 
 
-def _term(monomial: Monomial, c: int) -> str:
-    factors = [_atom(a, alone=len(monomial) == 1 and c == 1) for a in monomial]
+def _term(monomial: Monomial, c: int, grouped: bool = False) -> str:
+    factors = [_atom(a, alone=len(monomial) == 1 and c == 1 and not grouped) for a in monomial]
     return "*".join(([str(c)] if c != 1 or not factors else []) + factors)
 
 
@@ -87,10 +87,16 @@ def _condition(c: Cond) -> str:
         return f" {c.kind} ".join(words)
     sign = {"eq": "==", "ge": ">=", "not": "!="}[c.kind]
     p = c.args[0].args[0] if c.kind == "not" else c.args[0]
-    left = tuple((m, e) for m, e in p.terms if e > 0)
-    right = tuple((m, -e) for m, e in p.terms if e < 0)
-    if not left or (len(left) == 1 and not left[0][0]):  # a number reads better on the right
-        left, right, sign = right, left, {">=": "<="}.get(sign, sign)
+    left = tuple((m, e) for m, e in p.terms if m and e > 0)
+    right = tuple((m, -e) for m, e in p.terms if m and e < 0)
+    number = p.constant
+    if not left:  # a lone number reads better on the right
+        left, right, sign, number = right, left, {">=": "<="}.get(sign, sign), -number
+    if number:
+        if number > 0 and right:
+            left = (*left, ((), number))
+        else:
+            right = (*right, ((), -number))
     return f"{_sum(left)} {sign} {_sum(right)}"
 
 
@@ -122,7 +128,7 @@ class _Parser:
         while position < end:
             match = _TOKEN.match(source, position)
             if match is None:
-                raise self.error("unexpected character", position)
+                raise self.error("unexpected character", len(source) - len(source[position:].lstrip()))
             self.tokens.append((match.group(match.lastindex or 0), match.start(match.lastindex or 0)))
             position = match.end()
         self.at = 0

@@ -249,7 +249,7 @@ class Rule:
     def _exact_div(self, a: Size, b: Size) -> Size:
         self.require(dims.ne(b, 0), lambda: f"division by zero: {a} is not a multiple of {b} with one answer")
         self.require(dims.eq(dims.mod(a, b), 0), lambda: f"{a} is not a multiple of {b}")
-        return dims.exact_div(a, b)
+        return dims.exact_div(a, b, known_nonzero=True)
 
     def zip(self, *vectors: Sequence[Any]) -> Vec:
         if len({len(v) for v in vectors}) > 1:

@@ -1,0 +1,81 @@
+"""Facts: what is learned is used, branches do not leak, and nothing decided under facts is wrong for numbers that
+satisfy them.
+"""
+
+from __future__ import annotations
+
+from anyshape import dims
+from anyshape.dims import Facts, symbol
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.dims.expressions import Both, bound_to, conditions, sizes, values
+
+n, m, k = symbol("n"), symbol("m"), symbol("k")
+
+
+def test_equal_symbols_become_the_older_one() -> None:
+    old, young = dims.fresh("old"), dims.fresh("young")
+    facts = Facts()
+    facts.equate(young, old)
+    assert facts.canonical(young * 2 + old) is old * 3
+    assert facts.decide(dims.eq(young, old)) is True
+    facts.equate(old, 7)
+    assert facts.canonical(young) == 7
+
+
+def test_numbers_win() -> None:
+    facts = Facts()
+    facts.learn(dims.eq(n, 5))
+    assert facts.canonical(n * m) is m * 5
+    assert facts.decide(dims.ge(n, 6)) is False
+
+
+def test_equalities_of_expressions_are_solved() -> None:
+    facts = Facts()
+    facts.learn(dims.eq(n + m, k + 3))
+    assert facts.canonical(n + m - k) == 3
+
+
+def test_bounds_are_used_in_products() -> None:
+    facts = Facts()
+    assert facts.decide(dims.ge(n * m, n)) is not True
+    facts.learn(dims.ge(m, 1))
+    assert facts.decide(dims.ge(n * m, n)) is True
+    facts.learn(dims.le(m, 1))
+    assert facts.canonical(n * m) is n
+
+
+def test_divisibility_discharges_the_count() -> None:
+    p, q = n * m, k
+    facts = Facts()
+    facts.learn(dims.ne(q, 0))
+    facts.learn(dims.eq(dims.mod(p, q), 0))
+    assert facts.decide(dims.eq(q * (p // q), p)) is True
+
+
+def test_a_branch_does_not_leak() -> None:
+    facts = Facts()
+    inner = facts.under(dims.eq(n, 0))
+    assert inner.canonical(n) == 0
+    assert facts.canonical(n) is n
+
+
+def test_bounds_survive_an_equality() -> None:
+    old, young = dims.fresh("old", 0), dims.fresh("young", 0)
+    facts = Facts()
+    facts.learn(dims.ge(young, 4))
+    facts.equate(young, old)
+    assert facts.decide(dims.ge(old, 4)) is True
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(conditions, min_size=1, max_size=3), conditions, sizes, values)
+def test_facts_are_sound(learned: list[Both], asked: Both, size: Both, v: dict[str, int]) -> None:
+    facts = Facts()
+    for c in learned:
+        facts.learn(facts.decide(c.dim))
+    decided, spelled = facts.decide(asked.dim), facts.canonical(size.dim)
+    if all(c.plain(v) for c in learned):
+        assert dims.evaluate(decided, bound_to(v)) == bool(asked.plain(v))
+        assert dims.evaluate(spelled, bound_to(v)) == size.plain(v)
