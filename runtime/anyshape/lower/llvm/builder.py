@@ -79,10 +79,20 @@ class Module:
         self._globals.append(f"@{name} = internal constant [{len(values)} x {element}] [{body}], align {align}")
         return Val(f"@{name}", PTR)
 
-    def pointer_table(self, name: str, symbols: Sequence[str]) -> Val:
-        """A read-only array of function addresses."""
-        body = ", ".join(f"ptr @{symbol}" for symbol in symbols)
-        self._globals.append(f"@{name} = internal constant [{len(symbols)} x ptr] [{body}], align 8")
+    def pointer_table(self, name: str, symbols: Sequence[str], exported: bool = False) -> Val:
+        """A read-only array of function addresses, null where a name is empty."""
+        body = ", ".join(f"ptr @{symbol}" if symbol else "ptr null" for symbol in symbols)
+        linkage = "" if exported else "internal "
+        self._globals.append(f"@{name} = {linkage}constant [{len(symbols)} x ptr] [{body}], align 8")
+        if exported:
+            self.symbols.append(name)
+        return Val(f"@{name}", PTR)
+
+    def declare_table(self, name: str) -> Val:
+        """An array of addresses that another module exports."""
+        if name not in self._declared:
+            self._declared[name] = f"@{name} = external constant [0 x ptr], align 8"
+            self.imports.append(name)
         return Val(f"@{name}", PTR)
 
     def text(self) -> str:

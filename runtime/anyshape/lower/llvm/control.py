@@ -7,7 +7,7 @@ the bottom) and in phi form, since no IR pass will do either.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from .arithmetic import Arithmetic
@@ -37,8 +37,8 @@ class Loop:
 class Branch:
     """An open if/else. Each side may `give(...)` values; `results` merges them after the end."""
 
-    then: Callable[[], object]
-    otherwise: Callable[[], object]
+    then: Callable[[], AbstractContextManager[None]]
+    otherwise: Callable[[], AbstractContextManager[None]]
     results: tuple[Val, ...] = ()
     given: list[tuple[Block, tuple[Val, ...]]] = field(default_factory=list)
     _current: tuple[Val, ...] = ()

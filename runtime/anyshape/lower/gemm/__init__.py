@@ -1,0 +1,30 @@
+"""The matrix product: one packed, register-blocked template for every contraction, sizes known at run time.
+
+`emit_contraction` writes the loops of one product into a kernel; the micro-kernels and packers it calls are shared.
+"""
+
+from .driver import emit_contraction
+from .library import ELEMENTS, resolve
+from .packing import prepack_b, prepacked_elements
+from .spec import Batch, ContractionSpec, Destination, Epilogue, Packed, Prepacked, RowBody, Strided, Tile
+from .tiles import Tiles, scratch_bytes, tiles_for
+
+__all__ = [
+    "ELEMENTS",
+    "Batch",
+    "ContractionSpec",
+    "Destination",
+    "Epilogue",
+    "Packed",
+    "Prepacked",
+    "RowBody",
+    "Strided",
+    "Tile",
+    "Tiles",
+    "emit_contraction",
+    "prepack_b",
+    "prepacked_elements",
+    "resolve",
+    "scratch_bytes",
+    "tiles_for",
+]

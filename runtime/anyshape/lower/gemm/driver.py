@@ -1,0 +1,371 @@
+"""The loops of one contraction, written into a kernel: batches, blocks of rows, panels of columns, tiles.
+
+In: an open kernel, a `ContractionSpec`, its scratch, and which part of how many it is. Out: code that calls the shared
+micro-kernels and runs the epilogue on every tile while it is in the first cache. K is not cut, so every element is one
+unbroken sum: results do not depend on the number of parts.
+
+    with module.kernel("matmul") as f:
+        ...
+        emit_contraction(f, spec, scratch, part, nparts)       # scratch: scratch_bytes(...), each part its own
+        f.ret(const(I32, 0))
+    loaded = compile_module(module, resolve(module.imports, module.target))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..llvm.builder import Function
+from ..llvm.types import I64, PTR, VOID, Operand, Val, const
+from .microkernels import FULL, MASKED, WIDE, table_index, table_name
+from .packing import PACK_ARGUMENTS, pack_name
+from .spec import (
+    ContractionSpec,
+    Epilogue,
+    Packed,
+    Prepacked,
+    RowBody,
+    Strided,
+    Tile,
+)
+from .tiles import ALIGN, Tiles, tiles_for
+
+
+def emit_contraction(f: Function, spec: ContractionSpec, scratch: Val, part: Operand = 0, nparts: Operand = 1) -> None:
+    """Emit the contraction at the current point of `f`. `scratch` is private to the part."""
+    tiles = tiles_for(f.target, spec.element)
+    f.module.declare(pack_name(spec.element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
+    _Driver(f, spec, tiles, scratch).emit(f.i64(part), f.i64(nparts))
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """The operands of one batch."""
+
+    tile: Tile
+    a: Val | None
+    b: Val | None
+    c: Val | None
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """B for some columns as the kernels read it: column j - first at base + (j - first) * column_step."""
+
+    base: Val
+    first: Val
+    end: Val
+    step: Val
+    column_step: Val
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The split of the part's rows into tiles of nearly equal height."""
+
+    first: Val
+    tiles: Val
+    height: Val
+    taller: Val
+
+    def start(self, f: Function, tile: Val) -> Val:
+        return f.add(f.add(self.first, f.mul(tile, self.height)), f.smin(tile, self.taller))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some tiles whose rows of A are packed together; a single row stays where it is."""
+
+    rows: _Rows
+    first: Val
+    end: Val
+    row: Val
+    count: Val
+    a: Val
+    in_place: Val | None
+
+
+class _Driver:
+    def __init__(self, f: Function, spec: ContractionSpec, tiles: Tiles, scratch: Val) -> None:
+        self.f = f
+        self.spec = spec
+        self.tiles = tiles
+        self.m, self.n, self.k = f.i64(spec.m), f.i64(spec.n), f.i64(spec.k)
+        self.table = f.module.declare_table(table_name(spec.element))
+        self.a_scratch = self._aligned(scratch)
+        self.b_scratch = self._aligned(f.gep(self.a_scratch, self._a_elements(), spec.element))
+        direct = spec.c is not None and spec.c.column == 1
+        self.temporary = None if direct else f.alloca(spec.element, tiles.rows * tiles.columns)
+
+    # sizes
+
+    def _aligned(self, address: Val) -> Val:
+        f = self.f
+        number = f.convert("ptrtoint", address, I64)
+        rounded = f.binary("and", f.add(number, ALIGN - 1), const(I64, -ALIGN))
+        return f.convert("inttoptr", rounded, PTR)
+
+    def _a_elements(self) -> Val:
+        f, tiles = self.f, self.tiles
+        block = f.smax(f.mul(self.k, tiles.rows), tiles.a_block)
+        return f.add(f.smin(f.mul(self.m, self.k), block), tiles.slack)
+
+    def _per_k(self, elements: int, unit: int) -> Val:
+        """How many rows (columns) of length k fit `elements`, in whole units, at least one."""
+        f = self.f
+        fitting = f.binary("udiv", const(I64, elements), f.mul(f.smax(self.k, 1), unit))
+        return f.smax(fitting, 1)
+
+    # parts
+
+    def emit(self, part: Val, nparts: Val) -> None:
+        f = self.f
+        extents = [f.i64(batch.extent) for batch in self.spec.batch]
+        count = const(I64, 1)
+        for extent in extents:
+            count = f.mul(count, extent)
+        b0, b1, m0, m1, n0, n1 = self._ranges(count, part, nparts)
+        work = f.and_(f.compare("lt", m0, m1), f.compare("lt", n0, n1))
+        with f.if_(work):
+            rows = self._split_rows(m0, m1)
+            block_tiles = self._per_k(self.tiles.a_block, self.tiles.rows)
+            step = f.mul(self._per_k(self.tiles.b_block, self.tiles.columns), self.tiles.columns)
+            with f.for_range(b0, b1) as loop:
+                self._batch(self._operands(loop.index, extents), rows, block_tiles, n0, n1, step)
+
+    def _ranges(self, count: Val, part: Val, nparts: Val) -> tuple[Val, Val, Val, Val, Val, Val]:
+        """What this part computes: some batches, or else some rows, or else some panels of columns."""
+        f, zero = self.f, const(I64, 0)
+        if nparts.number == 1:
+            return zero, count, zero, self.m, zero, self.n
+
+        def share(total: Val) -> tuple[Val, Val]:
+            low = f.binary("udiv", f.mul(total, part), nparts)
+            return low, f.binary("udiv", f.mul(total, f.add(part, 1)), nparts)
+
+        by_batch = f.compare("ge", count, nparts)
+        tall = f.or_(f.compare("ge", self.m, f.mul(nparts, self.tiles.rows)), f.compare("ge", self.m, self.n))
+        by_rows = f.and_(f.not_(by_batch), tall)
+        by_columns = f.not_(f.or_(by_batch, by_rows))
+        batches, heights = share(count), share(self.m)
+        panels = share(f.ceil_div(self.n, self.tiles.columns))
+        columns = [f.smin(f.mul(panel, self.tiles.columns), self.n) for panel in panels]
+        return (
+            f.select(by_batch, batches[0], zero),
+            f.select(by_batch, batches[1], count),
+            f.select(by_rows, heights[0], zero),
+            f.select(by_rows, heights[1], self.m),
+            f.select(by_columns, columns[0], zero),
+            f.select(by_columns, columns[1], self.n),
+        )
+
+    def _split_rows(self, m0: Val, m1: Val) -> _Rows:
+        f = self.f
+        total = f.sub(m1, m0)
+        count = f.ceil_div(total, self.tiles.rows)
+        height = f.binary("udiv", total, count)
+        return _Rows(m0, count, height, f.sub(total, f.mul(count, height)))
+
+    # batches
+
+    def _operands(self, number: Val, extents: list[Val]) -> _Operands:
+        f, spec = self.f, self.spec
+        indices: list[Val] = []
+        for extent in reversed(extents[1:]):
+            quotient = f.binary("udiv", number, extent)
+            indices.insert(0, f.sub(number, f.mul(quotient, extent)))
+            number = quotient
+        if extents:
+            indices.insert(0, number)
+
+        def moved(pointer: Val | None, strides: list[Operand]) -> Val | None:
+            if pointer is None:
+                return None
+            offset = const(I64, 0)
+            for index, stride in zip(indices, strides):
+                offset = f.add(offset, f.mul(index, f.i64(stride)))
+            return f.gep(pointer, offset, spec.element)
+
+        a = spec.a.pointer if isinstance(spec.a, Strided) else None
+        b = spec.b.pointer if not isinstance(spec.b, Packed) else None
+        c = spec.c.pointer if spec.c is not None else None
+        return _Operands(
+            Tile(tuple(indices)),
+            moved(a, [batch.a for batch in spec.batch]),
+            moved(b, [batch.b for batch in spec.batch]),
+            moved(c, [batch.c for batch in spec.batch]),
+        )
+
+    def _batch(self, ops: _Operands, rows: _Rows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
+        f = self.f
+        if not self.spec.packs_b:
+            step = f.smax(f.sub(n1, n0), 1)
+        with f.for_range(n0, n1, step, at_least_once=True) as columns:
+            panels = self._panels(ops, columns.index, f.smin(f.add(columns.index, step), n1))
+            with f.for_range(0, rows.tiles, block_tiles, at_least_once=True) as blocks:
+                end = f.smin(f.add(blocks.index, block_tiles), rows.tiles)
+                self._sweep(ops, panels, self._block(ops, rows, blocks.index, end))
+
+    # operands of the kernels
+
+    def _panels(self, ops: _Operands, first: Val, end: Val) -> _Panels:
+        f, spec, width = self.f, self.spec, const(I64, self.tiles.columns)
+        if isinstance(spec.b, Prepacked):
+            assert ops.b is not None
+            base = f.gep(ops.b, f.mul(first, self.k), spec.element)
+            return _Panels(base, first, end, width, self.k)
+        packed = _Panels(self.b_scratch, first, end, width, self.k)
+        if isinstance(spec.b, Packed):
+            self._pack_panels(ops, packed)
+            return packed
+        assert ops.b is not None
+        one = const(I64, 1)
+        in_place = _Panels(f.gep(ops.b, first, spec.element), first, end, f.i64(spec.b.outer), one)
+        if spec.b.inner == 1:
+            return in_place
+        unit = f.compare("eq", f.i64(spec.b.inner), one)
+        with f.if_(f.not_(unit)):
+            self._pack_panels(ops, packed)
+        return _Panels(
+            f.select(unit, in_place.base, packed.base),
+            first,
+            end,
+            f.select(unit, in_place.step, packed.step),
+            f.select(unit, one, self.k),
+        )
+
+    def _pack_panels(self, ops: _Operands, panels: _Panels) -> None:
+        f, spec, columns = self.f, self.spec, self.tiles.columns
+        with f.for_range(panels.first, panels.end, columns, at_least_once=True) as loop:
+            count = f.smin(f.sub(panels.end, loop.index), columns)
+            to = f.gep(panels.base, f.mul(f.sub(loop.index, panels.first), self.k), spec.element)
+            if isinstance(spec.b, Packed):
+                spec.b.emit(f, ops.tile, loop.index, count, const(I64, columns), to)
+            else:
+                assert isinstance(spec.b, Strided)
+                assert ops.b is not None
+                inner = f.i64(spec.b.inner)
+                source = f.gep(ops.b, f.mul(loop.index, inner), spec.element)
+                args = [source, inner, f.i64(spec.b.outer), count, const(I64, columns), self.k, to]
+                f.call(pack_name(spec.element), VOID, args)
+
+    def _block(self, ops: _Operands, rows: _Rows, first: Val, end: Val) -> _Block:
+        f, spec = self.f, self.spec
+        row = rows.start(f, first)
+        count = f.sub(rows.start(f, end), row)
+        if isinstance(spec.a, Packed):
+            self._pack_tiles(ops, rows, first, end, row)
+            return _Block(rows, first, end, row, count, self.a_scratch, None)
+        assert ops.a is not None
+        single = f.compare("eq", count, 1)
+        with f.if_(f.not_(single)):
+            self._pack_tiles(ops, rows, first, end, row)
+        start = f.gep(ops.a, f.mul(row, f.i64(spec.a.outer)), spec.element)
+        return _Block(rows, first, end, row, count, f.select(single, start, self.a_scratch), single)
+
+    def _pack_tiles(self, ops: _Operands, rows: _Rows, first: Val, end: Val, row: Val) -> None:
+        f, spec = self.f, self.spec
+        with f.for_range(first, end, at_least_once=True) as loop:
+            start = rows.start(f, loop.index)
+            height = f.sub(rows.start(f, f.add(loop.index, 1)), start)
+            to = f.gep(self.a_scratch, f.mul(f.sub(start, row), self.k), spec.element)
+            if isinstance(spec.a, Packed):
+                spec.a.emit(f, ops.tile, start, height, height, to)
+            else:
+                assert ops.a is not None
+                outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
+                source = f.gep(ops.a, f.mul(start, outer), spec.element)
+                f.call(pack_name(spec.element), VOID, [source, outer, inner, height, height, self.k, to])
+
+    # tiles
+
+    def _sweep(self, ops: _Operands, panels: _Panels, block: _Block) -> None:
+        """All panels times all tiles of a block; the panel is the outer loop, so that it stays in cache."""
+        f, tiles = self.f, self.tiles
+        wide = const(I64, tiles.columns)
+        for height in range(tiles.rows, 0, -1):
+            if tiles.panels(height) != tiles.panels(height + 1):
+                limit = f.compare("le", block.count, height)
+                wide = f.select(limit, const(I64, tiles.panels(height) * tiles.columns), wide)
+        body, after = f.new_block(), f.new_block()
+        before = f.block
+        f.jump(body)
+        f.start(body)
+        column = Val(f.fresh(), I64)
+        left = f.sub(panels.end, column)
+        fits_wide, fits = f.compare("ge", left, wide), f.compare("ge", left, tiles.columns)
+        kinds = [const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, WIDE)]
+        kind = f.select(fits_wide, kinds[WIDE], f.select(fits, kinds[FULL], kinds[MASKED]))
+        count = f.select(fits_wide, wide, f.smin(left, tiles.columns))
+        with f.for_range(block.first, block.end, at_least_once=True) as loop:
+            self._tile(ops, panels, block, loop.index, kind, column, count)
+        following = f.add(column, count)
+        f.set_phi(column, [(panels.first, before), (following, f.block)], body)
+        f.branch(f.compare("lt", following, panels.end), body, after)
+        f.start(after)
+
+    def _tile(
+        self, ops: _Operands, panels: _Panels, block: _Block, index: Val, kind: Val, column: Val, count: Val
+    ) -> None:
+        f, spec, element = self.f, self.spec, self.spec.element
+        row = block.rows.start(f, index)
+        height = f.sub(block.rows.start(f, f.add(index, 1)), row)
+        a = f.gep(block.a, f.mul(f.sub(row, block.row), self.k), element)
+        a_step = height
+        if block.in_place is not None:
+            assert isinstance(spec.a, Strided)
+            a_step = f.select(block.in_place, f.i64(spec.a.inner), height)
+        b = f.gep(panels.base, f.mul(f.sub(column, panels.first), panels.column_step), element)
+        b_panel = f.mul(panels.column_step, self.tiles.columns)
+        if self.temporary is not None:
+            c, c_step = self.temporary, f.smax(count, self.tiles.columns)
+        else:
+            assert spec.c is not None
+            assert ops.c is not None
+            c_step = f.i64(spec.c.row)
+            c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
+        kernel = f.load(self.table, PTR, f.add(kind, height))
+        f.call_pointer(kernel, VOID, [self.k, a, a_step, b, panels.step, b_panel, c, c_step, count])
+        if self.temporary is not None:
+            self._finish(ops, spec.epilogue or self._strided_store(ops), row, height, column, count, c_step)
+
+    def _finish(
+        self, ops: _Operands, epilogue: Epilogue, row: Val, height: Val, column: Val, count: Val, step: Val
+    ) -> None:
+        """Run the epilogue over the tile just computed."""
+        f, lanes = self.f, self.tiles.lanes
+        whole = f.binary("and", count, const(I64, -lanes))
+
+        def vector(offset: Val, mask: Val | None) -> None:
+            body = epilogue(f, ops.tile, f.add(column, offset), mask)
+            with f.for_range(0, height, at_least_once=True) as rows:
+                self._finish_row(body, row, rows.index, offset, step)
+
+        with f.for_range(0, whole, lanes) as loop:
+            vector(loop.index, None)
+        with f.if_(f.compare("lt", whole, count)):
+            vector(whole, f.tail_mask(f.sub(count, whole), lanes))
+
+    def _finish_row(self, body: RowBody, row: Val, index: Val, offset: Val, step: Val) -> None:
+        f = self.f
+        assert self.temporary is not None
+        place = f.add(f.mul(index, step), offset)
+        body(f, f.add(row, index), f.load(self.temporary, self.spec.element.vector(self.tiles.lanes), place))
+
+    def _strided_store(self, ops: _Operands) -> Epilogue:
+        """The epilogue of a destination whose columns are not adjacent."""
+        spec, lanes = self.spec, self.tiles.lanes
+
+        def columns(f: Function, tile: Tile, column: Val, mask: Val | None) -> RowBody:
+            assert spec.c is not None
+            stride = f.i64(spec.c.column)
+            row_stride = f.i64(spec.c.row)
+            places = f.mul(f.add(f.splat(column, lanes), f.iota(I64, lanes)), f.splat(stride, lanes))
+
+            def store(g: Function, row: Val, sums: Val) -> None:
+                assert ops.c is not None
+                g.scatter(sums, g.gep(ops.c, g.mul(row, row_stride), spec.element), places, mask)
+
+            return store
+
+        return columns

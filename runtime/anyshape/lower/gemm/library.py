@@ -1,0 +1,51 @@
+"""The shared code of the matrix product: micro-kernels and packers, compiled once per machine and element type.
+
+In: a target and the symbols that an emitted kernel imports. Out: their addresses. The object code comes from the cache
+on disk after the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from ..llvm.builder import Module
+from ..llvm.jit import CodegenError, Loaded, compile_module
+from ..llvm.types import F32, F64, I32, I64, Type
+from ..target import Target
+from .microkernels import emit_kernels, table_name
+from .packing import emit_pack, pack_name
+from .tiles import tiles_for
+
+ELEMENTS = (F32, F64, I32, I64)
+"""Element types that have kernels. Narrower ones are computed in one of these."""
+
+
+def library_module(target: Target, element: Type) -> Module:
+    """The module of one element type, as text to compile."""
+    module = Module(target)
+    tiles = tiles_for(target, element)
+    emit_kernels(module, tiles)
+    emit_pack(module, tiles)
+    return module
+
+
+@cache
+def load_library(target: Target, element: Type) -> Loaded:
+    return compile_module(library_module(target, element))
+
+
+def symbols_of(element: Type) -> tuple[str, str]:
+    """What the library of an element type defines for drivers."""
+    return table_name(element), pack_name(element)
+
+
+def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
+    """Addresses of the library's symbols among a module's `imports`."""
+    found: dict[str, int] = {}
+    for symbol in symbols:
+        element = next((e for e in ELEMENTS if symbol in symbols_of(e)), None)
+        if element is None:
+            raise CodegenError(f"{symbol!r} is no symbol of the matrix-product library")
+        found[symbol] = load_library(target, element).address(symbol)
+    return found

@@ -1,0 +1,95 @@
+"""The innermost loops: a few rows of A times one panel (or several) of B, all sums in registers.
+
+In: the row count, the panel count, masked or not: one function each. Out: functions of the module with the arguments of
+`KERNEL_ARGUMENTS`. They are compiled once per machine and found through one table of addresses, `table_name`.
+"""
+
+from __future__ import annotations
+
+from ..llvm.builder import Function, Module
+from ..llvm.types import I64, PTR, VOID, Type, Val, const
+from .tiles import Tiles
+
+KERNEL_ARGUMENTS = [
+    ("k", I64),  # length of the sums
+    ("a", PTR),  # element i of step l at a[l * a_step + i]
+    ("a_step", I64),
+    ("b", PTR),  # column j of step l at b[l * b_step + (j // columns) * b_panel + j % columns]
+    ("b_step", I64),
+    ("b_panel", I64),
+    ("c", PTR),  # row i, column j at c[i * c_step + j]
+    ("c_step", I64),
+    ("count", I64),  # columns that exist, read by masked kernels only
+]
+
+FULL, MASKED, WIDE = range(3)
+"""Kinds of kernel: one panel; one panel whose last columns may be missing; several panels (few rows only)."""
+
+
+def table_name(element: Type) -> str:
+    return f"anyshape_gemm_{element.suffix}_kernels"
+
+
+def table_index(tiles: Tiles, kind: int, rows: int) -> int:
+    return kind * (tiles.rows + 1) + rows
+
+
+def multiply_add(f: Function, a: Val, b: Val, total: Val) -> Val:
+    if total.type.is_float:
+        return f.fma(a, b, total)
+    return f.add(total, f.mul(a, b))
+
+
+def emit_kernels(module: Module, tiles: Tiles) -> None:
+    """All kernels of an element type, and the exported table of them."""
+    names = []
+    for kind in (FULL, MASKED, WIDE):
+        for rows in range(tiles.rows + 1):
+            panels = tiles.panels(rows) if kind == WIDE else 1
+            if rows == 0:
+                names.append("")
+            elif kind == WIDE and panels == 1:
+                names.append(_name(tiles, FULL, rows))
+            else:
+                names.append(_name(tiles, kind, rows))
+                _emit(module, tiles, names[-1], rows, panels, kind == MASKED)
+    module.pointer_table(table_name(tiles.element), names, exported=True)
+
+
+def _name(tiles: Tiles, kind: int, rows: int) -> str:
+    return f"{tiles.element.suffix}_{('full', 'masked', 'wide')[kind]}_{rows}"
+
+
+def _emit(module: Module, tiles: Tiles, name: str, rows: int, panels: int, masked: bool) -> None:
+    vectors = tiles.vectors * panels
+    vector = tiles.element.vector(tiles.lanes)
+    with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
+        k, a, a_step, b, b_step, b_panel, c, c_step, count = f.args
+        masks = [f.tail_mask(count, tiles.lanes, v * tiles.lanes) if masked else None for v in range(vectors)]
+        offsets = [f.add(f.mul(b_panel, v // tiles.vectors), (v % tiles.vectors) * tiles.lanes) for v in range(vectors)]
+        start = [const(vector, 0)] * (rows * vectors)
+        with f.for_range(0, k, carried=[a, b, *start]) as loop:
+            a_now, b_now, *sums = loop.carried
+            columns = [_read(f, b_now, vector, offset, mask) for offset, mask in zip(offsets, masks)]
+            for i in range(rows):
+                factor = f.splat(f.load(a_now, tiles.element, i), tiles.lanes)
+                for v in range(vectors):
+                    sums[i * vectors + v] = multiply_add(f, factor, columns[v], sums[i * vectors + v])
+            loop.next(f.gep(a_now, a_step, tiles.element), f.gep(b_now, b_step, tiles.element), *sums)
+        _, _, *totals = loop.results
+        for i in range(rows):
+            row = f.gep(c, f.mul(c_step, i), tiles.element)
+            for v in range(vectors):
+                _write(f, totals[i * vectors + v], row, v * tiles.lanes, masks[v])
+        f.ret()
+
+
+def _read(f: Function, base: Val, vector: Type, offset: Val, mask: Val | None) -> Val:
+    return f.load(base, vector, offset) if mask is None else f.masked_load(base, vector, mask, offset)
+
+
+def _write(f: Function, value: Val, base: Val, offset: int, mask: Val | None) -> None:
+    if mask is None:
+        f.store(value, base, offset)
+    else:
+        f.masked_store(value, base, mask, offset)

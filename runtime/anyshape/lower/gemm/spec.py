@@ -1,0 +1,107 @@
+"""What a contraction is, as the caller of the template states it.
+
+C[b.., i, j] = sum over l of A[b.., i, l] * B[b.., l, j], sizes and strides being run-time values of the kernel under
+construction. Strides count elements. Everything an operand can be has a class here; `driver` turns it into loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..llvm.builder import Function
+from ..llvm.types import Operand, Type, Val
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Where the loops are: the index of every batch loop."""
+
+    batch: tuple[Val, ...]
+
+
+@dataclass(frozen=True)
+class Strided:
+    """An operand in memory. For A: element (i, l) at pointer[i * outer + l * inner]; for B: element (l, j) at
+    pointer[l * outer + j * inner].
+
+    A is always packed, a tile at a time (a single row is read in place). B is read in place when `inner` is 1, decided
+    at run time unless it is a literal, and packed otherwise.
+    """
+
+    pointer: Val
+    outer: Operand
+    inner: Operand
+
+
+@dataclass(frozen=True)
+class Prepacked:
+    """B as `prepack_b` laid it out."""
+
+    pointer: Val
+
+
+Packer = Callable[[Function, Tile, Val, Val, Val, Val], None]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """An operand that is computed while it is packed.
+
+    `emit(f, tile, first, count, width, to)` writes rows (of A) or columns (of B) first .. first + count - 1, at least
+    one: element (first + i, l) to `to[l * width + i]`. It may write up to `Tiles.slack` elements beyond the last step,
+    and anything within a step beyond `count`, as long as steps are written in ascending order.
+    """
+
+    emit: Packer
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch loop: its extent, and how far each operand moves per turn (0: shared). `b` is also for Prepacked."""
+
+    extent: Operand
+    a: Operand = 0
+    b: Operand = 0
+    c: Operand = 0
+
+
+@dataclass(frozen=True)
+class Destination:
+    """C in memory: element (i, j) at pointer[i * row + j * column]. A column stride of 1 is the fast way."""
+
+    pointer: Val
+    row: Operand
+    column: Operand = 1
+
+
+RowBody = Callable[[Function, Val, Val], None]
+Epilogue = Callable[[Function, Tile, Val, Val | None], RowBody]
+"""What becomes of the sums. `epilogue(f, tile, column, mask)` emits what depends on the columns (a bias, say) and
+returns `body(f, row, sums)`, which emits the rest and every store. `sums` is a vector for columns column, column + 1,
+...; under a `mask` only its lanes exist, without one all do. Both are emitted twice: for whole
+vectors and for the last one."""
+
+
+@dataclass(frozen=True)
+class ContractionSpec:
+    """One contraction. With an `epilogue` the sums go nowhere else; without one they go to `c`."""
+
+    element: Type
+    m: Operand
+    n: Operand
+    k: Operand
+    a: Strided | Packed
+    b: Strided | Prepacked | Packed
+    c: Destination | None = None
+    epilogue: Epilogue | None = None
+    batch: Sequence[Batch] = ()
+
+    def __post_init__(self) -> None:
+        if (self.c is None) == (self.epilogue is None):
+            raise TypeError("a contraction wants either a destination or an epilogue that stores")
+
+    @property
+    def packs_b(self) -> bool:
+        """B may need packing at run time, so scratch for it."""
+        return isinstance(self.b, Packed) or (isinstance(self.b, Strided) and self.b.inner != 1)

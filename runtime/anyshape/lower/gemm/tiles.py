@@ -1,0 +1,91 @@
+"""The register tile and the cache blocks of the matrix product, derived from the target.
+
+In: a `Target` and an element type. Out: `Tiles`: how many rows and columns are computed at once, and how much of A and
+B is held packed; and the size of the scratch memory as a formula that takes ints and dims alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..llvm.types import Type
+from ..target import Target
+
+_FEW_ROWS = 4
+ALIGN = 64
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """`rows` x `columns` accumulators (`columns` = two vectors) fit the registers beside the operands.
+
+    `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3). K is never
+    cut: at 14 rows a tile reads B slowly enough for any cache, and whole sums leave nothing to add up later.
+    """
+
+    element: Type
+    lanes: int
+    vectors: int
+    rows: int
+    columns: int
+    a_block: int
+    b_block: int
+
+    def panels(self, rows: int) -> int:
+        """How many column panels one call takes: few rows alone would leave the multipliers waiting."""
+        return self._panels_of.get(rows, 1)
+
+    @property
+    def _panels_of(self) -> dict[int, int]:
+        limit = self.rows * self.vectors
+        found = {}
+        for rows in range(1, min(_FEW_ROWS, self.rows) + 1):
+            fitting = [p for p in (4, 2) if (rows + 1) * self.vectors * p <= limit]
+            found[rows] = fitting[0] if fitting else 1
+        return found
+
+    @property
+    def slack(self) -> int:
+        """Elements that packing may write past its end."""
+        return 2 * self.lanes * max(self.rows, self.columns)
+
+
+@cache
+def tiles_for(target: Target, element: Type) -> Tiles:
+    """rows * vectors + vectors + 1 registers, one being left to the compiler."""
+    lanes = target.lanes(element.bytes)
+    vectors = 2
+    rows = (target.vector_registers - 2 - vectors) // vectors
+    return Tiles(
+        element=element,
+        lanes=lanes,
+        vectors=vectors,
+        rows=rows,
+        columns=vectors * lanes,
+        a_block=target.l2_bytes // 2 // element.bytes,
+        b_block=max(target.l3_bytes // 4, target.l2_bytes) // element.bytes,
+    )
+
+
+def scratch_bytes(
+    tiles: Tiles,
+    m: Any,
+    n: Any,
+    k: Any,
+    packs_b: bool,
+    minimum: Callable[..., Any] = min,
+    maximum: Callable[..., Any] = max,
+) -> Any:
+    """Scratch of one part, in bytes. Sizes may be ints or dims (then pass `dims.minimum` and `dims.maximum`).
+
+    `packs_b`: B is neither prepacked nor known to have a unit column stride.
+    """
+    size = tiles.element.bytes
+    total = (minimum(m * k, maximum(tiles.rows * k, tiles.a_block)) + tiles.slack) * size + ALIGN
+    if packs_b:
+        columns = n + (tiles.columns - 1)
+        total = total + (minimum(columns * k, maximum(tiles.columns * k, tiles.b_block)) + tiles.slack) * size + ALIGN
+    return total

@@ -1,0 +1,247 @@
+"""The contraction template against NumPy: every edge of tile and panel, every layout, canaries and poisoned scratch."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from anyshape.lower import gemm
+from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.jit import Loaded, compile_module
+from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, Type, Val, const
+from anyshape.lower.target import host_target
+
+ELEMENTS: dict[str, Type] = {"float32": F32, "float64": F64, "int32": I32, "int64": I64}
+SIZES = [0, 1, 2, 3, 5, 7, 13, 14, 15, 16, 17, 31, 32, 33, 64, 77, 128, 129, 200]
+CANARY = 77
+
+
+def bias_relu(bias: Val, to: Val, row_stride: Val, batch_stride: Val) -> gemm.Epilogue:
+    """max(sums + bias[column], 0), stored with unit column stride."""
+
+    def columns(f: Function, tile: gemm.Tile, column: Val, mask: Val | None) -> gemm.RowBody:
+        def body(g: Function, row: Val, sums: Val) -> None:
+            b = g.load(bias, sums.type, column) if mask is None else g.masked_load(bias, sums.type, mask, column)
+            total = g.add(sums, b)
+            result = g.select(g.compare("gt", total, 0), total, const(total.type, 0))
+            place = g.add(g.add(g.mul(row, row_stride), column), g.mul(tile.batch[0], batch_stride))
+            if mask is None:
+                g.store(result, to, place)
+            else:
+                g.masked_store(result, to, mask, place)
+
+        return body
+
+    return columns
+
+
+NAMES = ["m", "n", "k", "am", "ak", "bk", "bn", "cm", "cn", "b1", "b2", "a1", "a2", "bb1", "bb2", "c1", "c2"]
+
+
+@cache
+def kernel(dtype: str, level: str, b_kind: str, finish: str) -> Loaded:
+    """Scalars: NAMES in order; buffers: a, b, c, bias."""
+    module = Module(host_target().limited(level))
+    with module.kernel("contract") as f:
+        scalars, buffers, scratch, part, nparts = f.args
+        s = {name: f.load(scalars, I64, at) for at, name in enumerate(NAMES)}
+        a, b, c, bias = (f.load(buffers, PTR, at) for at in range(4))
+        if b_kind == "prepacked":
+            right: gemm.Strided | gemm.Prepacked = gemm.Prepacked(b)
+        else:
+            right = gemm.Strided(b, s["bk"], 1 if b_kind == "unit" else s["bn"])
+        destination = gemm.Destination(c, s["cm"], 1 if finish == "direct" else s["cn"])
+        fused = bias_relu(bias, c, s["cm"], s["c1"]) if finish == "fused" else None
+        gemm.emit_contraction(
+            f,
+            gemm.ContractionSpec(
+                element=ELEMENTS[dtype],
+                m=s["m"],
+                n=s["n"],
+                k=s["k"],
+                a=gemm.Strided(a, s["am"], s["ak"]),
+                b=right,
+                c=None if fused else destination,
+                epilogue=fused,
+                batch=[
+                    gemm.Batch(s["b1"], s["a1"], s["bb1"], s["c1"]),
+                    gemm.Batch(s["b2"], s["a2"], s["bb2"], s["c2"]),
+                ],
+            ),
+            scratch,
+            part,
+            nparts,
+        )
+        f.ret(const(I32, 0))
+    return compile_module(module, gemm.resolve(module.imports, module.target))
+
+
+def random_of(dtype: str, *shape: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(sum(shape) + 1)
+    if dtype.startswith("int"):
+        return rng.integers(-9, 9, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def steps(x: np.ndarray[Any, Any]) -> list[int]:
+    return [stride // x.itemsize for stride in x.strides]
+
+
+def contract(
+    a: np.ndarray[Any, Any],
+    b: np.ndarray[Any, Any],
+    b_kind: str = "any",
+    finish: str = "direct",
+    level: str = "avx512",
+    nparts: int = 1,
+    c_order: str = "rows",
+    bias: np.ndarray[Any, Any] | None = None,
+) -> np.ndarray[Any, Any]:
+    """a [b1, b2, m, k] @ b [b1, b2, k, n] by the template, with canaries around c and NaN in the scratch."""
+    b1, b2, m, k = a.shape
+    n = b.shape[-1]
+    dtype = a.dtype
+    tiles = gemm.tiles_for(host_target().limited(level), ELEMENTS[dtype.name])
+    bb1, bb2, bk, bn = steps(b)
+    if b_kind == "prepacked":
+        b = gemm.prepack_b(b, tiles)
+        bb2 = gemm.prepacked_elements(k, n, tiles)
+        bb1 = bb2 * b2
+    size = b1 * b2 * m * n
+    memory = np.full(size + 128, CANARY, dtype)
+    inner = memory[64 : 64 + size]
+    c = inner.reshape(b1, b2, n, m).swapaxes(2, 3) if c_order == "columns" else inner.reshape(b1, b2, m, n)
+    c1, c2, cm, cn = steps(c)
+    a1, a2, am, ak = steps(a)
+    scalars = np.array([m, n, k, am, ak, bk, bn, cm, cn, b1, b2, a1, a2, bb1, bb2, c1, c2], np.int64)
+    bias = np.zeros(max(n, 1), dtype) if bias is None else bias
+    buffers = np.array([a.ctypes.data, b.ctypes.data, memory.ctypes.data + 64 * dtype.itemsize, bias.ctypes.data])
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(
+        kernel(dtype.name, level, b_kind, finish).address("contract")
+    )
+    bytes_ = gemm.scratch_bytes(tiles, m, n, k, packs_b=b_kind == "any")
+    for part in range(nparts):
+        scratch = np.full(bytes_ + 64, 255, np.uint8)
+        assert function(scalars.ctypes.data, buffers.ctypes.data, scratch.ctypes.data, part, nparts) == 0
+        assert (scratch[bytes_:] == 255).all()
+    assert (memory[:64] == CANARY).all()
+    assert (memory[64 + size :] == CANARY).all()
+    return c.copy()
+
+
+def check(got: np.ndarray[Any, Any], a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> None:
+    if a.dtype.kind == "i":
+        np.testing.assert_array_equal(got, a @ b)
+        return
+    wide = np.longdouble if a.dtype == np.float64 else np.float64
+    wanted = a.astype(wide) @ b.astype(wide)
+    size = np.abs(a).astype(wide) @ np.abs(b).astype(wide)
+    assert (np.abs(got - wanted) <= np.finfo(a.dtype).eps * (4 + 2 * np.sqrt(a.shape[-1])) * size).all()
+
+
+def layouts(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], index: int) -> tuple[Any, Any, str]:
+    """One of eight ways to hold the same operands."""
+    a_way, b_way = index % 3, index % 5
+    if a_way == 1:
+        a = np.ascontiguousarray(a.swapaxes(2, 3)).swapaxes(2, 3)
+    elif a_way == 2:
+        a = np.repeat(np.repeat(a, 2, axis=3), 2, axis=2)[:, :, ::2, ::2]
+    if b_way == 0:
+        return a, b, "unit"
+    if b_way == 1:
+        return a, b, "prepacked"
+    if b_way == 2:
+        return a, b, "any"
+    if b_way == 3:
+        return a, np.ascontiguousarray(b.swapaxes(2, 3)).swapaxes(2, 3), "any"
+    return a, np.repeat(b, 3, axis=3)[..., ::3], "any"
+
+
+@pytest.mark.parametrize("m", SIZES)
+def test_every_size_by_some_layout(m: int) -> None:
+    for index, (n, k) in enumerate(itertools.product(SIZES, [0, 1, 2, 7, 15, 16, 17, 33, 130])):
+        a, b = random_of("float32", 1, 1, m, k), random_of("float32", 1, 1, k, n)
+        left, right, kind = layouts(a, b, index + m)
+        check(contract(left, right, kind), a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_every_type_and_level(dtype: str, level: str) -> None:
+    sizes = [(1, 40, 9), (2, 70, 33), (4, 129, 8), (5, 64, 20), (14, 33, 17), (23, 31, 40), (60, 100, 65), (3, 1, 7)]
+    for index, (m, n, k) in enumerate(sizes * 2):
+        a, b = random_of(dtype, 1, 2, m, k), random_of(dtype, 1, 2, k, n)
+        left, right, kind = layouts(a, b, index)
+        check(contract(left, right, kind, level=level), a, b)
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 300, 20), (5, 200, 31), (64, 33, 50), (129, 70, 10), (0, 5, 3), (3, 0, 4)])
+@pytest.mark.parametrize("batch", [(1, 1), (2, 3), (0, 2), (5, 1)])
+def test_parts_are_bit_equal(m: int, n: int, k: int, batch: tuple[int, int]) -> None:
+    a, b = random_of("float32", *batch, m, k), random_of("float32", *batch, k, n)
+    for kind in ("unit", "any", "prepacked"):
+        whole = contract(a, b, kind)
+        check(whole, a, b)
+        for nparts in (2, 3, 7):
+            np.testing.assert_array_equal(contract(a, b, kind, nparts=nparts), whole)
+
+
+def test_shared_operands_and_gaps_between_rows() -> None:
+    a = np.broadcast_to(random_of("float32", 1, 1, 9, 12), (2, 3, 9, 12))
+    b = random_of("float32", 2, 3, 12, 50)[..., 3:40]
+    check(contract(a, b, "unit"), a, b)
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (6, 40, 0), (15, 33, 9), (40, 100, 20)])
+def test_columns_of_c_may_be_strided(m: int, n: int, k: int) -> None:
+    a, b = random_of("float32", 2, 1, m, k), random_of("float32", 2, 1, k, n)
+    check(contract(a, b, "unit", finish="strided", c_order="columns"), a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("m, n, k", [(1, 200, 30), (3, 77, 5), (8, 32, 0), (29, 45, 64), (1, 0, 4)])
+def test_epilogue_sees_every_element_once(dtype: str, m: int, n: int, k: int) -> None:
+    a, b, bias = random_of(dtype, 2, 1, m, k), random_of(dtype, 2, 1, k, n), random_of(dtype, n + 1)
+    plain = contract(a, b, "unit")
+    fused = contract(a, b, "unit", finish="fused", bias=bias)
+    np.testing.assert_array_equal(fused, np.maximum(plain + bias[:n], 0))
+
+
+def test_long_sums_cut_the_blocks_of_rows() -> None:
+    a, b = random_of("float32", 1, 1, 100, 20_000), random_of("float32", 1, 1, 20_000, 40)
+    check(contract(a, b, "unit"), a, b)
+    check(contract(a, np.asfortranarray(b), "any"), a, b)
+
+
+def test_operands_computed_while_packing() -> None:
+    """A[i, l] = i + l and B[l, j] = l - j, from no memory at all."""
+    module = Module(host_target())
+
+    def packer(sign: int) -> gemm.Packed:
+        def emit(f: Function, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+            with f.for_range(0, 50) as steps_, f.for_range(0, count) as rows:
+                other = f.add(first, rows.index)
+                value = f.add(steps_.index, f.mul(other, sign))
+                f.store(f.convert("sitofp", value, F32), to, f.add(f.mul(steps_.index, width), rows.index))
+
+        return gemm.Packed(emit)
+
+    with module.kernel("contract") as f:
+        c = f.load(f.arg("buffers"), PTR)
+        spec = gemm.ContractionSpec(F32, 37, 75, 50, packer(1), packer(-1), gemm.Destination(c, 75))
+        gemm.emit_contraction(f, spec, f.arg("scratch"))
+        f.ret(const(I32, 0))
+    loaded = compile_module(module, gemm.resolve(module.imports, module.target))
+    got = np.zeros((37, 75), np.float32)
+    tiles = gemm.tiles_for(host_target(), F32)
+    scratch = np.full(gemm.scratch_bytes(tiles, 37, 75, 50, True), 255, np.uint8)
+    buffers = np.array([got.ctypes.data])
+    ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(loaded.address("contract"))(
+        0, buffers.ctypes.data, scratch.ctypes.data, 0, 1
+    )
+    rows, columns, along = np.arange(37)[:, None], np.arange(75), np.arange(50)
+    np.testing.assert_allclose(got, (rows + along) @ (along[:, None] - columns), rtol=1e-5)
