@@ -9,6 +9,7 @@ Min, Max, //, %, bcast and select by what bounds them.
 from __future__ import annotations
 
 from anyshape.dims.expr import Atom, Bounds, Dim, Monomial, Size, build, replace_atoms
+from anyshape.dims.samples import samples
 
 DEPTH = 4  # how many opaque atoms one proof may take apart
 
@@ -128,14 +129,16 @@ def nonneg(e: Size) -> bool:
     if e.__class__ is int:
         return e >= 0
     if e._nonneg is None:  # type: ignore[union-attr]
-        e._nonneg = _prove(e, DEPTH)  # type: ignore[union-attr]
+        e._nonneg = min(samples(e)) >= 0 and _prove(e, DEPTH)  # type: ignore[union-attr]
     return e._nonneg  # type: ignore[union-attr]
 
 
 def nonzero(e: Size) -> bool:
     """Whether e != 0 was proved."""
     low, high = bounds(e)
-    return (low is not None and low > 0) or (high is not None and high < 0) or nonneg(e - 1) or nonneg(-e - 1)
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return True
+    return 0 not in samples(e) and (nonneg(e - 1) or nonneg(-e - 1))
 
 
 def _prove(e: Size, depth: int) -> bool:
@@ -146,10 +149,14 @@ def _prove(e: Size, depth: int) -> bool:
         return False
     for atom in _opaque(e):  # type: ignore[arg-type]
         split = split_linear(e, atom)  # type: ignore[arg-type]
-        if split is not None:
-            for alternative in _relaxed(e, atom, *split):  # type: ignore[arg-type]
-                if all(_prove(case, depth - 1) for case in alternative):
-                    return True
+        if split is None:
+            continue
+        alternatives = _relaxed(e, atom, *split)  # type: ignore[arg-type]
+        for alternative in alternatives:
+            if all(min(samples(case)) >= 0 for case in alternative) and all(_prove(c, depth - 1) for c in alternative):
+                return True
+        if len(alternatives) == 1 and len(alternatives[0]) > 1:
+            return False  # a split into all cases loses nothing: another order of splitting would not help
     return False
 
 

@@ -7,11 +7,13 @@ one spelling: for n >= 0, both n > 0 and n != 0 are `not (n == 0)`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
 from typing import TypeAlias
 
 from anyshape.dims.bound import bounds, nonneg, split_linear
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial, Size, build, make_cond, remember, replace_atoms
+from anyshape.dims.samples import samples
 from anyshape.dims.substitution import substitute_atoms
 
 Truth: TypeAlias = "bool | Cond"
@@ -83,8 +85,10 @@ def _equals_zero(p: Dim) -> Truth:
     core = _without_factors(p)
     if core is not p:
         return equals_zero(core)
-    if nonneg(p - 1) or nonneg(-p - 1):
+    if 0 not in samples(p) and (nonneg(p - 1) or nonneg(-p - 1)):
         return False
+    if len(p.terms) == 1 and len(p.terms[0][0]) > 1:  # a product is 0 where a factor is
+        return or_(*(equals_zero(a.dim) for a in p.terms[0][0]))
     lifted = _lift_select(p, equals_zero)
     if lifted is not None:
         return lifted
@@ -167,16 +171,17 @@ def replace_quotient(p: Dim, quotient: Atom, times: int) -> Size:
     return result
 
 
-def _lift_select(p: Dim, compare: object) -> Truth | None:
-    """A comparison of a select becomes one of its branches', where that decides at least one of them."""
-    for monomial, _ in p.terms:
-        for atom in monomial:
-            if atom.kind == "select":
-                condition, a, b = atom.args
-                then, otherwise = compare(replace_atoms(p, {atom: a})), compare(replace_atoms(p, {atom: b}))  # type: ignore[operator]
-                if then.__class__ is bool or otherwise.__class__ is bool:
-                    return or_(and_(condition, then), and_(not_(condition), otherwise))
-    return None
+def _lift_select(p: Dim, compare: Callable[[Size], Truth]) -> Truth | None:
+    """A comparison of one select becomes one of its branches', where that decides at least one of them."""
+    selects = {atom for monomial, _ in p.terms for atom in monomial if atom.kind == "select"}
+    if len(selects) != 1:
+        return None
+    atom = selects.pop()
+    condition, a, b = atom.args
+    then, otherwise = compare(replace_atoms(p, {atom: a})), compare(replace_atoms(p, {atom: b}))
+    if then.__class__ is not bool and otherwise.__class__ is not bool:
+        return None
+    return or_(and_(condition, then), and_(not_(condition), otherwise))
 
 
 def _lift_extreme(p: Dim) -> Truth | None:

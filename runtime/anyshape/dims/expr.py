@@ -57,13 +57,14 @@ class Atom(_Consed):
     args  Sizes, except for select: (Cond, Size, Size); empty for a symbol
     """
 
-    __slots__ = ("args", "digest", "dim", "high", "kind", "low", "name", "order", "symbols", "uid")
+    __slots__ = ("_samples", "args", "digest", "dim", "high", "kind", "low", "name", "order", "symbols", "uid")
 
     dim: Dim
 
     def __init__(self, kind: str, name: str, args: tuple[Any, ...], low: int | None, high: int | None) -> None:
         self.kind, self.name, self.args, self.low, self.high = kind, name, args, low, high
         self.uid = next(_uids)
+        self._samples: tuple[int, ...] | None = None
         if kind == "symbol":
             self.digest = digest_of(name, low, high)
             self.symbols: frozenset[Atom] = frozenset((self,))
@@ -82,11 +83,12 @@ class Cond(_Consed):
     kind  eq (args[0] == 0), ge (args[0] >= 0), not (of an eq), and, or (of two or more conditions)
     """
 
-    __slots__ = ("args", "digest", "kind", "symbols", "uid")
+    __slots__ = ("_samples", "args", "digest", "kind", "symbols", "uid")
 
     def __init__(self, kind: str, args: tuple[Any, ...]) -> None:
         self.kind, self.args = kind, args
         self.uid = next(_uids)
+        self._samples: tuple[int, ...] | None = None
         self.digest = digest_of(kind, *args)
         self.symbols: frozenset[Atom] = union_of_symbols(args)
 
@@ -101,7 +103,7 @@ class Dim(_Consed):
     """A non-constant integer polynomial. `terms` are (monomial, coefficient) pairs, highest degree first, the
     constant last."""
 
-    __slots__ = ("_bounds", "_digest", "_nonneg", "_symbols", "terms", "uid")
+    __slots__ = ("_bounds", "_digest", "_nonneg", "_samples", "_symbols", "terms", "uid")
 
     __array_ufunc__ = None  # NumPy integers on the left leave the operation to us
 
@@ -110,6 +112,7 @@ class Dim(_Consed):
         self.uid = next(_uids)
         self._bounds: Bounds | None = None
         self._nonneg: bool | None = None
+        self._samples: tuple[int, ...] | None = None
         self._symbols: frozenset[Atom] | None = None
         self._digest: int | None = None
 
