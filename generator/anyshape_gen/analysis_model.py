@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
 from anyshape_gen.model import OpSpec, ParamSpec
-from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Store
+from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Statement, Store
 
 
 class ValueKind(StrEnum):
@@ -97,7 +97,23 @@ class ForEach(Node):
     steps: tuple[SolveStep, ...]
 
 
-SolveStep: TypeAlias = RankCheck | BindParam | Define | Equal | ForEach
+@dataclass(frozen=True)
+class AtLeastOne(Node):
+    """A variadic must have an element."""
+
+    operand: str
+
+
+@dataclass(frozen=True)
+class IfPresent(Node):
+    """Steps for an optional operand; where it is absent, its own runs are empty."""
+
+    operand: str
+    steps: tuple[SolveStep, ...]
+    absent: tuple[Define, ...]
+
+
+SolveStep: TypeAlias = RankCheck | BindParam | Define | Equal | ForEach | AtLeastOne | IfPresent
 
 
 @dataclass(frozen=True)
@@ -189,6 +205,8 @@ class OpAnalysis:
     file: str
     """path as messages and `# specs/reshape.yaml:24` comments show it"""
     steps: tuple[SolveStep, ...]
+    rule: tuple[Statement, ...]
+    """the `shape:` statements; asserts that read values are among the kernel's instead"""
     outputs: tuple[OutputShape, ...]
     kinds: Mapping[str, ValueKind] = field(hash=False)
     """of every name known in the rule: dims, runs, params, locals"""

@@ -1,0 +1,153 @@
+"""Spec files to `Analysis`: parse, check, solve and resolve, and raise all findings at once.
+
+In: paths of spec files. Out: what every emitter reads. `load_specs` is the one door of the front half of the generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from anyshape_gen.analysis_model import (
+    Analysis,
+    BindParam,
+    Define,
+    ForEach,
+    IfPresent,
+    OpAnalysis,
+    SolveStep,
+    ValueKind,
+)
+from anyshape_gen.check import check_completeness, check_meaning
+from anyshape_gen.kinds import PARAM_KINDS, kind_of
+from anyshape_gen.load import load_file
+from anyshape_gen.model import OpSpec, Run, SpecFile
+from anyshape_gen.needs import operand_needs
+from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, Statement
+from anyshape_gen.outputs import output_shape
+from anyshape_gen.resolve_kernel import KernelResolver
+from anyshape_gen.solve import Solver
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import calls, function_nodes, reachable, walk_all
+
+
+def load_specs(paths: Iterable[Path | str], root: Path | str | None = None, complete: bool = True) -> Analysis:
+    """All ops of these files; raises SpecError with every finding. Messages show paths relative to `root`.
+
+    `complete=False` leaves out what is missing (references, examples …), for specs that are being written.
+    """
+    contents = {}
+    for path in sorted(Path(p) for p in paths):
+        shown = path.relative_to(root) if root is not None and path.is_relative_to(root) else path
+        contents[shown.as_posix()] = path.read_text(encoding="utf-8")
+    return analyse(contents, complete)
+
+
+def analyse(contents: Mapping[str, str], complete: bool = True) -> Analysis:
+    """The same for texts by path."""
+    findings = Findings()
+    files = [load_file(path, content, findings) for path, content in contents.items()]
+    known = {op.name for file in files for op in file.ops}
+    _check_unique(files, findings)
+    ops = [analyse_op(op, file.path, findings, known, complete) for file in files for op in file.ops]
+    findings.raise_if_any()
+    return Analysis(tuple(op for op in ops if op is not None))
+
+
+def _check_unique(files: list[SpecFile], findings: Findings) -> None:
+    first: dict[str, OpSpec] = {}
+    for file in files:
+        for op in file.ops:
+            other = first.setdefault(op.name, op)
+            if other is not op:
+                findings.add(op.span, f"op '{op.name}' is also defined at {other.span}")
+
+
+def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], complete: bool) -> OpAnalysis | None:
+    """One op; None where findings leave nothing to work with."""
+    before = len(findings.found)
+    if complete:
+        check_completeness(spec, findings)
+    steps = Solver(spec, findings).solve()
+    rule, reading = _split_asserts(spec)
+    kinds = name_kinds(spec, steps, rule)
+    check_meaning(spec, kinds, ops, findings)
+    if len(findings.found) > before:
+        return None
+    outputs = tuple(output_shape(spec, output, kinds) for output in spec.outputs)
+    kernel = None
+    if spec.kernel is not None:
+        kernel = KernelResolver(spec, kinds, outputs, findings, reading).resolve()
+    if len(findings.found) > before:
+        return None
+    known = {function.name: function for function in spec.defines}
+    params: list[Node] = [*spec.params, *spec.inputs, *spec.outputs]
+    return OpAnalysis(
+        spec=spec,
+        file=file,
+        steps=steps,
+        rule=rule,
+        outputs=outputs,
+        kinds=kinds,
+        needs=operand_needs(spec, steps, rule, outputs),
+        shape_functions=reachable([*params, *rule], known),
+        kernel_functions=reachable([spec.kernel] if spec.kernel else [], known),
+        kernel=kernel,
+    )
+
+
+def _split_asserts(spec: OpSpec) -> tuple[tuple[Statement, ...], tuple[Assert, ...]]:
+    """Asserts that read values of tensors are the kernel's, not the rule's."""
+    tensors = {operand.name for operand in spec.inputs}
+    rule: list[Statement] = []
+    reading: list[Assert] = []
+    for statement in spec.shape:
+        indexed = {n.base.id for n in walk_all([statement]) if isinstance(n, Index) and isinstance(n.base, Name)}
+        if isinstance(statement, Assert) and indexed & tensors:
+            reading.append(statement)
+        else:
+            rule.append(statement)
+    return tuple(rule), tuple(reading)
+
+
+def name_kinds(spec: OpSpec, steps: tuple[SolveStep, ...], rule: tuple[Statement, ...]) -> dict[str, ValueKind]:
+    """Kinds of all names of the rule: dims, runs, params, then locals in order."""
+    kinds: dict[str, ValueKind] = {param.name: PARAM_KINDS[param.kind.base] for param in spec.params}
+    _step_kinds(spec, steps, kinds)
+    _rule_kinds(rule, kinds)
+    return kinds
+
+
+def _step_kinds(spec: OpSpec, steps: tuple[SolveStep, ...], kinds: dict[str, ValueKind]) -> None:
+    pieces = [piece for operand in spec.inputs for piece in operand.signature.pieces]
+    lists = {piece.name for piece in pieces if isinstance(piece, Run) and piece.element is not None}
+    for step in steps:
+        match step:
+            case Define(name=name, value=value):
+                kinds.setdefault(name, ValueKind.VECTORS if name in lists else kind_of(value, kinds))
+            case BindParam(defines_length=str() as name):
+                kinds[name] = ValueKind.INT
+            case ForEach(steps=inner) | IfPresent(steps=inner):
+                _step_kinds(spec, inner, kinds)
+
+
+def _rule_kinds(rule: tuple[Statement, ...], kinds: dict[str, ValueKind]) -> None:
+    for statement in rule:
+        match statement:
+            case Assign(names=(name,), value=value):
+                kinds[name] = kind_of(value, kinds)
+            case Assign(names=names):
+                kinds.update(dict.fromkeys(names, ValueKind.INT))
+            case Born(name=name):
+                kinds[name] = ValueKind.INT
+            case If(then=then, other=other):
+                _rule_kinds(then, kinds)
+                _rule_kinds(other, kinds)
+
+
+def function_calls(analysis: OpAnalysis) -> set[str]:
+    """Functions of the language that the rule of an op calls, its own `define:` functions looked through."""
+    nodes: list[Node] = [*analysis.rule, *analysis.steps, *analysis.outputs]
+    for function in analysis.shape_functions:
+        nodes += function_nodes(function)
+    return calls(nodes)

@@ -1,0 +1,58 @@
+"""Which keys a spec file may have, what they hold and what they mean: one table for the loader, the schema and
+messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a mapping."""
+
+    name: str
+    doc: str
+    form: str
+    """the form of its value, a name in `schema.FORMS`"""
+
+
+FILE_KEYS = (
+    Key("define", "Functions for all ops of the file: `def f(a): return …`.", "code"),
+    Key("families", "Entries that ops take over with `family:`; an op's own entries win.", "families"),
+    Key("ops", "The operators of this file, by name.", "ops"),
+)
+OP_KEYS = (
+    Key("family", "The family whose entries this op takes over.", "word"),
+    Key("summary", "One sentence for the op's page.", "prose"),
+    Key("inputs", 'Names and signatures: `{x: "T[*d]"}`.', "signatures"),
+    Key("params", "Names and kinds: `{axis: {kind: axis, default: -1}}`.", "params"),
+    Key("outputs", 'Names and signatures: `{y: "T[*d]"}`.', "signatures"),
+    Key("dtypes", "Classes, lists or rules of the dtype variables: `{T: number, U: accum(T)}`.", "dtypes"),
+    Key("traits", "Algebra that passes may use.", "traits"),
+    Key("define", "Functions for this op.", "code"),
+    Key("shape", "The shape rule: assignments and asserts.", "code"),
+    Key("kernel", "The op as index equations.", "code"),
+    Key("view", "`{y: x}`: the output is the input's buffer under another shape.", "names"),
+    Key("procedure", "The op as bounds-checked loops, where no equation says it.", "code"),
+    Key("compose", "The op as calls of other ops.", "code"),
+    Key("rewrites", "`pattern [as y] >> term [if condition]`.", "texts"),
+    Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "code"),
+    Key("onnx", '`{Op: {since: "x, p=attr"}}`.', "onnx"),
+    Key("examples", "Inputs and params with the outputs or the error they give.", "examples"),
+)
+PARAM_KEYS = (
+    Key(
+        "kind",
+        "bool int float number str dtype axis ints[L] floats[L] axes[L], or the members of an enumeration.",
+        "kind",
+    ),
+    Key("default", "An expression over other params, dims and ranks; None: may be absent.", "scalar"),
+    Key("dyn", "`operand`: an operand of the dyn variant, an attribute of the static one.", "operand"),
+    Key("of", "The rank that an axis is normalised against.", "code"),
+)
+TRAITS = ("commutative", "associative", "idempotent", "involution", "random")
+FORMS_OF_BODY = ("kernel", "view", "procedure", "compose")
+
+
+def names(keys: tuple[Key, ...]) -> tuple[str, ...]:
+    return tuple(key.name for key in keys)

@@ -1,0 +1,160 @@
+"""Static kinds: is this expression an integer, a vector, a tensor …
+
+In: an expression and the kinds of the names in scope. Out: a `ValueKind`; `ANY` where nothing certain can be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.nodes import (
+    BinOp,
+    Bool,
+    BoolOp,
+    Call,
+    Compare,
+    Comprehension,
+    Float,
+    Generator,
+    IfExp,
+    Index,
+    Int,
+    Item,
+    Method,
+    Name,
+    NoneLit,
+    Over,
+    Reduction,
+    Slice,
+    Star,
+    Str,
+    Unary,
+    VecLit,
+)
+
+K = ValueKind
+PARAM_KINDS = {
+    "bool": K.BOOL,
+    "int": K.INT,
+    "float": K.FLOAT,
+    "number": K.FLOAT,
+    "str": K.STR,
+    "enum": K.STR,
+    "dtype": K.DTYPE,
+    "axis": K.INT,
+    "axes": K.VECTOR,
+    "ints": K.VECTOR,
+    "floats": K.VECTOR,
+}
+VECTOR_FUNCTIONS = {
+    "shape", "fill", "put", "range", "sorted", "unique", "prefix", "unravel", "broadcast", "list", "drop", "place",
+    "argsort", "zip", "enumerate",
+}  # fmt: skip
+INT_FUNCTIONS = {"len", "rank", "prod", "count", "ravel", "index", "exact_div", "sum", "argmax", "argmin", "int"}
+BOOL_FUNCTIONS = {"broadcasts", "any", "all", "inside", "present", "is_int", "is_float"}
+CONSTANTS = {"inf": K.FLOAT, "pi": K.FLOAT}
+
+
+def kind_of(expr: Item, scope: Mapping[str, ValueKind]) -> ValueKind:
+    """The kind of an expression."""
+    match expr:
+        case Name(id=name):
+            return scope.get(name, CONSTANTS.get(name, K.ANY))
+        case Int():
+            return K.INT
+        case Float():
+            return K.FLOAT
+        case Str():
+            return K.STR
+        case Bool() | Compare() | BoolOp() | Unary(op="not"):
+            return K.BOOL
+        case NoneLit():
+            return K.NONE
+        case Unary(operand=operand):
+            return kind_of(operand, scope)
+        case BinOp(op=op, left=left, right=right):
+            return _arithmetic(op, kind_of(left, scope), kind_of(right, scope))
+        case IfExp(then=then, other=other):
+            return _either(kind_of(then, scope), kind_of(other, scope))
+        case VecLit() | Comprehension():
+            return K.VECTOR
+        case Reduction(kind=kind):
+            return K.VECTOR if kind in VECTOR_FUNCTIONS else K.BOOL if kind in BOOL_FUNCTIONS else K.INT
+        case Call():
+            return _call(expr, scope)
+        case Index(base=base, items=items):
+            return _index(kind_of(base, scope), items, scope)
+        case Method(name=name):
+            return K.STR if name in ("replace", "strip") else K.INT if name == "count" else K.VECTOR
+        case Star(value=value):
+            return kind_of(value, scope)
+    return K.ANY
+
+
+def _arithmetic(op: str, left: ValueKind, right: ValueKind) -> ValueKind:
+    for dominant in (K.TENSOR, K.VECTOR, K.ANY):
+        if dominant in (left, right):
+            return dominant
+    if op == "/" or K.FLOAT in (left, right):
+        return K.FLOAT
+    return K.INT
+
+
+def _either(left: ValueKind, right: ValueKind) -> ValueKind:
+    if left == right or right in (K.NONE, K.ANY):
+        return left
+    if left in (K.NONE, K.ANY):
+        return right
+    return K.VECTOR if K.VECTOR in (left, right) else left
+
+
+def _call(expr: Call, scope: Mapping[str, ValueKind]) -> ValueKind:
+    if expr.func in VECTOR_FUNCTIONS:
+        return K.VECTOR
+    if expr.func in INT_FUNCTIONS:
+        return K.INT
+    if expr.func in BOOL_FUNCTIONS:
+        return K.BOOL
+    kinds = [kind_of(arg, scope) for arg in expr.args]
+    if expr.func in ("min", "max") and len(kinds) == 1:
+        return K.INT
+    # Everything else is elementwise: a vector where any argument is one.
+    return K.VECTOR if K.VECTOR in kinds else kinds[0] if kinds else K.ANY
+
+
+def _index(base: ValueKind, items: tuple[Item, ...], scope: Mapping[str, ValueKind]) -> ValueKind:
+    if base == K.VECTORS:
+        return K.VECTOR
+    if base == K.TENSORS and len(items) == 1:
+        return K.TENSOR
+    if base == K.VECTOR:
+        many = len(items) == 1 and (isinstance(items[0], Slice) or kind_of(items[0], scope) == K.VECTOR)
+        return K.VECTOR if many else K.INT
+    return K.ANY
+
+
+def generator_over(generator: Generator, scope: Mapping[str, ValueKind]) -> Over:
+    """What a generator runs over."""
+    if isinstance(generator.domain, Call) and generator.domain.func == "range":
+        return Over.RANGE
+    if any(target.run for target in generator.targets):
+        return Over.EXTENTS
+    kind = kind_of(generator.domain, scope)
+    return Over.EXTENT if kind == K.INT else Over.ITEMS
+
+
+def bind_generator(generator: Generator, scope: dict[str, ValueKind]) -> None:
+    """Adds the generator's variables to a scope."""
+    for target in generator.targets:
+        scope[target.name] = K.VECTOR if target.run else _item_kind(generator, scope)
+
+
+def _item_kind(generator: Generator, scope: Mapping[str, ValueKind]) -> ValueKind:
+    domain = generator.domain
+    if isinstance(domain, Name) and scope.get(domain.id) == K.VECTORS:
+        return K.VECTOR
+    if isinstance(domain, Call) and domain.func in ("zip", "enumerate"):
+        inner = [kind_of(arg, scope) for arg in domain.args]
+        return K.INT if all(kind == K.VECTOR for kind in inner) else K.ANY
+    return K.INT if kind_of(domain, scope) == K.INT else K.ANY

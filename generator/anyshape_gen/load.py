@@ -1,0 +1,263 @@
+"""Spec files to `SpecFile`s: keys checked, families merged, every text handed to its parser.
+
+In: paths and their contents. Out: the parsed model and the findings of parsing; `check` judges meaning afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from anyshape_gen.keys import FILE_KEYS, OP_KEYS, PARAM_KEYS, TRAITS, Key, names
+from anyshape_gen.model import (
+    DtypeRule,
+    Kind,
+    OnnxMapping,
+    Operand,
+    OpSpec,
+    ParamSpec,
+    Rewrite,
+    SpecFile,
+)
+from anyshape_gen.nodes import Function, Node
+from anyshape_gen.parse_kernel import parse_kernel, parse_procedure
+from anyshape_gen.parse_onnx import parse_mapping
+from anyshape_gen.parse_rewrites import parse_rewrite
+from anyshape_gen.parse_rules import RuleReader, parse_expression
+from anyshape_gen.parse_signature import parse_kind, parse_signature
+from anyshape_gen.parse_values import (
+    CLASSES,
+    DEFAULT_CLASSES,
+    DTYPES,
+    OTHER_DTYPES,
+    parse_default,
+    parse_dtype_rule,
+    parse_example,
+    parse_reference,
+    parse_view,
+)
+from anyshape_gen.source import Findings
+from anyshape_gen.text import Text
+from anyshape_gen.traverse import reachable
+from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
+
+T = TypeVar("T")
+MERGED = ("inputs", "params", "outputs", "dtypes", "onnx")
+"""Entries that an op and its family both may give; the op's keys win one by one."""
+
+
+def load_file(path: str, content: str, findings: Findings) -> SpecFile:
+    """One file, parsed as far as it can be."""
+    root = read_yaml(path, content, findings)
+    if not isinstance(root, YMap):
+        if root is not None:
+            findings.add(root.span, "a spec file is a mapping with `ops:`")
+        return SpecFile(path, ())
+    loader = _Loader(findings)
+    loader.known_keys(root, FILE_KEYS, "a spec file")
+    shared = loader.functions(root.get("define"))
+    families = {key.text.value: value for key, value in loader.entries(root.get("families"))}
+    ops = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
+    return SpecFile(path, tuple(op for op in ops if op is not None))
+
+
+@dataclass
+class _Loader:
+    findings: Findings
+
+    # --- shapes of YAML
+    # -----------------------------------------------------------------------------------------------------
+
+    def known_keys(self, node: YMap, keys: tuple[Key, ...], where: str) -> None:
+        for key, _ in node.entries:
+            if key.text.value not in names(keys):
+                self.findings.unknown(key.span, f"key of {where}", key.text.value, names(keys))
+
+    def entries(self, node: YNode | None) -> tuple[tuple[YScalar, YNode], ...]:
+        """The entries of a mapping; of nothing, none."""
+        if isinstance(node, YMap):
+            return node.entries
+        if node is not None and not (isinstance(node, YScalar) and not node.text.value):
+            self.findings.add(node.span, "a mapping is expected here")
+        return ()
+
+    def items(self, node: YNode | None) -> tuple[YNode, ...]:
+        if isinstance(node, YSeq):
+            return node.items
+        if node is not None:
+            self.findings.add(node.span, "a list is expected here")
+        return ()
+
+    def text(self, node: YNode | None) -> Text | None:
+        if isinstance(node, YScalar):
+            return node.text
+        if node is not None:
+            self.findings.add(node.span, "a text is expected here")
+        return None
+
+    def parsed(self, node: YNode | None, parse: Callable[[Text, Findings], T]) -> T | None:
+        text = self.text(node)
+        return None if text is None else parse(text, self.findings)
+
+    # --- entries of an op
+    # ---------------------------------------------------------------------------------------------------
+
+    def functions(self, node: YNode | None) -> dict[str, Function]:
+        text = self.text(node)
+        found = RuleReader(text, self.findings).parse_functions() if text else ()
+        return {function.name: function for function in found}
+
+    def op(self, key: YScalar, node: YNode, families: dict[str, YNode], shared: dict[str, Function]) -> OpSpec | None:
+        own = YMap(self.entries(node), node.span)
+        self.known_keys(own, OP_KEYS, f"op '{key.text.value}'")
+        family = self.text(own.get("family"))
+        base = YMap((), node.span)
+        if family is not None:
+            found = families.get(family.value)
+            if found is None:
+                self.findings.unknown(family.span(), "family", family.value, families)
+            else:
+                base = YMap(self.entries(found), found.span)
+                self.known_keys(base, OP_KEYS, f"family '{family.value}'")
+        functions = {**shared, **self.functions(base.get("define")), **self.functions(own.get("define"))}
+        return self._build(key, merge(own, base), functions, family.value if family else None)
+
+    def _build(self, key: YScalar, node: YMap, functions: dict[str, Function], family: str | None) -> OpSpec:
+        inputs = tuple(self._operands(node.get("inputs"), is_output=False))
+        outputs = tuple(self._operands(node.get("outputs"), is_output=True))
+        params = tuple(self._param(name, value) for name, value in self.entries(node.get("params")))
+        shape = self.parsed(node.get("shape"), lambda text, f: RuleReader(text, f).parse_statements()) or ()
+        spec = OpSpec(
+            name=key.text.value,
+            family=family,
+            summary=" ".join(text.value.split()) if (text := self.text(node.get("summary"))) else "",
+            inputs=inputs,
+            params=params,
+            outputs=outputs,
+            dtypes=self._dtypes(node.get("dtypes"), (*inputs, *outputs)),
+            traits=tuple(self._traits(node.get("traits"))),
+            defines=(),
+            shape=shape,
+            kernel=self.parsed(node.get("kernel"), parse_kernel),
+            view=parse_view(view, self.findings) if (view := node.get("view")) else (),
+            procedure=self.parsed(node.get("procedure"), parse_procedure),
+            compose=self.parsed(node.get("compose"), parse_procedure),
+            rewrites=tuple(self._rewrites(node.get("rewrites"))),
+            reference=self.parsed(node.get("reference"), parse_reference),
+            onnx=tuple(self._onnx(node.get("onnx"), tuple(operand.name for operand in inputs))),
+            examples=(),
+            span=key.span,
+        )
+        tensors = {operand.name for operand in inputs}
+        results = {operand.name for operand in outputs}
+        arguments = {param.name for param in params}
+        examples = [
+            parse_example(item, tensors, results, arguments, self.findings) for item in self.items(node.get("examples"))
+        ]
+        used = reachable(rule_nodes(spec), functions)
+        return replace(spec, defines=used, examples=tuple(example for example in examples if example is not None))
+
+    def _operands(self, node: YNode | None, is_output: bool) -> Iterator[Operand]:
+        for key, value in self.entries(node):
+            signature = self.parsed(value, lambda text, f: parse_signature(text, f, is_output))
+            if signature is not None:
+                yield Operand(key.text.value, signature, span=key.span)
+
+    def _param(self, key: YScalar, node: YNode) -> ParamSpec:
+        name = key.text.value
+        if isinstance(node, YScalar):
+            return ParamSpec(name, parse_kind(node.text, self.findings), span=key.span)
+        entry = YMap(self.entries(node), node.span)
+        self.known_keys(entry, PARAM_KEYS, f"parameter '{name}'")
+        kind = self._kind(entry.get("kind"), key)
+        default, of = entry.get("default"), entry.get("of")
+        dyn = self.text(entry.get("dyn"))
+        if dyn is not None and dyn.value != "operand":
+            self.findings.add(dyn.span(), "`dyn:` can only be `operand`")
+        return ParamSpec(
+            name,
+            kind,
+            default=parse_default(kind, default, self.findings) if isinstance(default, YScalar) else None,
+            dyn=dyn is not None,
+            of=self.parsed(of, parse_expression),
+            span=key.span,
+        )
+
+    def _kind(self, node: YNode | None, key: YScalar) -> Kind:
+        if isinstance(node, YSeq):
+            members = tuple(item.text.value for item in node.items if isinstance(item, YScalar))
+            if not members:
+                self.findings.add(node.span, "an enumeration lists its members")
+            return Kind("enum", members, span=node.span)
+        if node is None:
+            self.findings.add(key.span, f"parameter '{key.text.value}' has no kind")
+            return Kind("int", span=key.span)
+        return self.parsed(node, parse_kind) or Kind("int", span=node.span)
+
+    def _dtypes(self, node: YNode | None, operands: tuple[Operand, ...]) -> tuple[DtypeRule, ...]:
+        rules = {}
+        for key, value in self.entries(node):
+            rule = parse_dtype_rule(key.text.value, value, self.findings)
+            if rule is not None:
+                rules[rule.var] = rule
+        used = dict.fromkeys(operand.signature.dtype for operand in operands)
+        for operand in operands:
+            var = operand.signature.dtype
+            if var in rules or var in DTYPES or var in OTHER_DTYPES:
+                continue
+            if var not in DEFAULT_CLASSES:
+                known = [*rules, *DEFAULT_CLASSES, *DTYPES, *OTHER_DTYPES]
+                self.findings.unknown(operand.signature.span, "dtype", var, known)
+            rules[var] = DtypeRule(var, CLASSES[DEFAULT_CLASSES.get(var, "any")], span=operand.signature.span)
+        # A family's rule for a variable that its op does not use is left out, in the order of the signature.
+        return tuple(rules[var] for var in [*used, *(v for v in rules if v not in used)] if var in rules)
+
+    def _traits(self, node: YNode | None) -> Iterator[str]:
+        for item in self.items(node):
+            text = self.text(item)
+            if text is not None and text.value not in TRAITS:
+                self.findings.unknown(text.span(), "trait", text.value, TRAITS)
+            elif text is not None:
+                yield text.value
+
+    def _rewrites(self, node: YNode | None) -> Iterator[Rewrite]:
+        for item in self.items(node):
+            rewrite = self.parsed(item, parse_rewrite)
+            if rewrite is not None:
+                yield rewrite
+
+    def _onnx(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
+        for op, versions in self.entries(node):
+            for since, value in self.entries(versions):
+                if not since.text.value.isdigit():
+                    self.findings.add(since.span, "an opset is a number")
+                    continue
+                opset = int(since.text.value)
+                text = self.text(value)
+                if text is None or (text.value in ("null", "~", "")):
+                    yield OnnxMapping(op.text.value, opset, True, span=since.span)
+                else:
+                    yield parse_mapping(op.text.value, opset, text, inputs, since.span, self.findings)
+
+
+def merge(own: YMap, base: YMap) -> YMap:
+    """The op's entries over the family's; those in MERGED key by key, in the family's order."""
+    values: dict[str, tuple[YScalar, YNode]] = {key.text.value: (key, value) for key, value in base.entries}
+    for key, value in own.entries:
+        name = key.text.value
+        below = values.get(name, (key, value))[1]
+        if name in MERGED and isinstance(value, YMap) and isinstance(below, YMap) and below is not value:
+            inner = {k.text.value: (k, v) for k, v in below.entries}
+            inner |= {k.text.value: (k, v) for k, v in value.entries}
+            value = YMap(tuple(inner.values()), value.span)
+        values[name] = (key, value)
+    return YMap(tuple(values.values()), own.span)
+
+
+def rule_nodes(spec: OpSpec) -> tuple[Node, ...]:
+    """Every node of an op in which a `define:` function may be called."""
+    found: list[Node] = [*spec.inputs, *spec.outputs, *spec.params, *spec.shape]
+    found += [body for body in (spec.kernel, spec.procedure, spec.compose) if body is not None]
+    found += [rewrite.condition for rewrite in spec.rewrites if rewrite.condition is not None]
+    return tuple(found)

@@ -1,0 +1,83 @@
+"""What each operand is needed for when outputs are sized: nothing, its rank, its shape, or its values.
+
+In: solve steps, the rule, shapes of outputs. Out: a `Need` per input and per dyn parameter, read off free variables, so
+that bulk data is never touched to compute a shape.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.analysis_model import BindParam, Define, ForEach, IfPresent, Need, OutputShape, SolveStep
+from anyshape_gen.model import OpSpec
+from anyshape_gen.nodes import Assign, Born, Call, Expr, If, Index, Name, Node, Statement
+from anyshape_gen.traverse import children
+
+
+def operand_needs(
+    spec: OpSpec, steps: tuple[SolveStep, ...], rule: tuple[Statement, ...], outputs: tuple[OutputShape, ...]
+) -> dict[str, Need]:
+    """The strongest need of each operand, following definitions back from the output shapes."""
+    sources: dict[str, list[Expr]] = {}
+    _definitions(steps, sources)
+    _assignments(rule, (), sources)
+    needs: dict[str, Need] = {}
+    for output in outputs:
+        for expr in (output.shape, output.count):
+            if expr is not None:
+                _follow(expr, Need.VALUES, sources, needs)
+    found = {operand.name: min(needs.get(operand.name, Need.NOTHING), Need.SHAPE) for operand in spec.inputs}
+    return found | {param.name: needs.get(param.name, Need.NOTHING) for param in spec.dyn_params}
+
+
+def _definitions(steps: tuple[SolveStep, ...], sources: dict[str, list[Expr]]) -> None:
+    for step in steps:
+        match step:
+            case Define(name=name, value=value):
+                sources.setdefault(name, []).append(value)
+            case BindParam(param=param, default=default, of=of, defines_length=opens):
+                sources.setdefault(param.name, []).extend(e for e in (default, of) if e is not None)
+                if opens is not None:
+                    sources.setdefault(opens, []).append(Call("len", (Name(param.name),)))
+            case ForEach(steps=inner) | IfPresent(steps=inner):
+                _definitions(inner, sources)
+
+
+def _assignments(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], sources: dict[str, list[Expr]]) -> None:
+    for statement in rule:
+        match statement:
+            case Assign(names=names, value=value):
+                for name in names:
+                    sources.setdefault(name, []).extend((value, *conditions))
+            case Born(name=name, low=low, high=high):
+                sources.setdefault(name, []).extend((low, high))
+            case If(cond=cond, then=then, other=other):
+                _assignments(then, (*conditions, cond), sources)
+                _assignments(other, (*conditions, cond), sources)
+
+
+def _follow(node: Node, level: Need, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
+    match node:
+        case Name(id=name):
+            if needs.get(name, Need.NOTHING) >= level:
+                return
+            needs[name] = level
+            for source in sources.get(name, []):
+                _follow(source, level, sources, needs)
+        case Call(func="shape", args=(tensor,)):
+            _follow(tensor, min(level, Need.SHAPE), sources, needs)
+        case Call(func="len" | "rank", args=(inner,)):
+            _follow_length(inner, sources, needs)
+        case Index(base=base, items=items):
+            for part in (base, *items):
+                _follow(part, level, sources, needs)
+        case _:
+            for child in children(node):
+                _follow(child, level, sources, needs)
+
+
+def _follow_length(node: Node, sources: dict[str, list[Expr]], needs: dict[str, Need]) -> None:
+    """Of what only a length is taken, only the rank matters."""
+    match node:
+        case Name() | Call(func="shape", args=(Name(),)):
+            _follow(node, Need.RANK, sources, needs)
+        case _:
+            _follow(node, Need.RANK, sources, needs)

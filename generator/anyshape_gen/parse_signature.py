@@ -1,0 +1,164 @@
+"""Signatures: `T[*o, n@axis, *i] for v in c = 0` and the kinds of parameters.
+
+In: `Text` of one signature or kind. Out: `Signature`, `Kind`. Which names an expression uses, and whether the dims
+can be solved, is judged later.
+"""
+
+from __future__ import annotations
+
+import re
+
+from anyshape_gen.model import (
+    AtAxes,
+    AtAxis,
+    Dim,
+    DimExpr,
+    Kind,
+    Piece,
+    Product,
+    Ragged,
+    Run,
+    RunExpr,
+    Signature,
+    Variadic,
+)
+from anyshape_gen.nodes import Expr, Name
+from anyshape_gen.parse_rules import parse_expression
+from anyshape_gen.source import Findings, suggestion
+from anyshape_gen.text import Text, split_top, top_level
+
+KINDS = ("bool", "int", "float", "number", "str", "dtype", "axis", "axes", "ints", "floats")
+VECTOR_KINDS = ("axes", "ints", "floats")
+
+_HEAD = re.compile(r"(?:(seq|opt)\s+)?([A-Za-z]\w*)\s*\[")
+_FOR = re.compile(r"for\s+([A-Za-z_]\w*)\s+in\s+")
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+_INDEXED = re.compile(r"([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]\Z")
+
+
+def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> Signature | None:
+    """One signature, or None where it has no dtype and brackets to begin with."""
+    head = _HEAD.match(text.value)
+    closing = _closing(text.value, head.end() - 1) if head else -1
+    if head is None or closing < 0:
+        findings.add(text.span(), 'a signature is a dtype and dims in brackets, as in "T[*batch, m, k]"')
+        return None
+    rest = text.cut(closing + 1)
+    variadic, optional, default = _tail(rest, findings)
+    reader = _PieceReader(findings, variadic.var if variadic and not is_output else None)
+    inside = text.cut(head.end(), closing)
+    pieces = [reader.piece(part) for part in split_top(inside, ",")] if inside.value else []
+    return Signature(
+        text.value,
+        head.group(2),
+        tuple(piece for piece in pieces if piece is not None),
+        container=head.group(1),
+        variadic=variadic,
+        optional=optional,
+        default=default,
+        span=text.span(),
+    )
+
+
+def _closing(value: str, opening: int) -> int:
+    """Where the bracket at `opening` closes; -1 if it does not."""
+    depth = 0
+    for at in range(opening, len(value)):
+        depth += (value[at] in "([") - (value[at] in ")]")
+        if depth == 0:
+            return at
+    return -1
+
+
+def _tail(rest: Text, findings: Findings) -> tuple[Variadic | None, bool, Expr | None]:
+    """What follows the brackets: `for v in c`, then `?` or `= constant`."""
+    variadic, optional, default = None, False, None
+    if found := _FOR.match(rest.value):
+        ends = [*top_level(rest.value, "="), *top_level(rest.value, "?"), len(rest.value)]
+        count = parse_expression(rest.cut(found.end(), min(ends)), findings)
+        variadic = Variadic(found.group(1), count, span=rest.span(found.start(1), found.end(1)))
+        rest = rest.cut(min(ends))
+    if rest.value == "?":
+        optional = True
+    elif rest.value.startswith("="):
+        default = parse_expression(rest.cut(1), findings)
+    elif rest.value:
+        findings.add(rest.span(), "after the dims come `for v in count`, `?` or `= constant`")
+    return variadic, optional, default
+
+
+class _PieceReader:
+    def __init__(self, findings: Findings, element: str | None) -> None:
+        self.findings = findings
+        self.element = element
+
+    def piece(self, text: Text) -> Piece | None:
+        if not text.value:
+            self.findings.add(text.span(), "a dim is missing between the commas")
+            return None
+        if text.value.startswith("*"):
+            return self._run(text)
+        at = top_level(text.value, "@")
+        if at:
+            dim = self._dim(text.cut(0, at[0]))
+            return AtAxis(dim, parse_expression(text.cut(at[0] + 1), self.findings), span=text.span())
+        if text.value.startswith("(") and text.value.endswith(")"):
+            return self._product(text)
+        if text.value.endswith("?") and _NAME.match(text.value[:-1]):
+            return Dim(text.value[:-1], optional=True, span=text.span())
+        return self._dim(text)
+
+    def _dim(self, text: Text) -> Dim | DimExpr:
+        if _NAME.match(text.value):
+            return Dim(text.value, span=text.span())
+        if (found := _INDEXED.match(text.value)) and found.group(2) == self.element:
+            return Dim(found.group(1), element=self.element, span=text.span())
+        return DimExpr(parse_expression(text, self.findings), span=text.span())
+
+    def _run(self, text: Text) -> Run | RunExpr | AtAxes:
+        body = text.cut(1)
+        at = top_level(body.value, "@")
+        if at:
+            run = self._plain_run(body.cut(0, at[0]))
+            return AtAxes(run, parse_expression(body.cut(at[0] + 1), self.findings), span=text.span())
+        return self._plain_run(body)
+
+    def _plain_run(self, body: Text) -> Run | RunExpr:
+        if _NAME.match(body.value):
+            return Run(body.value, span=body.span())
+        colon = top_level(body.value, ":")
+        if colon and _NAME.match(body.value[: colon[0]].strip()):
+            length = parse_expression(body.cut(colon[0] + 1), self.findings)
+            return Run(body.value[: colon[0]].strip(), length, span=body.span())
+        if (found := _INDEXED.match(body.value)) and found.group(2) == self.element:
+            return Run(found.group(1), element=self.element, span=body.span())
+        return RunExpr(parse_expression(body, self.findings), span=body.span())
+
+    def _product(self, text: Text) -> Product | Ragged:
+        parts = split_top(text.cut(1, len(text.value) - 1), ",")
+        if len(parts) == 2 and (found := _INDEXED.match(parts[1].value)) and found.group(2) == parts[0].value:
+            size = Dim(found.group(1), element=found.group(2), span=parts[1].span())
+            return Ragged(found.group(2), size, span=text.span())
+        return Product(tuple(self._dim(part) for part in parts), span=text.span())
+
+
+def parse_kind(text: Text, findings: Findings) -> Kind:
+    """`bool`, `ints[r]`, `axes[len(d)]` …; a list of members is read by the loader."""
+    base, bracket, length = text.value.partition("[")
+    base = base.strip()
+    if base not in KINDS or (bracket and (base not in VECTOR_KINDS or not length.rstrip().endswith("]"))):
+        hint = suggestion(base, KINDS)
+        if base == "enum":
+            hint = "; write the members: `kind: [none, tanh]`"
+        findings.add(text.span(), f"unknown kind '{text.value}'{hint}", KINDS)
+        return Kind("int", span=text.span())
+    if not bracket:
+        return Kind(base, span=text.span())
+    opening = text.value.index("[")
+    expr = parse_expression(text.cut(opening + 1, text.value.rindex("]")), findings)
+    return Kind(base, length=expr, span=text.span())
+
+
+def names_a_length(kind: Kind) -> str | None:
+    """The name in `ints[r]`, which may be open: solved by the length of the parameter."""
+    return kind.length.id if isinstance(kind.length, Name) else None

@@ -1,0 +1,149 @@
+"""The plain-data entries of a spec: dtype rules, views, references, examples, defaults of parameters.
+
+In: YAML nodes. Out: the model's types for them. What needs names of the op (is this key an input or a parameter?)
+gets them passed in.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from anyshape_gen.model import DtypeRule, Example, ExampleValue, Kind, Reference, View
+from anyshape_gen.nodes import Bool, Expr, Name, NoneLit, Str
+from anyshape_gen.parse_rules import parse_expression
+from anyshape_gen.source import Findings
+from anyshape_gen.text import Text
+from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq
+
+DTYPES = ("f32", "f64", "i32", "i64", "bool")
+"""What kernels are generated for; classes of a spec are cut to these."""
+
+OTHER_DTYPES = ("f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "str")
+CLASSES: dict[str, tuple[str, ...]] = {
+    "bool": ("bool",),
+    "int": ("i32", "i64"),
+    "uint": (),
+    "float": ("f32", "f64"),
+    "number": ("f32", "f64", "i32", "i64"),
+    "any": DTYPES,
+    "quantized": (),
+}
+DEFAULT_CLASSES = {"T": "any", "F": "float", "I": "int"}
+"""Classes of dtype variables that a spec does not declare."""
+
+
+def parse_dtype_rule(var: str, node: YNode, findings: Findings) -> DtypeRule | None:
+    """One entry of `dtypes:`."""
+    if isinstance(node, YSeq):
+        names = [item for item in node.items if isinstance(item, YScalar)]
+        chosen = [name for item in names for name in _choices(item, findings)]
+        return DtypeRule(var, tuple(dict.fromkeys(chosen)), span=node.span)
+    if not isinstance(node, YScalar):
+        findings.add(node.span, "a dtype rule is a class, a list of dtypes, `accum(T)`, `promote(T, U)` or `param to`")
+        return None
+    value = node.text.value
+    if value.startswith("param "):
+        text = node.text.cut(len("param "))
+        return DtypeRule(var, expr=Name(text.value, span=text.span()), span=node.span)
+    if "(" in value:
+        return DtypeRule(var, expr=parse_expression(node.text, findings), span=node.span)
+    return DtypeRule(var, tuple(_choices(node, findings)), span=node.span)
+
+
+def _choices(node: YScalar, findings: Findings) -> list[str]:
+    name = node.text.value
+    if name in CLASSES:
+        return list(CLASSES[name])
+    if name in DTYPES or name in OTHER_DTYPES:
+        return [name]
+    findings.unknown(node.span, "dtype or class", name, [*CLASSES, *DTYPES, *OTHER_DTYPES])
+    return []
+
+
+def parse_view(node: YNode, findings: Findings) -> tuple[View, ...]:
+    """`view: {y: x}`."""
+    if not isinstance(node, YMap):
+        findings.add(node.span, "a view is `{output: input}`")
+        return ()
+    return tuple(
+        View(key.text.value, value.text.value, span=value.span)
+        for key, value in node.entries
+        if isinstance(value, YScalar)
+    )
+
+
+def parse_reference(text: Text, findings: Findings) -> Reference:
+    """The oracle stays text; only its names are looked at."""
+    try:
+        tree = ast.parse(text.value.strip(), mode="eval")
+    except SyntaxError as error:
+        at = max((error.offset or 1) - 1, 0)
+        findings.add(text.span(at, at + 1), f"not a Python expression: {error.msg}")
+        return Reference(text.value, (), span=text.span())
+    bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - bound
+    return Reference(text.value, tuple(sorted(names)), span=text.span())
+
+
+def parse_default(kind: Kind, node: YScalar, findings: Findings) -> Expr:
+    """The default of a parameter, read as its kind wants it."""
+    text = node.text
+    value = text.value
+    if value in ("None", "null", "~", "") and kind.base not in ("enum", "str"):
+        return NoneLit(span=node.span)
+    if kind.base in ("enum", "str", "dtype"):
+        if kind.base == "enum" and value not in kind.members:
+            findings.unknown(node.span, "member", value, kind.members)
+        return Str(value, span=node.span)
+    if kind.base == "bool" and value in ("true", "false"):
+        return Bool(value == "true", span=node.span)
+    return parse_expression(text, findings)
+
+
+def parse_example(
+    node: YNode, tensors: set[str], outputs: set[str], params: set[str], findings: Findings
+) -> Example | None:
+    """One entry of `examples:`; a key is an input, an output, a parameter or `error`."""
+    if not isinstance(node, YMap):
+        findings.add(node.span, "an example is a mapping of inputs, params, outputs or error")
+        return None
+    given: list[tuple[str, ExampleValue]] = []
+    expected: list[tuple[str, ExampleValue]] = []
+    error = None
+    for key, value in node.entries:
+        name = key.text.value
+        if name == "error" and isinstance(value, YScalar):
+            error = value.text.value
+        elif name in tensors or name in params:
+            given.append((name, _value(value, name in tensors, findings)))
+        elif name in outputs:
+            expected.append((name, _value(value, True, findings)))
+        else:
+            findings.unknown(key.span, "name", name, [*tensors, *outputs, *params, "error"])
+    if error is None and not expected and outputs:
+        findings.add(node.span, f"an example needs what comes out: {', '.join(sorted(outputs))} or error")
+    return Example(tuple(given), tuple(expected), error, span=node.span)
+
+
+def _value(node: YNode, tensor: bool, findings: Findings) -> ExampleValue:
+    if not tensor:
+        return ExampleValue(_plain(node), literal=True, span=node.span)
+    if isinstance(node, YMap):
+        for key, _ in node.entries:
+            if key.text.value not in ("value", "dtype"):
+                findings.unknown(key.span, "key", key.text.value, ["value", "dtype"])
+        value, dtype = node.get("value"), node.get("dtype")
+        name = dtype.text.value if isinstance(dtype, YScalar) else None
+        return ExampleValue(_plain(value) if value else None, literal=True, dtype=name, span=node.span)
+    if isinstance(node, YScalar):
+        return ExampleValue(node.python(), literal=True, span=node.span)
+    return ExampleValue(_plain(node), literal=False, span=node.span)
+
+
+def _plain(node: YNode) -> object:
+    if isinstance(node, YSeq):
+        return tuple(_plain(item) for item in node.items)
+    if isinstance(node, YMap):
+        return tuple((key.text.value, _plain(value)) for key, value in node.entries)
+    return node.python()

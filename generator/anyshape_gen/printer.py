@@ -1,0 +1,189 @@
+"""Nodes back to text of the rule language, with no more brackets than needed.
+
+In: an expression or statement. Out: text that parses to an equal node. Pages, messages and the round-trip tests use it.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.nodes import (
+    Assert,
+    Assign,
+    AttrRead,
+    BinOp,
+    Bool,
+    BoolOp,
+    Born,
+    Call,
+    Compare,
+    Comprehension,
+    Equation,
+    Float,
+    Function,
+    Generator,
+    If,
+    IfExp,
+    Index,
+    Int,
+    Kernel,
+    Message,
+    Method,
+    Name,
+    Node,
+    NoneLit,
+    Reduction,
+    Slice,
+    Star,
+    Statement,
+    Store,
+    Str,
+    Target,
+    Unary,
+    VecLit,
+)
+
+_ATOM, _POW, _NEG, _MUL, _ADD, _COMPARE, _NOT, _AND, _OR, _IF = range(10)
+_BINARY = {"**": _POW, "*": _MUL, "/": _MUL, "//": _MUL, "%": _MUL, "+": _ADD, "-": _ADD}
+
+
+def to_text(node: Node) -> str:
+    """An expression, item or target as text."""
+    return _text(node)[0]
+
+
+def _inside(node: Node, loosest: int) -> str:
+    """Text of an operand, in brackets where it binds more loosely than its place allows."""
+    text, level = _text(node)
+    return f"({text})" if level > loosest else text
+
+
+def _text(node: Node) -> tuple[str, int]:
+    match node:
+        case Name(id=name):
+            return name, _ATOM
+        case Int(value=value):
+            return str(value), _ATOM
+        case Float(value=value):
+            return repr(value), _ATOM
+        case Str(value=value):
+            return _quoted(value), _ATOM
+        case Bool(value=value):
+            return str(value), _ATOM
+        case NoneLit():
+            return "None", _ATOM
+        case Unary(op="-", operand=operand):
+            return f"-{_inside(operand, _NEG)}", _NEG
+        case Unary(operand=operand):
+            return f"not {_inside(operand, _NOT)}", _NOT
+        case BinOp(op=op, left=left, right=right):
+            level = _BINARY[op]
+            low, high = (_ATOM, _NEG) if op == "**" else (level, level - 1)
+            return f"{_inside(left, low)} {op} {_inside(right, high)}", level
+        case Compare(first=first, rest=rest):
+            tail = "".join(f" {op} {_inside(side, _ADD)}" for op, side in rest)
+            return _inside(first, _ADD) + tail, _COMPARE
+        case BoolOp(op=op, items=items):
+            level = _AND if op == "and" else _OR
+            return f" {op} ".join(_inside(item, level - 1) for item in items), level
+        case IfExp(cond=cond, then=then, other=other):
+            return f"{_inside(then, _OR)} if {_inside(cond, _OR)} else {_inside(other, _IF)}", _IF
+        case AttrRead(name=name, default=default):
+            return f"attr.{name}" + (f"({to_text(default)})" if default is not None else ""), _ATOM
+    return _compound(node), _ATOM
+
+
+def _compound(node: Node) -> str:
+    match node:
+        case Call(func=func, args=args, keywords=keywords):
+            named = [f"{name}={to_text(value)}" for name, value in keywords]
+            return f"{func}({', '.join([*(to_text(arg) for arg in args), *named])})"
+        case Method(base=base, name=name, args=args):
+            return f"{_inside(base, _ATOM)}.{name}({', '.join(map(to_text, args))})"
+        case Index(base=base, items=items):
+            return f"{_inside(base, _ATOM)}[{_items(items)}]"
+        case VecLit(items=items):
+            return f"[{', '.join(map(to_text, items))}]"
+        case Comprehension(element=element, generators=generators, conditions=conditions):
+            return f"[{to_text(element)}{_loops(generators, conditions)}]"
+        case Reduction(kind=kind, element=element, generators=generators, conditions=conditions, keywords=keywords):
+            body = f"{to_text(element)}{_loops(generators, conditions)}"
+            if keywords:
+                tail = "".join(f", {name}={to_text(value)}" for name, value in keywords)
+                return f"{kind}(({body}){tail})"
+            return f"{kind}({body})"
+        case Star(value=value, axes=None):
+            return f"*{_inside(value, _ATOM)}"
+        case Star(value=value, axes=axes) if axes is not None:
+            return f"*{_inside(value, _ATOM)}@{_inside(axes, _ATOM)}"
+        case Slice(low=low, high=high):
+            return f"{'' if low is None else to_text(low)}:{'' if high is None else to_text(high)}"
+        case Target(name=name, run=run):
+            return f"*{name}" if run else name
+        case Store(tensor=tensor, element=element, items=items):
+            first = tensor if element is None else f"{tensor}[{to_text(element)}]"
+            return first if items is None else f"{first}[{_items(items)}]"
+    raise TypeError(f"{type(node).__name__} is not part of the written language")
+
+
+def _items(items: tuple[Node, ...]) -> str:
+    return ", ".join(map(to_text, items)) if items else "()"
+
+
+def _loops(generators: tuple[Generator, ...], conditions: tuple[Node, ...]) -> str:
+    loops = "".join(f" for {', '.join(map(to_text, g.targets))} in {_inside(g.domain, _OR)}" for g in generators)
+    return loops + "".join(f" if {_inside(cond, _OR)}" for cond in conditions)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# --- statements ---------------------------------------------------------------------------------------------------
+
+
+def statements_text(statements: tuple[Statement, ...], indent: str = "") -> str:
+    """A `shape:` block."""
+    return "".join(_statement(statement, indent) for statement in statements)
+
+
+def _statement(node: Statement, indent: str) -> str:
+    match node:
+        case Assign(names=names, value=value):
+            return f"{indent}{', '.join(names)} = {to_text(value)}\n"
+        case Born(name=name, low=low, high=high):
+            return f"{indent}{name} = born({to_text(low)}, {to_text(high)})\n"
+        case Assert(cond=cond, message=message):
+            tail = f", {message_text(message)}" if message else ""
+            return f"{indent}assert {to_text(cond)}{tail}\n"
+        case If(cond=cond, then=then, other=other):
+            head = f"{indent}if {to_text(cond)}:\n{statements_text(then, indent + '    ')}"
+            return head + (f"{indent}else:\n{statements_text(other, indent + '    ')}" if other else "")
+
+
+def message_text(message: Message) -> str:
+    """The message of an assert as it is written."""
+    words = "".join(part if isinstance(part, str) else f"{{{to_text(part)}}}" for part in message.parts)
+    return '"' + words + '"'
+
+
+def function_text(function: Function) -> str:
+    body = statements_text(function.body, "    ")
+    return f"def {function.name}({', '.join(function.args)}):\n{body}    return {to_text(function.result)}\n"
+
+
+def equation_text(equation: Equation) -> str:
+    """One equation without its static conditions."""
+    left = to_text(equation.target)
+    if equation.annotation is not None:
+        left += f": {equation.annotation.dtype}[{_items(equation.annotation.extents)}]"
+    if equation.op in ("max", "min"):
+        return f"{left} = {equation.op}({to_text(equation.target)}, {to_text(equation.value)})"
+    return f"{left} {equation.op} {to_text(equation.value)}"
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """A `kernel:` entry; every equation stands under its own conditions."""
+    lines = [_statement(node, "").rstrip() for node in kernel.asserts]
+    for equation in kernel.equations:
+        tests = [f"({to_text(c)})" if len(equation.conditions) > 1 else to_text(c) for c in equation.conditions]
+        lines.append((f"if {' and '.join(tests)}: " if tests else "") + equation_text(equation))
+    return "\n".join(lines) + "\n"

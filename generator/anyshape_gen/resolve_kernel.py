@@ -1,0 +1,394 @@
+"""Kernels made explicit: extents of all index variables, every read matched to its tensor, equations in order.
+
+In: an `OpSpec`, kinds of its names, shapes of its outputs. Out: `ResolvedKernel`, and findings where an extent
+cannot be known or an index does not fit. Extents flow from outputs to their equations, from plain reads into
+scratches, and from the reads of a scratch back to it, until nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from anyshape_gen.analysis_model import (
+    BornSize,
+    IndexVar,
+    OutputShape,
+    ResolvedEquation,
+    ResolvedKernel,
+    Role,
+    ScratchTensor,
+    ValueKind,
+)
+from anyshape_gen.build import call, multiply, vector
+from anyshape_gen.kernel_order import in_order
+from anyshape_gen.kinds import bind_generator, generator_over
+from anyshape_gen.model import Operand, OpSpec
+from anyshape_gen.nodes import (
+    Assert,
+    Call,
+    Comprehension,
+    Equation,
+    Expr,
+    Index,
+    Int,
+    Item,
+    Name,
+    Node,
+    Offset,
+    Over,
+    Part,
+    Reduction,
+    Slice,
+    Star,
+    Store,
+    TensorRead,
+)
+from anyshape_gen.scratch_dtypes import value_dtype
+from anyshape_gen.slots import Many, Matcher, One, Slot, slots_of
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import free_names, rebuild, walk_all
+
+CONSTANTS = {"inf", "pi"}
+
+
+@dataclass
+class _Scratch:
+    """What is known so far about a tensor that only the kernel knows: (is a run, extent) per place."""
+
+    places: list[tuple[bool, Expr | None]]
+    dtype: str | None = None
+
+    @property
+    def slots(self) -> tuple[Slot, ...] | None:
+        if any(extent is None for _, extent in self.places):
+            return None
+        return tuple(Many(e) if run else One(e) for run, e in self.places if e is not None)
+
+
+@dataclass
+class _Vars:
+    """Variables of one equation: whether a run, and the extent once known."""
+
+    extents: dict[str, Expr | None] = field(default_factory=dict)
+    runs: set[str] = field(default_factory=set)
+    elements: set[str] = field(default_factory=set)
+    certain: set[str] = field(default_factory=set)
+    vectors: set[str] = field(default_factory=set)
+
+
+class KernelResolver:
+    """One op's kernel."""
+
+    def __init__(
+        self,
+        spec: OpSpec,
+        kinds: Mapping[str, ValueKind],
+        outputs: tuple[OutputShape, ...],
+        findings: Findings,
+        reading: tuple[Assert, ...] = (),
+    ) -> None:
+        self.spec = spec
+        self.kinds = dict(kinds)
+        self.findings = findings
+        self.operands: dict[str, Operand] = {o.name: o for o in (*spec.inputs, *spec.outputs)}
+        self.shapes = {output.name: output for output in outputs}
+        self.counts = {o.name: o.signature.variadic.count for o in self.operands.values() if o.signature.variadic}
+        assert spec.kernel is not None
+        self.kernel = replace(spec.kernel, asserts=(*reading, *spec.kernel.asserts))
+        self.sizes = {e.target.tensor for e in self.kernel.equations if e.target.items is None}
+        for name in self.sizes:
+            self.kinds[name] = ValueKind.INT
+        self.scratch: dict[str, _Scratch] = {}
+        self.vars: list[_Vars] = [self._variables(equation) for equation in self.kernel.equations]
+
+    # --- what varies
+    # ------------------------------------------------------------------------------------------------------
+
+    def _variables(self, equation: Equation) -> _Vars:
+        found = _Vars()
+        target = equation.target
+        known = {*self.kinds, *self.operands, *self.sizes, *CONSTANTS, *self._scratch_names()}
+        if isinstance(target.element, Name) and target.element.id not in known:
+            found.extents[target.element.id] = self.counts.get(target.tensor)
+            found.elements.add(target.element.id)
+        for entry in target.items or ():
+            inner = entry.value if isinstance(entry, Star) else entry
+            for name in sorted(free_names(inner) - known):
+                found.extents.setdefault(name, None)
+                if isinstance(entry, Star) and isinstance(inner, Name):
+                    found.runs.add(name)
+        for node in _walk_items(equation.value, equation.target):
+            if isinstance(node, Star) and isinstance(node.value, Name) and node.value.id in found.extents:
+                found.runs.add(node.value.id)
+        return found
+
+    def _scratch_names(self) -> set[str]:
+        return {e.target.tensor for e in self.kernel.equations} - set(self.operands)
+
+    # --- resolution
+    # -------------------------------------------------------------------------------------------------------
+
+    def resolve(self) -> ResolvedKernel | None:
+        """The kernel with everything explicit; None (with findings) where that fails."""
+        self._declare_scratch()
+        for _ in range(len(self.kernel.equations) * 3 + 3):
+            if not self._propagate():
+                break
+        before = len(self.findings.found)
+        self._report_unknown()
+        if len(self.findings.found) > before:
+            return None
+        pairs = zip(self.kernel.equations, self.vars)
+        equations = [self._resolved(e, v) for e, v in pairs if e.target.items is not None]
+        asserts = tuple(
+            replace(node, cond=self._value(node.cond, _Vars(), report=True)) for node in self.kernel.asserts
+        )
+        born = tuple(self._born(e, v) for e, v in zip(self.kernel.equations, self.vars) if e.target.items is None)
+        scratch = tuple(
+            ScratchTensor(name, tensor.dtype, vector(tuple(_slot_item(slot) for slot in tensor.slots or ())))
+            for name, tensor in self.scratch.items()
+        )
+        if len(self.findings.found) > before:
+            return None
+        return ResolvedKernel(scratch, born, in_order(equations), asserts)
+
+    def _declare_scratch(self) -> None:
+        for equation in self.kernel.equations:
+            target = equation.target
+            if target.tensor in self.operands or target.items is None:
+                continue
+            places: list[tuple[bool, Expr | None]] = [(isinstance(i, Star), None) for i in target.items]
+            known = self.scratch.setdefault(target.tensor, _Scratch(places))
+            note = equation.annotation
+            if note is not None and len(note.extents) == len(places):
+                known.dtype = note.dtype
+                known.places = [
+                    (isinstance(e, Star), e.value if isinstance(e, Star) else e)
+                    for e in note.extents
+                    if not isinstance(e, Slice)
+                ]
+
+    def _propagate(self) -> bool:
+        """One round over all equations; True while something became known."""
+        before = self._state()
+        for equation, variables in zip(self.kernel.equations, self.vars):
+            if equation.target.items is not None:
+                self._match_target(equation.target, variables, report=False)
+            self._value(equation.value, variables, report=False)
+            self._teach_scratch(equation.target, variables)
+            scratch = self.scratch.get(equation.target.tensor)
+            if scratch is not None and scratch.dtype is None:
+                scratch.dtype = value_dtype(equation.value, self._dtype_of)
+        return self._state() != before
+
+    def _state(self) -> object:
+        places = [(name, tuple(s.places), s.dtype) for name, s in self.scratch.items()]
+        return places, [dict(v.extents) for v in self.vars]
+
+    def _dtype_of(self, tensor: str) -> str | None:
+        if tensor in self.operands:
+            return self.operands[tensor].signature.dtype
+        return self.scratch[tensor].dtype if tensor in self.scratch else None
+
+    def _teach_scratch(self, target: Store, variables: _Vars) -> None:
+        """Variables of a left side give their extents to the scratch's places, and take them from there."""
+        scratch = self.scratch.get(target.tensor)
+        if scratch is None or target.items is None or len(target.items) != len(scratch.places):
+            return
+        for k, entry in enumerate(target.items):
+            inner = entry.value if isinstance(entry, Star) else entry
+            run, extent = scratch.places[k]
+            if isinstance(inner, Slice):
+                continue
+            if isinstance(inner, Name) and inner.id in variables.extents:
+                extent = extent or variables.extents[inner.id]
+                scratch.places[k] = (run, extent)
+                variables.extents[inner.id] = variables.extents[inner.id] or extent
+
+    def _report_unknown(self) -> None:
+        for equation, variables in zip(self.kernel.equations, self.vars):
+            for name, extent in variables.extents.items():
+                if extent is None:
+                    text = f"the extent of '{name}' is not known: annotate, `{equation.target.tensor}[…]: T[…] = …`"
+                    self.findings.add(equation.target.span, text)
+
+    # --- reads and left sides
+    # -----------------------------------------------------------------------------------------------
+
+    def _slots(self, tensor: str, element: Expr | None) -> tuple[Slot, ...] | None:
+        if tensor in self.operands:
+            return slots_of(self.operands[tensor], self.kinds, self.counts, element)
+        scratch = self.scratch.get(tensor)
+        return scratch.slots if scratch else None
+
+    def _shape(self, tensor: str, element: Expr | None) -> Expr:
+        if tensor in self.shapes:
+            return self.shapes[tensor].shape
+        base = Name(tensor)
+        return call("shape", base if element is None else Index(base, (element,)))
+
+    def _matcher(self, tensor: str, element: Expr | None, variables: _Vars) -> Matcher:
+        def bind(entry: Item, extent: Expr, certain: bool) -> None:
+            inner = entry.value if isinstance(entry, Star) else entry
+            if isinstance(inner, Name) and variables.extents.get(inner.id, extent) is None:
+                variables.extents[inner.id] = extent
+
+        return Matcher(self._shape(tensor, element), bind, variables.extents.get)
+
+    def _match_target(self, target: Store, variables: _Vars, report: bool) -> tuple[Part, ...]:
+        slots = self._slots(target.tensor, target.element)
+        if slots is None or target.items is None:
+            return ()
+        found = self._matcher(target.tensor, target.element, variables).match(target.items, slots)
+        if isinstance(found, str):
+            if report:
+                self.findings.add(target.span, f"the index of '{target.tensor}' does not fit: {found}")
+            return ()
+        return found
+
+    def _value(self, expr: Expr, variables: _Vars, report: bool) -> Expr:
+        return _ValueResolver(self, variables, dict(self.kinds), report).expr(expr)
+
+    def _resolved(self, equation: Equation, variables: _Vars) -> ResolvedEquation:
+        parts = self._match_target(equation.target, variables, report=True)
+        value = self._value(equation.value, variables, report=True)
+        found = tuple(
+            IndexVar(name, name in variables.runs, extent, Role.ELEMENT if name in variables.elements else Role.LOOP)
+            for name, extent in variables.extents.items()
+            if extent is not None
+        )
+        found = _raggedly(found, parts)
+        return ResolvedEquation(
+            equation.target, parts, found, equation.op, value, equation.conditions, span=equation.span
+        )
+
+    def _born(self, equation: Equation, variables: _Vars) -> BornSize:
+        value = self._value(equation.value, variables, report=True)
+        high: Expr = Int(0)
+        if isinstance(equation.value, Reduction) and equation.value.kind == "count":
+            domains = [call("prod", g.domain) if g.targets[0].run else g.domain for g in equation.value.generators]
+            high = multiply(tuple(domains))
+        else:
+            text = f"a size born in a kernel is a count: `{equation.target.tensor} = count(… for …)`"
+            self.findings.add(equation.span, text)
+        return BornSize(equation.target.tensor, value, Int(0), high, span=equation.span)
+
+
+@dataclass
+class _ValueResolver:
+    """Rebuilds a right side with its reads resolved; variables of reductions live only inside them."""
+
+    kernel: KernelResolver
+    variables: _Vars
+    scope: dict[str, ValueKind]
+    report: bool
+
+    def expr(self, node: Expr) -> Expr:
+        match node:
+            case Reduction() | Comprehension():
+                return self._loop(node)
+            case Index():
+                return self._index(node)
+        return rebuild(node, self._any)
+
+    def _any(self, node: Node) -> Node:
+        return rebuild(node, self._any) if isinstance(node, (Star, Slice)) else self.expr(node)  # type: ignore[arg-type]
+
+    def _loop(self, node: Reduction | Comprehension) -> Expr:
+        inner = _ValueResolver(self.kernel, replace(self.variables, extents=dict(self.variables.extents)), {}, False)
+        inner.variables.runs = set(self.variables.runs)
+        inner.scope = dict(self.scope)
+        inner.report = self.report
+        generators = []
+        for generator in node.generators:
+            over = generator_over(generator, inner.scope)
+            domain = inner.expr(generator.domain)
+            bind_generator(generator, inner.scope)
+            for target in generator.targets:
+                shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None
+                # What runs over items or a range has no extent to broadcast or to teach.
+                inner.variables.extents[target.name] = shown or Name(f"<{target.name}>")
+            generators.append(replace(generator, domain=domain, over=over))
+        changed = rebuild(node, lambda part: part if part in node.generators else inner._any(part))
+        for name, extent in inner.variables.extents.items():
+            if name in self.variables.extents and self.variables.extents[name] is None:
+                self.variables.extents[name] = extent
+        return replace(changed, generators=tuple(generators))
+
+    def _index(self, node: Index) -> Expr:
+        found = _tensor_of(node.base)
+        if found is None:
+            return rebuild(node, self._any)
+        tensor, element, outside = found
+        known = self.kernel
+        is_tensor = (tensor in known.operands or tensor in known.scratch) and tensor not in self.scope
+        if not is_tensor:
+            return rebuild(node, self._any)
+        operand = known.operands.get(tensor)
+        if operand is not None and operand.signature.variadic and element is None:
+            return rebuild(node, self._any)
+        slots = known._slots(tensor, element)
+        if slots is None:
+            self._learn(tensor, node.items)
+            return rebuild(node, self._any)
+        matched = known._matcher(tensor, element, self.variables).match(node.items, slots)
+        if isinstance(matched, str):
+            if self.report:
+                known.findings.add(node.span, f"the index of '{tensor}' does not fit: {matched}")
+            return rebuild(node, self._any)
+        parts = tuple(rebuild(part, self._any) for part in matched)
+        absent = operand.signature.default if operand is not None else None
+        element = None if element is None else self.expr(element)
+        outside = None if outside is None else self.expr(outside)
+        return TensorRead(tensor, element, parts, outside, absent, span=node.span)
+
+    def _learn(self, tensor: str, items: tuple[Item, ...]) -> None:
+        """A read by variables of known extent tells a scratch how large it is."""
+        scratch = self.kernel.scratch[tensor]
+        if len(items) != len(scratch.places):
+            return
+        for k, entry in enumerate(items):
+            inner = entry.value if isinstance(entry, Star) else entry
+            run, extent = scratch.places[k]
+            if isinstance(inner, Name):
+                known = self.variables.extents.get(inner.id)
+                if extent is None and known is not None and isinstance(entry, Star) == run and not _is_local(known):
+                    scratch.places[k] = (run, known)
+                elif extent is not None and inner.id in self.variables.extents and known is None:
+                    self.variables.extents[inner.id] = extent
+
+
+def _is_local(extent: Expr) -> bool:
+    return isinstance(extent, Name) and extent.id.startswith("<")
+
+
+def _tensor_of(base: Expr) -> tuple[str, Expr | None, Expr | None] | None:
+    """(tensor, element, outside) of what is indexed: `x`, `xs[v]`, `pad(x, 0)`."""
+    match base:
+        case Name(id=name):
+            return name, None, None
+        case Index(base=Name(id=name), items=(element,)) if not isinstance(element, (Star, Slice)):
+            return name, element, None
+        case Call(func="pad", args=(inner, outside)) if not isinstance(inner, (Star, Slice)):
+            found = _tensor_of(inner)
+            if found is not None and not isinstance(outside, (Star, Slice)):
+                return found[0], found[1], outside
+    return None
+
+
+def _slot_item(slot: Slot) -> Item:
+    if isinstance(slot, Many):
+        return Star(slot.extents)
+    assert isinstance(slot, One)
+    return slot.extent
+
+
+def _walk_items(*nodes: Node) -> list[Node]:
+    return list(walk_all(nodes))
+
+
+def _raggedly(found: tuple[IndexVar, ...], parts: tuple[Part, ...]) -> tuple[IndexVar, ...]:
+    """The element variable of side by side dims numbers tensors, it is no loop."""
+    elements = {p.element.id for p in parts if isinstance(p, Offset) and isinstance(p.element, Name)}
+    return tuple(replace(v, role=Role.ELEMENT) if v.name in elements else v for v in found)

@@ -1,0 +1,208 @@
+"""Where indices go: the pieces of a tensor as slots, and the matching of an index to them.
+
+In: pieces or scratch extents, and the items between the brackets of a read or a left side. Out: `Part`s, and what
+extent a bare variable at each place has. A run read by fewer or other items than its own length becomes a `Fit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.build import call, item, vector
+from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, Piece, Product, Ragged, Run, RunExpr
+from anyshape_gen.nodes import (
+    Along,
+    Exact,
+    Expr,
+    Fit,
+    Flat,
+    Index,
+    Item,
+    Name,
+    Offset,
+    Part,
+    Placed,
+    Slice,
+    Star,
+)
+from anyshape_gen.outputs import factor_exprs, picked_dims
+
+
+@dataclass(frozen=True)
+class One:
+    """One dim."""
+
+    extent: Expr
+
+
+@dataclass(frozen=True)
+class Many:
+    """A run of dims."""
+
+    extents: Expr
+
+
+@dataclass(frozen=True)
+class ManyAt:
+    """Dims at positions; the other slots are the rest."""
+
+    extents: Expr
+    axes: Expr
+
+
+@dataclass(frozen=True)
+class Factors:
+    """One dim that is a product."""
+
+    extents: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One dim made of ragged parts side by side."""
+
+    sizes: Expr
+    count: Expr
+
+
+Slot: TypeAlias = One | Many | ManyAt | Factors | Parts
+Bind: TypeAlias = Callable[[Item, Expr, bool], None]
+"""called with an item that is a bare variable's place, the extent there, and whether that is certain (no broadcast)"""
+
+
+def slots_of(
+    operand: Operand, kinds: Mapping[str, ValueKind], counts: Mapping[str, Expr], element: Expr | None
+) -> tuple[Slot, ...]:
+    """The slots of an input or output; `element` chooses one of a variadic."""
+    return tuple(_slot(piece, kinds, counts, element) for piece in operand.signature.pieces)
+
+
+def _slot(piece: Piece, kinds: Mapping[str, ValueKind], counts: Mapping[str, Expr], element: Expr | None) -> Slot:
+    match piece:
+        case AtAxis(dim=dim):
+            return _slot(dim, kinds, counts, element)
+        case Dim(name=name, optional=True):
+            return Many(Name(name))
+        case Dim(name=name, element=str()) if element is not None:
+            return One(item(Name(name), element))
+        case Dim(name=name):
+            return One(Name(name))
+        case DimExpr(expr=expr):
+            return One(expr)
+        case Run(name=name, element=str()) if element is not None:
+            return Many(item(Name(name), element))
+        case Run(name=name):
+            return Many(Name(name))
+        case RunExpr(expr=expr):
+            return Many(expr)
+        case AtAxes(axes=axes):
+            return ManyAt(picked_dims(piece, kinds), axes)
+        case Product(factors=factors):
+            return Factors(factor_exprs(factors))
+        case Ragged(size=size):
+            return Parts(Name(size.name), counts.get(size.name, call("len", Name(size.name))))
+
+
+def _width(slot: Slot) -> int:
+    """How many items a slot takes at least."""
+    return len(slot.extents) if isinstance(slot, Factors) else 2 if isinstance(slot, Parts) else 1
+
+
+@dataclass
+class Matcher:
+    """Matches one index; `bind` hears the extent at every place, `extent_of` tells what a run variable ranges over."""
+
+    whole: Expr
+    """the shape of the tensor as one vector"""
+    bind: Bind
+    extent_of: Callable[[str], Expr | None]
+
+    def match(self, items: tuple[Item, ...], slots: tuple[Slot, ...]) -> tuple[Part, ...] | str:
+        """The parts, or what is wrong."""
+        if any(isinstance(i, Star) and i.axes is not None for i in items) or any(isinstance(s, ManyAt) for s in slots):
+            return self._placed(items, slots)
+        if len(items) == 1 and isinstance(items[0], Star) and not (len(slots) == 1 and isinstance(slots[0], Many)):
+            return self._run(items, self.whole)
+        parts: list[Part] = []
+        rest = list(items)
+        for k, slot in enumerate(slots):
+            behind = sum(_width(s) for s in slots[k + 1 :])
+            take = max(len(rest) - behind, 0) if isinstance(slot, Many) else _width(slot)
+            if isinstance(slot, Many) and take > 1 and isinstance(rest[0], Star):
+                take = 1
+            if take > len(rest):
+                return f"{len(items)} indices for {len(slots)} dims"
+            group, rest = tuple(rest[:take]), rest[take:]
+            found = self._one(group, slot)
+            if isinstance(found, str):
+                return found
+            parts += found
+        return f"{len(items)} indices for {len(slots)} dims" if rest else tuple(parts)
+
+    def _one(self, group: tuple[Item, ...], slot: Slot) -> tuple[Part, ...] | str:
+        match slot:
+            case Many(extents=extents):
+                return self._run(group, extents)
+            case One(extent=extent):
+                return self._single(group[0], extent)
+            case Factors(extents=extents):
+                for entry, extent in zip(group, extents):
+                    self.bind(entry, extent, True)
+                inner = tuple(i for i in group if not isinstance(i, (Star, Slice)))
+                return (Flat(inner, extents),) if len(inner) == len(group) else "a product takes one index per factor"
+            case Parts(sizes=sizes, count=count):
+                element, within = group
+                if isinstance(element, (Star, Slice)) or isinstance(within, (Star, Slice)):
+                    return "side by side dims take an element and a position in it"
+                self.bind(element, count, True)
+                self.bind(within, item(sizes, element), True)
+                return (Offset(element, within, sizes),)
+            case ManyAt():
+                return "unreachable"
+
+    def _single(self, entry: Item, extent: Expr) -> tuple[Part, ...] | str:
+        if isinstance(entry, Slice):
+            return (Along(extent, span=entry.span),)
+        if isinstance(entry, Star):
+            return self._run((entry,), vector((extent,)))
+        self.bind(entry, extent, True)
+        return (Exact((entry,), span=entry.span),)
+
+    def _run(self, group: tuple[Item, ...], extents: Expr) -> tuple[Part, ...] | str:
+        if len(group) == 1 and isinstance(group[0], Slice):
+            return (Along(extents, span=group[0].span),)
+        if any(isinstance(entry, Slice) for entry in group):
+            return "`:` stands for one dim"
+        if len(group) != 1 or not isinstance(group[0], Star):
+            return (Fit(group, extents),)
+        run = group[0]
+        self.bind(run, extents, True)
+        if isinstance(run.value, Name):
+            own = self.extent_of(run.value.id)
+            if own is not None and own != extents:
+                return (Fit(group, extents, span=run.span),)
+        return (Exact(group, span=run.span),)
+
+    def _placed(self, items: tuple[Item, ...], slots: tuple[Slot, ...]) -> tuple[Part, ...] | str:
+        picked = tuple(i for i in items if isinstance(i, Star) and i.axes is not None)
+        rest = tuple(i for i in items if i not in picked)
+        at = [slot for slot in slots if isinstance(slot, ManyAt)]
+        if len(picked) == 1:
+            (star,) = picked
+            axes = star.axes
+            assert axes is not None
+            chosen = at[0].extents if at and at[0].axes == axes else Index(self.whole, (axes,))
+            self.bind(Star(star.value, span=star.span), chosen, True)
+            others: Expr = call("drop", self.whole, axes)
+            plain = [slot for slot in slots if not isinstance(slot, ManyAt)]
+            if at and len(plain) == 1 and isinstance(plain[0], Many):
+                others = plain[0].extents
+            if len(rest) == 1 and isinstance(rest[0], Star):
+                self.bind(rest[0], others, True)
+            return (Placed(rest, (Star(star.value, span=star.span),), axes, span=star.span),)
+        if not picked and len(items) == 1 and isinstance(items[0], Star):
+            return self._run(items, self.whole)
+        return "dims at axes are indexed by `*i, *j@axes`, or all together by `*i`"

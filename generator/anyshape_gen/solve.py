@@ -1,0 +1,443 @@
+"""Solving a signature: in which order the dims, runs and parameters of a call become known, and from what.
+
+In: an `OpSpec`. Out: `SolveStep`s that an emitter prints one by one, and findings about what can never be known.
+Pieces of an input are tasks; a task runs as soon as the names it needs are known, so inputs are matched in whatever
+order solves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from anyshape_gen.analysis_model import (
+    AtLeastOne,
+    BindParam,
+    Define,
+    Equal,
+    ForEach,
+    IfPresent,
+    RankCheck,
+    SolveStep,
+)
+from anyshape_gen.build import add, call, end_of, item, item_from_end, multiply, part, subtract
+from anyshape_gen.model import (
+    AtAxes,
+    AtAxis,
+    Dim,
+    DimExpr,
+    Operand,
+    OpSpec,
+    ParamSpec,
+    Piece,
+    Product,
+    Ragged,
+    Run,
+    RunExpr,
+)
+from anyshape_gen.nodes import Comprehension, Expr, Generator, Index, Int, Name, NoneLit, Over, Target, VecLit
+from anyshape_gen.printer import to_text
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import free_names, rebuild
+
+
+@dataclass
+class _Task:
+    """One piece of one operand, located at `value`, waiting for the names it needs."""
+
+    operand: Operand
+    piece: Piece
+    value: Expr
+
+
+@dataclass
+class _State:
+    known: set[str]
+    steps: list[SolveStep] = field(default_factory=list)
+
+
+def piece_names(operand: Operand) -> set[str]:
+    """Names of dims and runs that the pieces of an operand may define."""
+    found: set[str] = set()
+    for piece in operand.signature.pieces:
+        match piece:
+            case Dim(name=name) | Run(name=name) | AtAxis(dim=Dim(name=name)) | AtAxes(run=Run(name=name)):
+                found.add(name)
+            case Product(factors=factors):
+                found |= {factor.name for factor in factors if isinstance(factor, Dim)}
+    return found
+
+
+class Solver:
+    """One op's signature."""
+
+    def __init__(self, spec: OpSpec, findings: Findings) -> None:
+        self.spec = spec
+        self.findings = findings
+        self.tensors = {operand.name for operand in spec.inputs}
+        self.state = _State(set(self.tensors))
+        self.waiting_params = list(spec.params)
+        required = [o for o in spec.inputs if not _optional(o)]
+        self.waiting_operands = required
+        self.optional = [o for o in spec.inputs if _optional(o)]
+        self.tasks: list[_Task] = []
+        from_inputs = {name for operand in spec.inputs for name in piece_names(operand)}
+        counts = {o.signature.variadic.count.id for o in spec.inputs if _open_count(o)}  # type: ignore[union-attr]
+        self.definable = from_inputs | counts | {param.name for param in spec.params}
+
+    def solve(self) -> tuple[SolveStep, ...]:
+        """All steps, in an order in which every name is known before it is used."""
+        self._run()
+        while self.optional:
+            self._solve_optional(self.optional.pop(0))
+            self._run()
+        self._report()
+        return tuple(self.state.steps)
+
+    @property
+    def known(self) -> set[str]:
+        return self.state.known
+
+    def _run(self) -> None:
+        moved = True
+        while moved:
+            moved = any([*self._take(self.waiting_params, self._bind), *self._take(self.tasks, self._piece)])
+            moved |= any(self._take(self.waiting_operands, self._locate))
+
+    def _take(self, waiting: list, attempt: Callable[..., bool]) -> list[bool]:  # type: ignore[type-arg]
+        done = []
+        for thing in list(waiting):
+            if attempt(thing):
+                waiting.remove(thing)
+                done.append(True)
+        return done
+
+    # --- parameters
+    # -------------------------------------------------------------------------------------------------------
+
+    def _bind(self, param: ParamSpec) -> bool:
+        default = None if isinstance(param.default, NoneLit) else param.default
+        length, opens = param.kind.length, None
+        if isinstance(length, Name) and length.id not in self.known and length.id not in self.definable:
+            # An open length: solved by the first parameter that has to be given.
+            if default is not None and length.id in free_names(default):
+                return False
+            opens, length = length.id, None
+        needed = set().union(*(free_names(e) for e in (default, param.of, length) if e is not None)) - {param.name}
+        if not self._knows(needed):
+            return False
+        of = param.of
+        if of is None and param.kind.base in ("axis", "axes"):
+            first = self.spec.inputs[0] if self.spec.inputs else None
+            of = call("rank", _tensor(first, Int(0))) if first else None
+        self.state.steps.append(BindParam(param, param.default, of, opens, length, span=param.span))
+        self.known.update({param.name, *([opens] if opens else [])})
+        return True
+
+    def _knows(self, names: set[str]) -> bool:
+        return names <= self.known | {"inf", "pi"}
+
+    # --- operands
+    # ---------------------------------------------------------------------------------------------------------
+
+    def _solve_optional(self, operand: Operand) -> None:
+        """Steps of an optional operand stand under a condition; what only it defines is empty when it is absent."""
+        outer, self.state = self.state, _State(set(self.known))
+        self.waiting_operands.append(operand)
+        self._run()
+        inner, self.state = self.state, outer
+        absent = []
+        for name in sorted((inner.known - outer.known) & piece_names(operand)):
+            absent.append(Define(name, VecLit(()), span=operand.span))
+            if name not in _runs(operand):
+                text = f"dim '{name}' is known only from the optional input '{operand.name}'"
+                self.findings.add(operand.signature.span, text)
+        self.state.steps.append(IfPresent(operand.name, tuple(inner.steps), tuple(absent), span=operand.span))
+        self.known.update(inner.known)
+
+    def _locate(self, operand: Operand) -> bool:
+        """Find the place of every piece; False while a length is not known or two runs are open."""
+        variadic = operand.signature.variadic
+        element = Name(variadic.var) if variadic else Int(0)
+        base = _base(operand, element)
+        located = _Layout(operand, base, self.known).locate()
+        if located is None:
+            return False
+        tasks, rank, exact, extra = located
+        check = RankCheck(operand.name, variadic.var if variadic else None, rank, exact, span=operand.span)
+        checks: list[SolveStep] = [check] if exact or rank != Int(0) else []
+        if variadic is None:
+            self.state.steps += [*checks, *extra]
+            self.known.update(step.name for step in extra)
+            self.tasks += tasks
+            return True
+        return self._variadic(operand, tasks, checks)
+
+    def _variadic(self, operand: Operand, tasks: list[_Task], checks: list[SolveStep]) -> bool:
+        variadic = operand.signature.variadic
+        assert variadic is not None
+        number = call("len", Name(operand.name))
+        steps = self.state.steps
+        if isinstance(variadic.count, Name) and variadic.count.id not in self.known:
+            steps.append(Define(variadic.count.id, number, span=variadic.span))
+            self.known.add(variadic.count.id)
+        else:
+            steps.append(Equal(variadic.count, number, f"the number of {operand.name}", span=variadic.span))
+        steps.append(AtLeastOne(operand.name, span=operand.span))
+        each: list[SolveStep] = list(checks)
+        if checks:
+            steps.append(ForEach(variadic.var, variadic.count, tuple(checks), span=operand.span))
+        each = []
+        for task in tasks:
+            name = _named(task.piece)
+            if name is None:
+                self.findings.add(task.piece.span, "a dim of a variadic input must be a name")
+            elif name.element is not None:
+                loop = Generator((Target(variadic.var),), call("range", variadic.count), over=Over.RANGE)
+                steps.append(Define(name.name, Comprehension(task.value, (loop,)), span=task.piece.span))
+                self.known.add(name.name)
+            else:
+                if name.name not in self.known:
+                    first = _substituted(task.value, variadic.var)
+                    steps.append(Define(name.name, first, span=task.piece.span))
+                    self.known.add(name.name)
+                what = f"{name.name} of {operand.name}"
+                each.append(Equal(Name(name.name), task.value, what, span=task.piece.span))
+        if each:
+            steps.append(ForEach(variadic.var, variadic.count, tuple(each), span=operand.span))
+        return True
+
+    # --- pieces
+    # -----------------------------------------------------------------------------------------------------------
+
+    def _piece(self, task: _Task) -> bool:
+        piece = task.piece
+        if isinstance(piece, (AtAxis, AtAxes)):
+            piece = piece.dim if isinstance(piece, AtAxis) else piece.run
+        match piece:
+            case Dim(name=name) | Run(name=name):
+                self._define_or_equal(Name(name, span=piece.span), task)
+                return True
+            case DimExpr(expr=expr) | RunExpr(expr=expr):
+                if not self._knows(free_names(expr)):
+                    return False
+                self._equal(expr, task)
+                return True
+            case Product(factors=factors):
+                return self._product(factors, task)
+            case Ragged():
+                self.findings.add(piece.span, "side by side dims `(v, n[v])` can only be in an output")
+                return True
+        return False
+
+    def _define_or_equal(self, name: Name, task: _Task) -> None:
+        if name.id in self.known:
+            self._equal(name, task)
+        else:
+            self.state.steps.append(Define(name.id, task.value, span=name.span))
+            self.known.add(name.id)
+
+    def _equal(self, left: Expr, task: _Task) -> None:
+        what = f"{_words(task.piece)} of {task.operand.name}"
+        self.state.steps.append(Equal(left, task.value, what, span=task.piece.span))
+
+    def _product(self, factors: tuple[Dim | DimExpr, ...], task: _Task) -> bool:
+        unknown = [f for f in factors if isinstance(f, Dim) and f.name not in self.known]
+        computed = [f.expr for f in factors if isinstance(f, DimExpr)]
+        if len(unknown) > 1 or not all(self._knows(free_names(expr)) for expr in computed):
+            return False
+        values = tuple(_factor(f) for f in factors if f not in unknown)
+        if unknown:
+            quotient = call("exact_div", task.value, multiply(values))
+            self.state.steps.append(Define(unknown[0].name, quotient, span=task.piece.span))
+            self.known.add(unknown[0].name)
+        else:
+            self._equal(multiply(values), task)
+        return True
+
+    # --- what stays open
+    # ----------------------------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        for param in self.waiting_params:
+            parts = [e for e in (param.default, param.of, param.kind.length) if e is not None]
+            missing = set().union(*(free_names(e) for e in parts)) - self.known - {param.name}
+            if missing <= self.definable:
+                text = f"parameter '{param.name}' cannot be solved: it needs {_listed(missing)} first"
+                self.findings.add(param.span, text, self.known)
+        for operand in self.waiting_operands:
+            text = f"the dims of '{operand.name}' cannot be told apart; give a run its length: `*o:len`"
+            self.findings.add(operand.signature.span, text, self.known)
+        for task in self.tasks:
+            match task.piece:
+                case Product(factors=factors):
+                    open_ = [f.name for f in factors if isinstance(f, Dim) and f.name not in self.known]
+                    text = f"of a product only one factor can be open; here {_listed(open_)} are"
+                    self.findings.add(task.piece.span, text, self.known)
+
+
+@dataclass
+class _Layout:
+    """Where the pieces of one operand stand in its shape."""
+
+    operand: Operand
+    base: Expr
+    known: set[str]
+
+    def locate(self) -> tuple[list[_Task], Expr, bool, list[Define]] | None:
+        """Tasks, the (least) rank, whether it is exact, and helper definitions; None while lengths are open."""
+        pieces = list(self.operand.signature.pieces)
+        tasks: list[_Task] = []
+        base, taken = self.base, Int(0)
+        least: Expr = Int(0)
+        for piece in [p for p in pieces if isinstance(p, AtAxes)]:
+            if not free_names(piece.axes) <= self.known:
+                return None
+            tasks.append(_Task(self.operand, piece, Index(self.base, (piece.axes,))))
+            base, taken = call("drop", base, piece.axes), taken
+            least = add(least, call("len", piece.axes))
+            pieces.remove(piece)
+        lengths = self._lengths(pieces)
+        if lengths is None:
+            return None
+        extra = self._optional_lengths(pieces, lengths, base)
+        opens = [k for k, length in enumerate(lengths) if length is None]
+        if len(opens) > 1:
+            return None
+        tasks += self._place(pieces, lengths, base, opens[0] if opens else len(pieces))
+        fixed = [n for n, p in zip(lengths, pieces) if n is not None and not (isinstance(p, Dim) and p.optional)]
+        for length in fixed:
+            least = add(least, length)
+        return tasks, least, not opens and len(fixed) == len(pieces), extra
+
+    def _lengths(self, pieces: list[Piece]) -> list[Expr | None] | None:
+        """The number of dims of every piece, None for an open run; None altogether while a name is missing."""
+        found: list[Expr | None] = []
+        for k, piece in enumerate(pieces):
+            length: Expr | None = Int(1)
+            following = pieces[k + 1] if k + 1 < len(pieces) else None
+            if isinstance(piece, Run):
+                length = piece.length
+                if piece.name in self.known:
+                    length = call("len", Name(piece.name))
+                elif length is None and isinstance(following, AtAxis):
+                    length = following.axis
+                    for before in found:
+                        length = subtract(length, before or Int(0))
+            elif isinstance(piece, RunExpr):
+                length = call("len", piece.expr)
+            if length is not None and not free_names(length) <= self.known:
+                return None
+            found.append(length)
+        return found
+
+    def _optional_lengths(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr) -> list[Define]:
+        """`n?` is there where the rank allows: its length gets a name of its own."""
+        extra: list[Define] = []
+        required: Expr = Int(0)
+        for length, piece in zip(lengths, pieces):
+            if length is not None and not (isinstance(piece, Dim) and piece.optional):
+                required = add(required, length)
+        for k, piece in enumerate(pieces):
+            if isinstance(piece, Dim) and piece.optional:
+                given = f"{self.operand.name}_{piece.name}"
+                room = subtract(call("len", base), required)
+                extra.append(Define(given, call("clamp", room, Int(0), Int(1)), span=piece.span))
+                lengths[k] = Name(given)
+                required = add(required, Name(given))
+        return extra
+
+    def _place(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr, middle: int) -> list[_Task]:
+        """Pieces before the open run count from the front, the others from the back."""
+        tasks: list[_Task] = []
+        at: Expr = Int(0)
+        for piece, length in zip(pieces[:middle], lengths[:middle]):
+            assert length is not None
+            many = _is_run(piece)
+            ends = add(at, length)
+            # Without an open run the rank is exact, so the last piece reaches to the end.
+            high = None if piece is pieces[-1] else ends
+            value = part(base, at, high) if many else item(base, at)
+            tasks.append(_Task(self.operand, piece, value))
+            at = ends
+        if middle == len(pieces):
+            return tasks
+        behind: Expr = Int(0)
+        backwards: list[_Task] = []
+        for piece, length in reversed(list(zip(pieces[middle + 1 :], lengths[middle + 1 :]))):
+            assert length is not None
+            further = add(behind, length)
+            if _is_run(piece):
+                value = part(base, subtract(call("len", base), further), end_of(base, behind))
+            else:
+                value = item_from_end(base, further)
+            backwards.append(_Task(self.operand, piece, value))
+            behind = further
+        whole = _Task(self.operand, pieces[middle], part(base, at, end_of(base, behind)))
+        return [*tasks, whole, *reversed(backwards)]
+
+
+def _optional(operand: Operand) -> bool:
+    return operand.signature.optional or operand.signature.default is not None
+
+
+def _open_count(operand: Operand) -> bool:
+    variadic = operand.signature.variadic
+    return variadic is not None and isinstance(variadic.count, Name)
+
+
+def _base(operand: Operand, element: Expr) -> Expr:
+    """`shape(x)`, or `shape(xs[v])` of a variadic."""
+    return call("shape", _tensor(operand, element))
+
+
+def _tensor(operand: Operand, element: Expr) -> Expr:
+    name = Name(operand.name)
+    return Index(name, (element,)) if operand.signature.variadic else name
+
+
+def _is_run(piece: Piece) -> bool:
+    return isinstance(piece, (Run, RunExpr)) or (isinstance(piece, Dim) and piece.optional)
+
+
+def _runs(operand: Operand) -> set[str]:
+    found = set()
+    for piece in operand.signature.pieces:
+        inner = piece.run if isinstance(piece, AtAxes) else piece
+        if isinstance(inner, Run) or (isinstance(inner, Dim) and inner.optional):
+            found.add(inner.name)
+    return found
+
+
+def _named(piece: Piece) -> Dim | Run | None:
+    inner = piece.dim if isinstance(piece, AtAxis) else piece.run if isinstance(piece, AtAxes) else piece
+    return inner if isinstance(inner, (Dim, Run)) else None
+
+
+def _factor(factor: Dim | DimExpr) -> Expr:
+    return Name(factor.name) if isinstance(factor, Dim) else factor.expr
+
+
+def _substituted(value: Expr, var: str) -> Expr:
+    """The value for element 0 of a variadic."""
+
+    def change(node: Expr) -> Expr:
+        return Int(0) if node == Name(var) else rebuild(node, change)
+
+    return change(value)
+
+
+def _words(piece: Piece) -> str:
+    named = _named(piece)
+    if named is not None:
+        return named.name
+    match piece:
+        case DimExpr(expr=expr) | RunExpr(expr=expr):
+            return to_text(expr)
+        case Product(factors=factors):
+            return " * ".join(to_text(_factor(f)) for f in factors)
+    return "a dim"
+
+
+def _listed(names: set[str] | list[str]) -> str:
+    return " and ".join(f"'{name}'" for name in sorted(names))

@@ -1,0 +1,119 @@
+"""Walking and rebuilding the nodes of the rule language.
+
+In: any node. Out: its children, all nodes below it, its free names, the functions it calls, or a rebuilt copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+from anyshape_gen.nodes import Call, Comprehension, Function, Generator, Name, Node, Reduction
+
+N = TypeVar("N", bound=Node)
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below, in the order written."""
+    for field in fields(node):
+        if field.name != "span":
+            yield from _nodes_in(getattr(node, field.name))
+
+
+def _nodes_in(value: object) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _nodes_in(item)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def walk_all(nodes: Iterable[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield from walk(node)
+
+
+def rebuild(node: N, change: Callable[[Any], Any]) -> N:
+    """The same node with every direct child replaced by `change(child)`."""
+    updates = {}
+    for field in fields(node):
+        if field.name == "span":
+            continue
+        old = getattr(node, field.name)
+        new = _rebuilt(old, change)
+        if new is not old:
+            updates[field.name] = new
+    return replace(node, **updates) if updates else node
+
+
+def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, Node):
+        return change(value)
+    if isinstance(value, tuple):
+        new = tuple(_rebuilt(item, change) for item in value)
+        return value if all(a is b for a, b in zip(new, value)) else new
+    return value
+
+
+def bound_by(generators: tuple[Generator, ...]) -> set[str]:
+    return {target.name for generator in generators for target in generator.targets}
+
+
+def free_names(node: Node) -> set[str]:
+    """Names read that no comprehension inside the node binds."""
+    if isinstance(node, Name):
+        return {node.id}
+    if isinstance(node, (Comprehension, Reduction)):
+        found: set[str] = set()
+        bound: set[str] = set()
+        for generator in node.generators:
+            found |= free_names(generator.domain) - bound
+            bound |= bound_by((generator,))
+        for part in (node.element, *node.conditions, *(value for _, value in getattr(node, "keywords", ()))):
+            found |= free_names(part) - bound
+        return found
+    found = set()
+    for child in children(node):
+        found |= free_names(child)
+    return found
+
+
+def calls(nodes: Iterable[Node]) -> set[str]:
+    """Names of the functions called anywhere below."""
+    found = set()
+    for node in walk_all(nodes):
+        if isinstance(node, Call):
+            found.add(node.func)
+        elif isinstance(node, Reduction):
+            found.add(node.kind)
+    return found
+
+
+def function_nodes(function: Function) -> tuple[Node, ...]:
+    return (*function.body, function.result)
+
+
+def reachable(roots: Iterable[Node], known: dict[str, Function]) -> tuple[Function, ...]:
+    """The functions that the roots call, directly or not; callees before callers."""
+    done: dict[str, Function] = {}
+    open_: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name not in known or name in done or name in open_:
+            return
+        open_.add(name)
+        for callee in sorted(calls(function_nodes(known[name]))):
+            visit(callee)
+        done[name] = known[name]
+
+    for name in sorted(calls(roots)):
+        visit(name)
+    return tuple(done.values())
