@@ -1,0 +1,23 @@
+"""ONNX's numbers for element types, and our dtypes."""
+
+from __future__ import annotations
+
+from anyshape.dtypes import DType, parse_dtype
+
+_OURS = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64",
+         12: "u32", 13: "u64", 16: "bf16"}  # fmt: skip
+BY_NUMBER: dict[int, DType] = {number: parse_dtype(name) for number, name in _OURS.items()}
+NUMBER_OF: dict[DType, int] = {t: number for number, t in BY_NUMBER.items()}
+
+_OTHERS = {8: "string", 14: "complex64", 15: "complex128", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2",
+           20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2"}  # fmt: skip
+
+
+def is_known(number: int) -> bool:
+    """Whether ONNX has an element type of this number, ours or not; 0 and the rest are damage."""
+    return number in BY_NUMBER or number in _OTHERS
+
+
+def spell(number: int) -> str:
+    """The name of an element type, ours or not, for messages."""
+    return str(BY_NUMBER[number]) if number in BY_NUMBER else _OTHERS.get(number, f"element type {number}")

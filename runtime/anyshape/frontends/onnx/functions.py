@@ -1,0 +1,131 @@
+"""Operators given as graphs of others: functions of the model itself, and the bodies that ONNX's declarations carry.
+
+Both become a `Body`: names of inputs, outputs and attributes, and nodes in order under opsets of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anyshape.errors import ModelError
+from anyshape.frontends.onnx.dtypes import NUMBER_OF
+from anyshape.frontends.onnx.mappings import normal_domain
+from anyshape.frontends.onnx.order import sort_nodes
+from anyshape.graph.value import Value
+
+
+@dataclass(frozen=True)
+class Body:
+    """What to do in place of one node. `defaults` are attributes the node may leave out."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Any, ...]
+    opsets: Mapping[str, int]
+    defaults: Mapping[str, Any]
+
+
+def opsets_of(imports: Sequence[Any], where: str) -> dict[str, int]:
+    """{domain: version} of opset_import entries."""
+    found: dict[str, int] = {}
+    for o in imports:
+        domain = normal_domain(o.domain)
+        if o.version < 1:
+            raise ModelError(f"{where}: opset {o.version} of {o.domain or 'ai.onnx'} does not exist")
+        if found.get(domain, o.version) != o.version:
+            raise ModelError(f"{where}: it imports two opsets of {o.domain or 'ai.onnx'}, {found[domain]} and {o.version}")
+        found[domain] = int(o.version)
+    return found
+
+
+def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None) -> Body:
+    """A FunctionProto, checked. `outer` are the opsets of the caller, for what the function does not import itself."""
+    name = proto.name or "?"
+    where = f"{where}: function {name}"
+    inputs, outputs = tuple(proto.input), tuple(proto.output)
+    if len(set(inputs)) < len(inputs) or "" in inputs:
+        raise ModelError(f"{where}: its inputs must have names that differ, got {', '.join(map(repr, inputs))}")
+    nodes = sort_nodes(list(proto.node), set(inputs), where)
+    made = {o for n in nodes for o in n.output} | set(inputs)
+    missing = [o for o in outputs if o not in made]
+    if missing:
+        raise ModelError(f"{where}: nothing produces its output {missing[0]!r}")
+    defaults = {a.name: a for a in proto.attribute_proto}
+    for key, declared in () if schema is None else schema.attributes.items():
+        if declared.default_value.name:
+            defaults.setdefault(key, declared.default_value)
+    return Body(name, inputs, outputs, tuple(nodes), {**outer, **opsets_of(proto.opset_import, where)}, defaults)
+
+
+def local_functions(model: Any, opsets: Mapping[str, int], where: str) -> dict[tuple[str, str, str], Body]:
+    """{(domain, name, overload): body} of the model's own functions."""
+    found: dict[tuple[str, str, str], Body] = {}
+    for proto in model.functions:
+        key = (normal_domain(proto.domain), proto.name, proto.overload)
+        if key in found:
+            raise ModelError(f"{where}: two functions are called {proto.domain}:{proto.name}")
+        found[key] = body_of(proto, opsets, where)
+    return found
+
+
+def has_body(schema: Any) -> bool:
+    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def plain_body(schema: Any, opset: int, outer: Mapping[str, int], where: str) -> Body | None:
+    """The body of a declaration that does not look at types; None if it has none."""
+    if not schema.has_function:
+        return None
+    proto = _at_opset(schema.function_opset_versions, schema.get_function_with_opset_version, opset)
+    return None if proto is None else body_of(proto, outer, where, schema)
+
+
+def typed_body(
+    schema: Any, opset: int, outer: Mapping[str, int], where: str, node: Any, inputs: Sequence[Value | None]
+) -> Body | None:
+    """The body of a declaration that depends on the types of the inputs (their ranks, their dtypes)."""
+    if not schema.has_context_dependent_function:
+        return None
+    data, types = node.SerializeToString(), [_type_bytes(v) for v in inputs]
+    versions = schema.context_dependent_function_opset_versions
+
+    def get(version: int) -> Any:
+        import onnx
+
+        made = schema.get_context_dependent_function_with_opset_version(version, data, types)
+        return onnx.FunctionProto.FromString(made) if made else None
+
+    proto = _at_opset(versions, get, opset)
+    return None if proto is None else body_of(proto, outer, where, schema)
+
+
+def _at_opset(versions: Sequence[int], get: Any, opset: int) -> Any:
+    """The newest body written for this opset or an older one; several may exist, one for each opset that changed what it uses."""
+    import onnx
+
+    for version in sorted((v for v in versions if v <= opset), reverse=True):
+        proto = get(version)
+        if proto is None or (isinstance(proto, bytes) and not proto):
+            continue
+        return onnx.FunctionProto.FromString(proto) if isinstance(proto, bytes) else proto
+    return None
+
+
+def _type_bytes(v: Value | None) -> bytes:
+    import onnx
+
+    proto = onnx.TypeProto()
+    if v is not None:
+        proto.tensor_type.elem_type = NUMBER_OF[v.type.dtype]
+        if v.type.shape is not None:
+            proto.tensor_type.shape.SetInParent()
+            for n in v.type.shape:
+                d = proto.tensor_type.shape.dim.add()
+                if isinstance(n, int):
+                    d.dim_value = n
+                else:
+                    d.dim_param = str(n)
+    return bytes(proto.SerializeToString())

@@ -1,0 +1,105 @@
+"""One node of a model with its inputs found and its attributes checked: what mappings read through the protocol `OnnxNode`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from anyshape.dtypes import DType
+from anyshape.errors import ModelError
+from anyshape.frontends.onnx import attributes
+from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
+from anyshape.frontends.onnx.refusals import Refusal
+from anyshape.graph.value import Value
+
+
+@dataclass(frozen=True)
+class ImportedNode:
+    """The importer's `OnnxNode`."""
+
+    op: str
+    source: str
+    output_count: int
+    operands: Sequence[Value | None]
+    said: Mapping[str, Any]
+    """AttributeProtos by name"""
+    schema: Any
+    folder: Path | None
+
+    def input(self, k: int) -> Value | None:
+        return self.operands[k] if k < len(self.operands) else None
+
+    def inputs(self, start: int = 0) -> list[Value]:
+        found = [v for v in self.operands[start:] if v is not None]
+        if len(found) < len(self.operands[start:]):
+            raise ModelError(f"{self.source}: one of its inputs is left out; a list of inputs must not have holes")
+        return found
+
+    def has_attr(self, name: str) -> bool:
+        return name in self.said
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        if name in self.said:
+            return attributes.value(self.said[name], self.folder, self.source)
+        return self._declared(name) if default is None else default
+
+    def _declared(self, name: str) -> Any:
+        """The default in ONNX's declaration, if it has one."""
+        declared = None if self.schema is None else self.schema.attributes.get(name)
+        if declared is None or not declared.default_value.name:
+            return None
+        return attributes.value(declared.default_value, None, self.source)
+
+    def dtype(self, name: str, default: DType | None = None) -> DType | None:
+        number = self.attr(name)
+        if number is None:
+            return default
+        if number in BY_NUMBER:
+            return BY_NUMBER[number]
+        if is_known(number):
+            raise Refusal(f"{name} = {spell(number)} is not supported")
+        raise ModelError(f"{self.source}: {name} = {number} is not an element type of ONNX")
+
+    def refuse(self, reason: str) -> NoReturn:
+        raise Refusal(reason)
+
+
+def check_arity(node: Any, schema: Any, where: str) -> None:
+    """Raises ModelError unless the numbers of inputs and outputs are the declared ones and no required input is left out."""
+    for what, names, low, high in (
+        ("inputs", node.input, schema.min_input, schema.max_input),
+        ("outputs", node.output, schema.min_output, schema.max_output),
+    ):
+        if not low <= len(names) <= high:
+            wanted = f"{low}" if low == high else f"{low} to {high}" if high < 1000 else f"at least {low}"
+            raise ModelError(f"{where}: {schema.name} has {wanted} {what}, got {len(names)}")
+    import onnx
+
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    for declared, name in zip(schema.inputs, node.input):
+        if not name and declared.option == single:
+            raise ModelError(f"{where}: input {declared.name} is left out, but {schema.name} needs it")
+
+
+def types_allowed(schema: Any, operands: Sequence[Value | None]) -> bool:
+    """Whether ONNX itself has the operator for operands of these dtypes: then a DtypeError is our lack, not the model's fault."""
+    if schema is None:
+        return False
+    for k, v in enumerate(operands):
+        if v is not None and schema.inputs:
+            declared = schema.inputs[min(k, len(schema.inputs) - 1)]
+            if f"tensor({_SPELLED.get(v.type.dtype, v.type.dtype)})" not in declared.types:
+                return False
+    bound: dict[str, DType] = {}
+    for declared, v in zip(schema.inputs, operands):
+        if v is not None and bound.setdefault(declared.type_str, v.type.dtype) != v.type.dtype:
+            return False
+    return True
+
+
+_SPELLED: dict[str, str] = {
+    "f16": "float16", "f32": "float", "f64": "double", "bf16": "bfloat16", "bool": "bool",
+    **{f"{k}{b}": f"{n}{b}" for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
+}  # fmt: skip

@@ -1,0 +1,239 @@
+"""An ONNX model to a Function: every node through its mapping or its body, everything unsupported told at once.
+
+The graph is read twice. First a look at the operators alone, which needs nothing built; then the translation, in which a node
+that is refused poisons what depends on it, so that later refusals are found too. Declared types of intermediate values and
+results are never trusted: types are inferred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyshape.errors import AnyshapeError, DtypeError, ModelError, UnsupportedError
+from anyshape.frontends.onnx import attributes
+from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
+from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, typed_body
+from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
+from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_names, input_type
+from anyshape.frontends.onnx.mappings import Table, all_mappings, find_schema, normal_domain, why_missing
+from anyshape.frontends.onnx.order import sort_nodes, spell_node
+from anyshape.frontends.onnx.reader import Source, read_model
+from anyshape.frontends.onnx.refusals import Refusal, Refusals
+from anyshape.frontends.onnx.resolve import DEEPEST, Resolver
+from anyshape.frontends.onnx.tensors import tensor_array
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value, constant
+
+MOST_INLINED = 100_000
+"""Nodes that bodies of functions may add to a model"""
+
+Operands = Sequence[Value | None]
+
+
+def load(source: Any, dims: Mapping[str, DimBinding] | None = None, table: Table | None = None) -> Function:
+    """The model at a path, in bytes or in an onnx.ModelProto, as a Function.
+
+    `dims` binds or bounds named dims of the inputs: {"batch": 8, "seq": (1, 512)}. `table` replaces the mappings.
+    Raises ModelError for a damaged or inconsistent model, and UnsupportedError, once, for all it needs that we do not have.
+    """
+    read = read_model(source)
+    return _Import(read, dims, all_mappings() if table is None else table).function()
+
+
+@dataclass
+class _Scope:
+    """The names of one graph or function body; None is a value that could not be made."""
+
+    values: dict[str, Value | None]
+    opsets: Mapping[str, int]
+    bound: Mapping[str, Any] = field(default_factory=dict)
+    """attributes of the function being inlined"""
+    inside: str = ""
+    depth: int = 0
+
+
+class _Import:
+    """One run of `load`."""
+
+    def __init__(self, read: Source, dims: Mapping[str, DimBinding] | None, table: Table) -> None:
+        self.read, self.where, self.graph = read, read.name, read.model.graph
+        self.dims = DimNames(dims)
+        self.refusals = Refusals(self.where)
+        self.opsets = opsets_of(read.model.opset_import, self.where)
+        self.resolver = Resolver(table, local_functions(read.model, self.opsets, self.where), self.where)
+        self.inlined = 0
+
+    def function(self) -> Function:
+        values = self._initializers()
+        params = self._parameters(values)
+        nodes = sort_nodes(self.graph.node, values.keys(), self.where)
+        check_names(self.graph.output, "output", self.where)
+        self._check_results(nodes, values)
+        self.resolver.scan(nodes, self.opsets, self.refusals)
+        self.tolerant = bool(self.refusals.found)
+        scope = _Scope(values, self.opsets)
+        self._translate(nodes, scope)
+        self.refusals.finish()
+        self.dims.check_used(self.where)
+        return self._finish(params, scope)
+
+    def _initializers(self) -> dict[str, Value | None]:
+        values: dict[str, Value | None] = {}
+        for t in self.graph.initializer:
+            where = f"{self.where}: initializer {t.name!r}"
+            if not t.name:
+                raise ModelError(f"{self.where}: an initializer has no name")
+            if t.name in values:
+                raise ModelError(f"{self.where}: two initializers are called {t.name!r}")
+            try:
+                values[t.name] = constant(tensor_array(t, self.read.folder, where), t.name)
+            except Refusal as e:
+                values[t.name] = None
+                self.refusals.add("initializer", "", None, str(e), repr(t.name))
+        for s in self.graph.sparse_initializer:
+            values[s.values.name] = None
+            self.refusals.add("sparse initializer", "", None, "not supported", repr(s.values.name))
+        return values
+
+    def _parameters(self, values: dict[str, Value | None]) -> list[Value]:
+        """Adds the inputs to `values`; one that an initializer has too is a constant, and no parameter."""
+        check_names(self.graph.input, "input", self.where)
+        params: list[Value] = []
+        for info in self.graph.input:
+            if info.name in values:
+                continue
+            values[info.name] = None
+            try:
+                made = Value(input_type(info.type, self.dims, f"{self.where}: input {info.name!r}"), info.name)
+            except Refusal as e:
+                self.refusals.add("input", "", None, str(e), repr(info.name))
+                continue
+            values[info.name] = made
+            params.append(made)
+        return params
+
+    def _check_results(self, nodes: Sequence[Any], values: Mapping[str, Value | None]) -> None:
+        made = {name for n in nodes for name in n.output}
+        if not self.graph.output:
+            raise ModelError(f"{self.where}: the graph has no outputs")
+        for info in self.graph.output:
+            if info.name not in made and info.name not in values:
+                raise ModelError(f"{self.where}: nothing produces the output {info.name!r}")
+
+    def _translate(self, nodes: Sequence[Any], scope: _Scope) -> None:
+        for node in nodes:
+            operands = [scope.values[name] if name else None for name in node.input]
+            poisoned = any(name and v is None for name, v in zip(node.input, operands))
+            made = None if poisoned else self._attempt(node, operands, scope)
+            for k, name in enumerate(node.output):
+                if name:
+                    scope.values[name] = made[k] if made is not None else None
+
+    def _attempt(self, node: Any, operands: Operands, scope: _Scope) -> Sequence[Value] | None:
+        """The node's outputs; None if it is refused, or wrong in a model that is refused already."""
+        source = spell_node(node) + scope.inside
+        try:
+            made = self._convert(node, operands, scope, source)
+            self._check_outputs(node, made)
+            return made
+        except UnsupportedError as e:
+            if scope.depth:
+                raise Refusal(f"in its body, {node.op_type}: {e}") from None
+            domain = normal_domain(node.domain)
+            if not self.tolerant or not self.resolver.lacks(node, scope.opsets, ()):
+                self.refusals.add(node.op_type, domain, scope.opsets.get(domain), str(e), source)
+        except AnyshapeError as e:
+            if not self.tolerant or scope.depth:
+                raise _placed(e, self.where, source) from e
+        return None
+
+    def _convert(self, node: Any, operands: Operands, scope: _Scope, source: str) -> Sequence[Value]:
+        domain, opset = normal_domain(node.domain), self.resolver.opset(node, scope.opsets)
+        found = self.resolver.find(node, opset, scope.opsets)
+        local = isinstance(found, Body) and (domain, node.op_type, node.overload) in self.resolver.local
+        schema = None if local else find_schema(domain, node.op_type, opset)
+        said = attributes.by_name(node, scope.bound, f"{self.where}: {source}")
+        if schema is not None:
+            attributes.check(said, schema, f"{self.where}: {source}")
+            check_arity(node, schema, f"{self.where}: {source}")
+        if found is None and schema is not None:
+            found = self._typed_body(schema, opset, node, said, operands, scope)
+        if found is None:
+            raise Refusal(why_missing(self.resolver.table, domain, node.op_type, opset))
+        if isinstance(found, Body):
+            return self._inline(found, node, said, operands, scope, source)
+        try:
+            return found(ImportedNode(node.op_type, source, len(node.output), operands, said, schema, self.read.folder))
+        except DtypeError as e:
+            if types_allowed(schema, operands):
+                raise Refusal(str(e)) from e
+            raise
+
+    def _typed_body(
+        self, schema: Any, opset: int, node: Any, said: Mapping[str, Any], operands: Operands, scope: _Scope
+    ) -> Body | None:
+        """ONNX's body for operands of these types, made of a copy of the node that says its attributes itself."""
+        plain = type(node)()
+        plain.CopyFrom(node)
+        del plain.attribute[:]
+        for name, a in said.items():
+            plain.attribute.add().CopyFrom(a)
+            plain.attribute[-1].name = name
+        return typed_body(schema, opset, scope.opsets, self.where, plain, operands)
+
+    def _inline(
+        self, body: Body, node: Any, said: Mapping[str, Any], operands: Operands, scope: _Scope, source: str
+    ) -> Sequence[Value]:
+        self.inlined += len(body.nodes)
+        if scope.depth >= DEEPEST or self.inlined > MOST_INLINED:
+            raise Refusal(f"functions are nested more than {DEEPEST} deep, or add more than {MOST_INLINED} nodes")
+        if len(operands) > len(body.inputs):
+            raise ModelError(f"{source}: function {body.name} has {len(body.inputs)} inputs, got {len(operands)}")
+        absent = len(body.inputs) - len(operands)
+        values = dict(zip(body.inputs, [*operands, *[None] * absent]))
+        inner = _Scope(values, body.opsets, {**body.defaults, **said}, f" in {source}", scope.depth + 1)
+        left_out = {name for name, v in values.items() if v is None}
+        self._translate([_without(n, left_out) for n in body.nodes] if left_out else body.nodes, inner)
+        made = [inner.values.get(name) for name in body.outputs]
+        lost = [name for name, v in zip(body.outputs, made) if v is None][: len(node.output)]
+        if lost and any(name and made[k] is None for k, name in enumerate(node.output) if k < len(made)):
+            raise Refusal(f"its output {lost[0]} needs an input that is left out")
+        return made  # type: ignore[return-value]  # only outputs nobody names can be None
+
+    def _check_outputs(self, node: Any, made: Sequence[Value]) -> None:
+        last = max((k for k, name in enumerate(node.output) if name), default=-1)
+        if last >= len(made):
+            raise Refusal(f"output {last} ({node.output[last]!r}) is not computed")
+
+    def _finish(self, params: Sequence[Value], scope: _Scope) -> Function:
+        results: list[Value] = []
+        for info in self.graph.output:
+            made = scope.values[info.name]
+            assert made is not None
+            said = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else 0
+            if said and BY_NUMBER.get(said) != made.type.dtype:
+                raise ModelError(
+                    f"{self.where}: output {info.name!r} is declared as {spell(said)}, but what is computed is {made.type.dtype}"
+                )
+            results.append(made)
+        return Function(params, results, "main", [info.name for info in self.graph.output])
+
+
+def _without(node: Any, absent: set[str]) -> Any:
+    """The node with inputs that the caller left out left out here too."""
+    if not absent.intersection(node.input):
+        return node
+    made = type(node)()
+    made.CopyFrom(node)
+    for k, name in enumerate(made.input):
+        if name in absent:
+            made.input[k] = ""
+    return made
+
+
+def _placed(e: AnyshapeError, where: str, source: str) -> AnyshapeError:
+    """The same error, naming file and node."""
+    text = str(e) if source in str(e) else f"{e} (at {source})"
+    return type(e)(text if text.startswith(where) else f"{where}: {text}")

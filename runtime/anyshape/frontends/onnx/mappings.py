@@ -1,0 +1,60 @@
+"""Which mapping an ONNX operator has in an opset: those generated from the specs, and the few that are no computation at all.
+
+A mapping holds from the opset that names it until the next one; None says that the operator was removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingType
+from functools import cache
+from typing import Any
+
+from anyshape.frontends.onnx.bookkeeping import BOOKKEEPING
+from anyshape.frontends.onnx.node import Mapping
+
+Table = MappingType[str, MappingType[int, Mapping | None]]
+
+
+@cache
+def all_mappings() -> Table:
+    """{operator: {since: mapping}}; an operator of another domain than ONNX's own is `domain:Operator`."""
+    import anyshape_ops
+
+    generated: Table = anyshape_ops.ONNX
+    return {**BOOKKEEPING, **generated}
+
+
+def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | None:
+    """The mapping with the greatest `since` that is not above the opset; None if there is none."""
+    versions = table.get(op if domain == "" else f"{domain}:{op}", {})
+    since = max((v for v in versions if v <= opset), default=None)
+    return None if since is None else versions[since]
+
+
+def why_missing(table: Table, domain: str, op: str, opset: int) -> str:
+    versions = table.get(op if domain == "" else f"{domain}:{op}", {})
+    if not versions:
+        return "no mapping" if _is_defined(domain, op) else "no mapping; ONNX does not define it, and the model has no such function"
+    first = min(versions)
+    return f"supported from opset {first}" if opset < first else f"removed from ONNX before opset {opset}"
+
+
+def _is_defined(domain: str, op: str) -> bool:
+    import onnx
+
+    return bool(onnx.defs.has(op, domain))
+
+
+def normal_domain(domain: str) -> str:
+    """ONNX's own domain has two spellings."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def find_schema(domain: str, op: str, opset: int) -> Any:
+    """ONNX's declaration of the operator in this opset; None if the installed onnx knows none."""
+    import onnx
+
+    try:
+        return onnx.defs.get_schema(op, opset, domain)
+    except onnx.defs.SchemaError:
+        return None

@@ -1,0 +1,58 @@
+"""What a model needs and we do not have: collected over the whole model, told in one UnsupportedError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from anyshape.errors import UnsupportedError
+
+
+class Refusal(UnsupportedError):
+    """One node, tensor or input that cannot be imported; the importer catches it and goes on collecting."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """One kind of thing that is not supported, with how often and where first it was met."""
+
+    op: str
+    domain: str
+    opset: int | None
+    reason: str
+    count: int
+    first: str
+
+
+class UnsupportedModel(UnsupportedError):
+    """The one error of an import; `entries` lists everything that was refused."""
+
+    def __init__(self, message: str, entries: Iterable[Unsupported] = ()) -> None:
+        super().__init__(message)
+        self.entries = tuple(entries)
+
+
+@dataclass
+class Refusals:
+    """Collects; `finish` raises if there was anything."""
+
+    model: str
+    found: dict[tuple[str, str, int | None, str], list[str]] = field(default_factory=dict)
+
+    def add(self, op: str, domain: str, opset: int | None, reason: str, source: str) -> None:
+        self.found.setdefault((op, domain or "ai.onnx", opset, reason), []).append(source)
+
+    def entries(self) -> tuple[Unsupported, ...]:
+        return tuple(Unsupported(*key, len(at), at[0]) for key, at in self.found.items())
+
+    def finish(self) -> None:
+        entries = self.entries()
+        if entries:
+            lines = [f"  {_line(e)}" for e in entries]
+            raise UnsupportedModel(f"{self.model}: not supported:\n" + "\n".join(lines), entries)
+
+
+def _line(e: Unsupported) -> str:
+    opset = "" if e.opset is None else f", opset {e.opset}"
+    often = f"{e.count} times, first " if e.count > 1 else ""
+    return f"{e.op} ({e.domain}{opset}): {e.reason} ({often}{e.first})"

@@ -1,0 +1,151 @@
+"""TensorProto to ndarray: sizes checked before anything is read, external data only from inside the model's own folder.
+
+External data is mapped, not copied. `raw_data` costs the one copy that protobuf makes when asked for it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.errors import ModelError
+from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
+from anyshape.frontends.onnx.refusals import Refusal
+
+EXTERNAL = 1
+_TYPED_FIELD = {1: "float_data", 11: "double_data", 7: "int64_data", 12: "uint64_data", 13: "uint64_data"}
+_BITS = {10: np.uint16, 16: np.uint16}
+"""16-bit floats are spelled in int32_data as their bits"""
+
+
+def tensor_array(t: Any, folder: Path | None, where: str) -> NDArray[Any]:
+    """The elements as a read-only array. Raises ModelError for damage, Refusal for element types we do not have."""
+    dims = tuple(t.dims)
+    if any(n < 0 for n in dims):
+        raise ModelError(f"{where}: a tensor of shape {list(dims)}; sizes cannot be negative")
+    if t.data_type not in BY_NUMBER:
+        if is_known(t.data_type):
+            raise Refusal(f"tensors of {spell(t.data_type)} are not supported")
+        raise ModelError(f"{where}: {t.data_type} is not an element type of ONNX")
+    if t.HasField("segment"):
+        raise Refusal("tensors in segments are not supported")
+    dtype = BY_NUMBER[t.data_type].numpy
+    count = 1
+    for n in dims:
+        count *= n
+    if t.data_location == EXTERNAL:
+        flat = _external(t, folder, dtype, count, where)
+    elif t.HasField("raw_data"):
+        flat = _raw(t.raw_data, dtype, count, where)
+    else:
+        flat = _typed(t, dtype, count, where)
+    try:
+        return _frozen(flat.reshape(dims))
+    except (ValueError, OverflowError):
+        raise ModelError(f"{where}: a tensor of shape {list(dims)} cannot be held in memory") from None
+
+
+def _raw(data: bytes, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]:
+    if len(data) != count * dtype.itemsize:
+        raise ModelError(
+            f"{where}: {count} elements of {dtype} are {count * dtype.itemsize} bytes, but there are {len(data)}"
+        )
+    return _native(np.frombuffer(data, dtype.newbyteorder("<")), dtype)
+
+
+def _typed(t: Any, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]:
+    listed = getattr(t, _TYPED_FIELD.get(t.data_type, "int32_data"))
+    if len(listed) != count:
+        raise ModelError(f"{where}: its shape wants {count} elements of {dtype}, but there are {len(listed)}")
+    try:
+        if t.data_type in _BITS:
+            return np.array(listed, np.int64).astype(_BITS[t.data_type]).view(dtype)
+        if t.data_type in (1, 11):
+            return np.array(listed, dtype)
+        wide = np.array(listed, np.uint64 if t.data_type in (12, 13) else np.int64)
+    except (ValueError, OverflowError):
+        raise ModelError(f"{where}: an element does not fit {dtype}") from None
+    return wide.astype(dtype)
+
+
+def _native(a: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """In the machine's byte order and at addresses a kernel may load from; a copy only if either is not so."""
+    if a.dtype.byteorder not in "=|<" or not a.flags.aligned or not a.dtype.isnative:
+        return np.array(a, dtype)
+    return a.view(dtype)
+
+
+def _frozen(a: NDArray[Any]) -> NDArray[Any]:
+    if a.flags.writeable:
+        a.flags.writeable = False
+    return a
+
+
+def _external(t: Any, folder: Path | None, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]:
+    said = {e.key: e.value for e in t.external_data}
+    if folder is None:
+        raise ModelError(
+            f"{where}: its data is in another file ({said.get('location', '?')}), and the model came without a folder; "
+            "load it by its path"
+        )
+    path = external_path(folder, said.get("location", ""), where)
+    offset, length = _number(said, "offset", 0, where), _number(said, "length", count * dtype.itemsize, where)
+    if length != count * dtype.itemsize:
+        raise ModelError(
+            f"{where}: {count} elements of {dtype} are {count * dtype.itemsize} bytes, but length says {length}"
+        )
+    if count == 0:
+        return np.empty(0, dtype)
+    return _native(_map(path, offset, length, dtype, where), dtype)
+
+
+def _map(path: Path, offset: int, length: int, dtype: np.dtype[Any], where: str) -> NDArray[Any]:
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError as e:
+        raise ModelError(f"{where}: external data {path} cannot be read: {e.strerror}") from None
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelError(f"{where}: external data {path} is not a plain file")
+        if offset + length > status.st_size:
+            raise ModelError(
+                f"{where}: bytes {offset} to {offset + length} of {path} are wanted, but it has {status.st_size}"
+            )
+        start = offset - offset % mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(handle, offset + length - start, access=mmap.ACCESS_READ, offset=start)
+    except OSError as e:
+        raise ModelError(f"{where}: external data {path} cannot be mapped: {e.strerror}") from None
+    finally:
+        os.close(handle)
+    return np.frombuffer(mapped, dtype.newbyteorder("<"), length // dtype.itemsize, offset - start)
+
+
+def external_path(folder: Path, location: str, where: str) -> Path:
+    """The file, if it lies inside the model's folder and is reached without links or `..`; ModelError otherwise."""
+    pieces = PurePosixPath(location.replace("\\", "/"))
+    if not location or "\0" in location:
+        raise ModelError(f"{where}: its data is in another file, but {location!r} names none")
+    if pieces.is_absolute() or ".." in pieces.parts or Path(location).is_absolute() or ":" in pieces.parts[0]:
+        raise ModelError(f"{where}: external data {location!r} would be outside the model's folder, which is refused")
+    path = folder
+    for piece in pieces.parts:
+        path = path / piece
+        if path.is_symlink():
+            raise ModelError(f"{where}: external data {location!r} goes through a link ({path}), which is refused")
+    return path
+
+
+def _number(said: dict[str, str], key: str, default: int, where: str) -> int:
+    text = said.get(key, "")
+    if text == "":
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise ModelError(f"{where}: external data wants a {key}, a number of bytes, got {text!r}")
+    return int(text)

@@ -1,0 +1,55 @@
+"""Three ops made by hand with their ONNX mappings, so that the importer is tested apart from what the specs say today."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from anyshape.frontends.onnx.mappings import BOOKKEEPING, Table
+from anyshape.frontends.onnx.node import OnnxNode
+from anyshape.graph.infer import build
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
+from anyshape.graph.value import Value
+from anyshape.rules import Bound, Rule, Vec
+
+
+def _join(r: Rule, a: Any, b: Any) -> Bound:
+    return r.bind(outputs={"y": r.broadcast(a, b)})
+
+
+def _same(r: Rule, x: Any) -> Bound:
+    return r.bind(outputs={"y": x})
+
+
+def _drop(r: Rule, x: Any, axis: int) -> Bound:
+    k = r.axis("axis", axis, len(x))
+    return r.bind(outputs={"y": Vec([*list(x)[:k], *list(x)[k + 1 :]])})
+
+
+_FLOATS = {"T": ("f32", "f64")}
+ADD = OpDef("add", "", (InputDef("a", "T"), InputDef("b", "T")), (), (OutputDef("y", "T"),), _FLOATS, _join)
+RELU = OpDef("relu", "", (InputDef("x", "T"),), (), (OutputDef("y", "T"),), _FLOATS, _same)
+DROP = OpDef("drop", "", (InputDef("x", "T"),), (ParamDef("axis", "axis"),), (OutputDef("y", "T"),), _FLOATS, _drop)
+
+
+def add_7(n: OnnxNode) -> Sequence[Value]:
+    return build(ADD, [n.input(0), n.input(1)], {}, n.source).outputs
+
+
+def relu_6(n: OnnxNode) -> Sequence[Value]:
+    return build(RELU, [n.input(0)], {}, n.source).outputs
+
+
+def reduce_1(n: OnnxNode) -> Sequence[Value]:
+    """A reduction of one axis, as far as attributes and types are concerned."""
+    if n.attr("keepdims") != 0:
+        n.refuse("keepdims must be 0")
+    return build(DROP, [n.input(0)], {"axis": n.attr("axes", (0,))[0]}, n.source).outputs
+
+
+TABLE: Table = {
+    **BOOKKEEPING,
+    "Add": {7: add_7},
+    "Relu": {6: relu_6, 14: relu_6},
+    "ReduceMax": {1: reduce_1, 18: None},
+}
