@@ -38,7 +38,9 @@ def model(
     return helper.make_model(graph, opset_imports=imports, functions=list(functions))
 
 
-def function(name: str, inputs: str, nodes: Sequence[onnx.NodeProto], output: str = "y", attributes: Sequence[str] = ()):
+def function(
+    name: str, inputs: str, nodes: Sequence[onnx.NodeProto], output: str = "y", attributes: Sequence[str] = ()
+):
     """A function of domain acme."""
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
     return helper.make_function("acme", name, inputs.split(), [output], list(nodes), imports, list(attributes))

@@ -44,7 +44,7 @@ def reduce_1(n: OnnxNode) -> Sequence[Value]:
     """A reduction of one axis, as far as attributes and types are concerned."""
     if n.attr("keepdims") != 0:
         n.refuse("keepdims must be 0")
-    return build(DROP, [n.input(0)], {"axis": n.attr("axes", (0,))[0]}, n.source).outputs
+    return build(DROP, [n.input(0)], {"axis": (n.attr("axes") or [0])[0]}, n.source).outputs
 
 
 TABLE: Table = {

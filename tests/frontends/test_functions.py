@@ -35,7 +35,9 @@ def test_a_function_goes_before_a_mapping_only_in_its_own_domain():
 
 
 def test_what_a_body_lacks_is_told_of_the_call():
-    with pytest.raises(UnsupportedError, match=r"F \(acme, opset 1\): in its body, Det: no mapping \(2 times, first F 'a'\)"):
+    with pytest.raises(
+        UnsupportedError, match=r"F \(acme, opset 1\): in its body, Det: no mapping \(2 times, first F 'a'\)"
+    ):
         _load([call("F", "x", "a"), call("F", "a", "y")], [function("F", "x", [node("Det", "x", "y")])])
 
 
@@ -52,9 +54,9 @@ def test_recursion_depth_and_number_of_nodes_are_bounded():
 
 
 def test_damaged_functions():
-    with pytest.raises(ModelError, match="function F: nothing produces its output 'q'"):
+    with pytest.raises(ModelError, match=r"function F: nothing produces its output 'q'"):
         _load([call("F", "x", "y")], [function("F", "x", [node("Relu", "x", "y")], output="q")])
-    with pytest.raises(ModelError, match="function F: .*reads 'z', which nothing produces"):
+    with pytest.raises(ModelError, match=r"function F: .*reads 'z', which nothing produces"):
         _load([call("F", "x", "y")], [function("F", "x", [node("Relu", "z", "y")])])
     with pytest.raises(ModelError, match="has 1 inputs, got 2"):
         _load([call("F", "x x", "y")], [function("F", "x", [node("Relu", "x", "y")])])

@@ -140,7 +140,10 @@ def test_tensors_whose_size_is_not_their_shape():
     refused(_with_tensor(data_type=99, raw_data=b"1" * 16), "99 is not an element type")
 
 
-def _external(folder, location, data=np.arange(4, dtype=np.float32).tobytes(), **said):
+FOUR = np.arange(4, dtype=np.float32).tobytes()
+
+
+def _external(folder, location, data=FOUR, **said):
     proto = _with_tensor(data_location=TensorProto.EXTERNAL)
     for key, value in {"location": location, **said}.items():
         proto.graph.initializer[0].external_data.add(key=key, value=str(value))

@@ -59,7 +59,7 @@ def test_dims_bind_and_bound():
 
 @pytest.mark.parametrize("dims", [{"batsh": 8}, {"batch": -1}, {"batch": (3, 2)}, {"batch": "8"}, {"batch": True}])
 def test_bad_dims_are_named(dims):
-    with pytest.raises(ArgumentError, match="batch|batsh"):
+    with pytest.raises(ArgumentError, match=r"batch|batsh"):
         load(model([node("Identity", "x", "o")], [tensor("x", ["batch"])], "o"), dims=dims, table=TABLE)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from anyshape.dims import Cond, Size, fresh
+from anyshape.dims import Cond, Dim, fresh
 from anyshape.dtypes import from_numpy
 from anyshape.graph.opdef import OpDef
 from anyshape.rules import Check
 from anyshape.types import TensorType
 from numpy.typing import NDArray
 
-Element = Size | bool | Cond
+Element = int | Dim | bool | Cond
 Contents = tuple[Element, ...]
 
 SMALL = 64

@@ -53,7 +53,7 @@ def check(attributes: Mapping[str, Any], schema: Any, where: str) -> None:
 
 
 def value(a: Any, folder: Path | None, where: str) -> Any:
-    """int, float, str, tuple of them, or an array; graphs and types as protobuf has them."""
+    """int, float, str, list of them, or an array; graphs and types as protobuf has them."""
     kind = a.type
     if kind == FLOAT:
         return a.f
@@ -62,11 +62,11 @@ def value(a: Any, folder: Path | None, where: str) -> Any:
     if kind == STRING:
         return _text(a.s, a.name, where)
     if kind == FLOATS:
-        return tuple(a.floats)
+        return list(a.floats)
     if kind == INTS:
-        return tuple(a.ints)
+        return list(a.ints)
     if kind == STRINGS:
-        return tuple(_text(s, a.name, where) for s in a.strings)
+        return [_text(s, a.name, where) for s in a.strings]
     if kind == TENSOR:
         return tensor_array(a.t, folder, f"{where}, attribute {a.name}")
     if kind in _FIELDS:

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.value import Value, constant
 
-_DTYPES: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}  # fmt: skip
+_DTYPES: dict[str, Any] = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
 
 
 def constant_1(n: OnnxNode) -> Sequence[Value]:

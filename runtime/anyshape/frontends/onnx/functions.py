@@ -36,7 +36,9 @@ def opsets_of(imports: Sequence[Any], where: str) -> dict[str, int]:
         if o.version < 1:
             raise ModelError(f"{where}: opset {o.version} of {o.domain or 'ai.onnx'} does not exist")
         if found.get(domain, o.version) != o.version:
-            raise ModelError(f"{where}: it imports two opsets of {o.domain or 'ai.onnx'}, {found[domain]} and {o.version}")
+            raise ModelError(
+                f"{where}: it imports two opsets of {o.domain or 'ai.onnx'}, {found[domain]} and {o.version}"
+            )
         found[domain] = int(o.version)
     return found
 

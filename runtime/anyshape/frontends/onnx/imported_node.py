@@ -52,7 +52,7 @@ class ImportedNode:
             return None
         return attributes.value(declared.default_value, None, self.source)
 
-    def dtype(self, name: str, default: DType | None = None) -> DType | None:
+    def attr_dtype(self, name: str, default: DType | None = None) -> DType | None:
         number = self.attr(name)
         if number is None:
             return default

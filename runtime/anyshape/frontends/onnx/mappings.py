@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from anyshape.frontends.onnx.bookkeeping import BOOKKEEPING
@@ -18,9 +19,7 @@ Table = MappingType[str, MappingType[int, Mapping | None]]
 @cache
 def all_mappings() -> Table:
     """{operator: {since: mapping}}; an operator of another domain than ONNX's own is `domain:Operator`."""
-    import anyshape_ops
-
-    generated: Table = anyshape_ops.ONNX
+    generated: Table = import_module("anyshape_ops").ONNX
     return {**BOOKKEEPING, **generated}
 
 
@@ -34,7 +33,11 @@ def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | No
 def why_missing(table: Table, domain: str, op: str, opset: int) -> str:
     versions = table.get(op if domain == "" else f"{domain}:{op}", {})
     if not versions:
-        return "no mapping" if _is_defined(domain, op) else "no mapping; ONNX does not define it, and the model has no such function"
+        return (
+            "no mapping"
+            if _is_defined(domain, op)
+            else "no mapping; ONNX does not define it, and the model has no such function"
+        )
     first = min(versions)
     return f"supported from opset {first}" if opset < first else f"removed from ONNX before opset {opset}"
 

@@ -1,48 +1,83 @@
-"""What a generated ONNX mapping sees of the node it maps: inputs, attributes, and a way to say no.
+"""What a generated ONNX mapping sees of a node, and the few functions that mappings call on what they find.
 
-A mapping is `reshape_14(n: OnnxNode) -> Sequence[Value]`. It reads the node through this protocol alone, so that generated
-code does not depend on protobuf, and a test can hand it anything with these few methods.
+In: nothing. Out: `OnnxNode`, the protocol that the importer implements; mappings (`anyshape_ops.onnx`) know only this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
 from anyshape.dtypes import DType
-from anyshape.graph.value import Value
+from anyshape.graph.value import Value, constant
 
 
 class OnnxNode(Protocol):
-    """One ONNX node, as a mapping may look at it."""
+    """One node of an ONNX graph whose inputs have been imported."""
 
     @property
     def source(self) -> str:
-        """Where the node stands in the model, for messages: Reshape 'encoder/Reshape_3'."""
+        """Where the node stands, for messages: its name, or op and number."""
 
     @property
     def output_count(self) -> int:
-        """How many outputs the node has, up to the last one that somebody named."""
+        """How many outputs the node names."""
 
     def input(self, k: int) -> Value | None:
-        """Input k; None where it is left out."""
+        """The input at position k; None where it is left out."""
 
-    def inputs(self, start: int = 0) -> list[Value]:
-        """All inputs from `start` on, for variadic ones."""
-
-    def has_attr(self, name: str) -> bool:
-        """Whether the node itself says the attribute."""
+    def inputs(self, start: int = 0) -> Sequence[Value]:
+        """All inputs from a position on."""
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The attribute as a Python value (int, float, str, tuple of them, array); `default` where it is left out, and
-        ONNX's own default where that is None too."""
+        """An attribute as Python has it: int, float, str, list, or an array for a tensor."""
 
-    def dtype(self, name: str, default: DType | None = None) -> DType | None:
-        """An attribute that names an element type by ONNX's number for it."""
+    def attr_dtype(self, name: str, default: DType | None = None) -> DType | None:
+        """An attribute that names an element type by ONNX's number."""
+
+    def has_attr(self, name: str) -> bool:
+        """Whether the node gives the attribute."""
 
     def refuse(self, reason: str) -> NoReturn:
-        """Say that this use of the operator is not supported, and why."""
+        """Raises UnsupportedError naming the node."""
 
 
 Mapping = Callable[[OnnxNode], Sequence[Value]]
-"""From a node to its outputs in order"""
+"""What a node means: the values of its outputs, in order."""
+
+
+def length_of(n: OnnxNode, v: Value | None) -> int:
+    """How many items a vector input has, 0 where it is absent."""
+    if v is None:
+        return 0
+    shape = v.type.shape
+    if shape is None or len(shape) != 1 or not isinstance(shape[0], int):
+        n.refuse(f"the length of {v.name or 'an input'}: {v.type} must be known")
+    return shape[0]
+
+
+def rank_of(n: OnnxNode, v: Value | None) -> int:
+    """The rank of an input, which must be known."""
+    if v is None or v.type.shape is None:
+        n.refuse("the rank of an input must be known")
+    return len(v.type.shape)
+
+
+def dtype_of(n: OnnxNode, v: Value | None) -> DType:
+    """The dtype of an input."""
+    if v is None:
+        n.refuse("an input is missing")
+    return v.type.dtype
+
+
+def scalar(value: Any) -> Value:
+    """A tensor attribute of one element, or a Python number, as a constant of rank 0."""
+    a = np.asarray(value)
+    return constant(a.astype(np.float32).reshape(()) if isinstance(value, float) else a.reshape(()))
+
+
+def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
+    """A binary op over any number of operands, from the left."""
+    return reduce(op, values)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anyshape.errors import ModelError
+from anyshape.frontends.onnx.legible import check_text
 
 LARGEST = 2**31 - 1
 """Protobuf cannot hold more in one message; larger models keep their weights beside the file"""
@@ -56,8 +57,9 @@ def _contents(path: Path) -> bytes:
 
 def parse(data: bytes, name: str) -> Any:
     """A ModelProto of serialised bytes."""
-    import onnx
     from google.protobuf.message import DecodeError
+
+    import onnx
 
     if not data:
         raise ModelError(f"{name}: the file is empty")
@@ -75,3 +77,4 @@ def _check_frame(read: Source) -> None:
         raise ModelError(f"{read.name}: there is no graph in it; the file is cut, or not an ONNX model")
     if not model.opset_import:
         raise ModelError(f"{read.name}: it does not say which opset it uses; the file is cut, or not an ONNX model")
+    check_text(model, read.name)

@@ -59,7 +59,11 @@ class Resolver:
             lacks = self.lacks(node, opsets, ())
             if lacks:
                 refusals.add(
-                    node.op_type, normal_domain(node.domain), opsets.get(normal_domain(node.domain)), lacks, spell_node(node)
+                    node.op_type,
+                    normal_domain(node.domain),
+                    opsets.get(normal_domain(node.domain)),
+                    lacks,
+                    spell_node(node),
                 )
 
     def lacks(self, node: Any, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:

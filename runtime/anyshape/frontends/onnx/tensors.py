@@ -12,11 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
+from numpy.typing import NDArray
 
 EXTERNAL = 1
 _TYPED_FIELD = {1: "float_data", 11: "double_data", 7: "int64_data", 12: "uint64_data", 13: "uint64_data"}
@@ -130,7 +129,7 @@ def _map(path: Path, offset: int, length: int, dtype: np.dtype[Any], where: str)
 def external_path(folder: Path, location: str, where: str) -> Path:
     """The file, if it lies inside the model's folder and is reached without links or `..`; ModelError otherwise."""
     pieces = PurePosixPath(location.replace("\\", "/"))
-    if not location or "\0" in location:
+    if not pieces.parts or "\0" in location:
         raise ModelError(f"{where}: its data is in another file, but {location!r} names none")
     if pieces.is_absolute() or ".." in pieces.parts or Path(location).is_absolute() or ":" in pieces.parts[0]:
         raise ModelError(f"{where}: external data {location!r} would be outside the model's folder, which is refused")
