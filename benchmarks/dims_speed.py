@@ -1,7 +1,7 @@
 """Nanoseconds per operation on dims, and the dims' share of inferring a BERT. Run: python benchmarks/dims_speed.py
 
-Each figure is the least of several batches. "new" operations get symbols they have not met, so that no cache answers; the
-others repeat, as inference does.
+Each figure is the least of several batches. "new" operations get symbols they have not met, so that no cache answers;
+the others repeat, as inference does.
 """
 
 from __future__ import annotations

@@ -30,6 +30,10 @@ from anyshape.dims.substitution import substitute_atoms
 
 _quotients: dict[tuple[Size, Size], Size] = {}
 _remainders: dict[tuple[Size, Size], Size] = {}
+_minima: dict[tuple[Size, ...], Size] = {}
+_maxima: dict[tuple[Size, ...], Size] = {}
+_selects: dict[tuple[Cond, Size, Size], Size] = {}
+_broadcasts: dict[tuple[Size, Size], Size] = {}
 
 
 def floordiv(a: Size, b: Size) -> Size:
@@ -260,11 +264,13 @@ def exact_div(a: Size, b: Size, known_nonzero: bool = False) -> Size:
 
 
 def minimum(*xs: Size) -> Size:
-    return _extreme("min", xs)
+    hit = _minima.get(xs)
+    return remember(_minima, xs, _extreme("min", xs)) if hit is None else hit
 
 
 def maximum(*xs: Size) -> Size:
-    return _extreme("max", xs)
+    hit = _maxima.get(xs)
+    return remember(_maxima, xs, _extreme("max", xs)) if hit is None else hit
 
 
 def clamp(x: Size, low: Size, high: Size) -> Size:
@@ -323,13 +329,18 @@ def select(c: Truth, a: Size, b: Size) -> Size:
         return a if c else b
     if a is b:
         return a
+    hit = _selects.get((c, a, b))
+    return remember(_selects, (c, a, b), _select(c, a, b)) if hit is None else hit
+
+
+def _select(c: Cond, a: Size, b: Size) -> Size:
     if c.kind == "not":
-        c, a, b = c.args[0], b, a
-    elif c.kind == "ge" and c.args[0].terms[0][1] < 0:  # one spelling for a condition and its opposite
-        c, a, b = not_(c), b, a
-    when, unless = refinements(c)  # type: ignore[arg-type]
-    a, b = _under(a, c, True), _under(b, c, False)  # type: ignore[arg-type]
-    if c.kind == "eq" and when:  # type: ignore[union-attr]
+        return select(c.args[0], b, a)
+    if c.kind == "ge" and c.args[0].terms[0][1] < 0:  # one spelling for a condition and its opposite
+        return select(not_(c), b, a)
+    when, unless = refinements(c)
+    a, b = _under(a, c, True), _under(b, c, False)
+    if c.kind == "eq" and when:
         a = substitute_atoms(a, when)
         if a is b or substitute_atoms(b, when) is a:
             return b
@@ -424,6 +435,11 @@ def bcast(a: Size, b: Size) -> Size:
         return a
     if a.__class__ is int and b.__class__ is int:
         return b if a == 1 else a
+    hit = _broadcasts.get((a, b))
+    return remember(_broadcasts, (a, b), _bcast(a, b)) if hit is None else hit
+
+
+def _bcast(a: Size, b: Size) -> Size:
     members: dict[Size, None] = {}
     _flatten(a, members)
     _flatten(b, members)

@@ -1,8 +1,8 @@
 """Values of dims at a few fixed points, which refute a claim before anything is spent on proving it.
 
-In: a Size or condition. Out: its values at POINTS assignments of its symbols, the same in every process, each within the
-symbols' bounds. Where two points disagree about p >= 0, neither p >= 0 nor p < 0 can be proved. Kept on atoms, so that the
-values of a new polynomial are a few multiplications.
+In: a Size or condition. Out: its values at POINTS assignments of its symbols, the same in every process, each within
+the symbols' bounds. Where two points disagree about p >= 0, neither p >= 0 nor p < 0 can be proved. Kept on atoms, so
+that the values of a new polynomial are a few multiplications.
 """
 
 from __future__ import annotations

@@ -199,11 +199,12 @@ class Rule:
         if is_vector(i):
             return Vec(self.item(v, j) for j in i)
         n = len(v)
+        if i.__class__ is not int or not -n <= i < n:
+            inside = dims.and_(dims.ge(i, -n), dims.lt(i, n))
+            self.require(inside, lambda: f"index {i} is out of range for {_shown(v)}, which has {n} items")
         if i.__class__ is int:
-            if not -n <= i < n:
-                self.require(False, lambda: f"index {i} is out of range for {_shown(v)}, which has {n} items")
             return v[i]
-        i = self.wrap(i, n)
+        i = join(self.decide(dims.lt(i, 0)), i + n, i)
         result = v[n - 1]
         for k in range(n - 2, -1, -1):
             result = join(dims.eq(i, k), v[k], result)
@@ -315,13 +316,15 @@ class Rule:
         return self.decide(dims.and_(*told))
 
     def axis(self, name: str, a: Any, rank: int, of: str = "") -> int:
-        """An axis as a position, a negative one counted from the end."""
+        """An axis as a position, a negative one counted from the end; `of` names the tensor of that rank in the
+        message."""
         if a.__class__ is not int:
             if isinstance(a, Dim | Cond):
                 raise Undetermined(name, f"{name} is {a}, which is not known")
             a = int(a)
         if not -rank <= a < rank:
-            self.require(False, lambda: f"{name} {a} is out of range for {of or 'an operand'} of rank {rank}")
+            rank_of = f"{of} of rank {rank}" if of else f"rank {rank}"
+            self.require(False, lambda: f"{name} {a} is out of range for {rank_of}")
         return int(a + rank if a < 0 else a)
 
     def axes(self, name: str, v: Any, rank: int, distinct: bool = True, of: str = "") -> Vec:
