@@ -1,0 +1,73 @@
+"""What an expression costs, and along which variable its memory runs.
+
+In: nodes and stores. Out: numbers and a ranking. Everything here is read off accesses and operation costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anyshape.lower.dag import Access, LoopVar, Node, Store
+
+_COST = {
+    "exp": 10, "log": 12, "tanh": 14, "erf": 16, "sin": 16, "cos": 16, "pow": 30, "div": 3, "sqrt": 4,
+    "floordiv": 12, "mod": 12, "fmod": 12, "trunc_div": 12,
+}  # fmt: skip
+
+
+def cost(root: Node, known: frozenset[Node] = frozenset()) -> int:
+    """Rough cycles per vector of everything below the node, each common part once; a full load counts half of 8."""
+    seen: set[Node] = set()
+    total = 0
+    stack = [root]
+    while stack:
+        n = stack.pop()
+        if n in seen or n.kind == "red" or n in known:
+            continue
+        seen.add(n)
+        if n.kind == "op":
+            total += _COST.get(n.data, 1)
+        elif n.kind == "load" and n.domain >= root.domain:
+            total += 4
+        stack.extend(n.inputs)
+    return total
+
+
+def accesses(stores: Iterable[Store], reds: Iterable[Node], done: set[Node]) -> list[tuple[Access, bool]]:
+    """The accesses of a computation, down to finished reductions; True for stores."""
+    seen: set[Node] = set()
+    found: list[tuple[Access, bool]] = []
+    stack: list[Node] = []
+    for s in stores:
+        found.append((s.access, True))
+        stack.extend(s.roots)
+    for r in reds:
+        stack.extend(r.args)
+    while stack:
+        n = stack.pop()
+        if n in seen or n in done:
+            continue
+        seen.add(n)
+        if n.kind == "load":
+            found.append((n.data, False))
+        stack.extend(n.inputs)
+    return found
+
+
+def vote(stores: Iterable[Store], reds: Iterable[Node], done: set[Node]) -> list[LoopVar]:
+    """Variables by how much contiguous traffic they carry: 16 to the number of variables, half as much again for stores."""
+    weight: dict[LoopVar, float] = {}
+    for access, is_store in accesses(stores, reds, done):
+        volume = 16.0 ** len(access.domain)
+        for v, c in access.address.terms:
+            score = volume * (1.5 if is_store else 1.0) if contiguous(c) else 0.0
+            weight[v] = weight.get(v, 0.0) + score
+    best = [v for v, w in weight.items() if w > 0]
+    return sorted(best, key=lambda v: (-weight[v], -v.number))
+
+
+def contiguous(c: object) -> bool:
+    """Coefficient 1, or one that is 1 unless the dim is broadcast."""
+    from anyshape import dims
+
+    return c == 1 or (isinstance(c, dims.Dim) and dims.bounds(c) == (0, 1))

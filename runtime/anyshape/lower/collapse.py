@@ -1,0 +1,97 @@
+"""Merges loops that walk memory as one: (a, b) becomes one loop of extent a*b where every access agrees.
+
+In: stores. Out: stores over fewer variables. The test is equality of polynomials: coefficient(a) == coefficient(b) *
+extent(b) in every load and store, and both or neither in every reduction and every output.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
+
+Stages = list[list[Store]]
+
+
+def collapse(dag: Dag, stages: Stages) -> Stages:
+    """Repeats until no pair merges. A variable that is used as a value, in a bound or with a computed index stays."""
+    while True:
+        pair = _find(stages)
+        if pair is None:
+            return stages
+        stages = _merge(dag, stages, *pair)
+
+
+def _find(stages: Stages) -> tuple[LoopVar, LoopVar] | None:
+    stores = [s for stage in stages for s in stage]
+    nodes = walk([r for s in stores for r in s.roots])
+    accesses = [s.access for s in stores] + [n.data for n in nodes if n.kind == "load"]
+    fixed: set[LoopVar] = {n.data for n in nodes if n.kind == "var"}
+    for access in accesses:
+        for b in (*access.bounds, *access.checks):
+            fixed |= {v for v, _ in b.index.terms}
+    sets = [frozenset(s.variables) for s in stores] + [frozenset(n.data[1]) for n in nodes if n.kind == "red"]
+    candidates: dict[tuple[LoopVar, LoopVar], None] = {}
+    for order in [s.variables for s in stores] + [n.data[1] for n in nodes if n.kind == "red"]:
+        for a in order:
+            for b in order:
+                if a is not b and a not in fixed and b not in fixed:
+                    candidates[a, b] = None
+    for a, b in candidates:
+        if all((a in s) == (b in s) for s in sets) and all(_agrees(x.address, a, b) for x in accesses):
+            return a, b
+    return None
+
+
+def _agrees(address: Affine, a: LoopVar, b: LoopVar) -> bool:
+    ca, cb = address.coefficient(a), address.coefficient(b)
+    return bool(ca == cb * b.extent)
+
+
+def _merge(dag: Dag, stages: Stages, a: LoopVar, b: LoopVar) -> Stages:
+    c = dag.variable(a.extent * b.extent)
+    return _Renaming(dag, a, b, c).stages(stages)
+
+
+class _Renaming:
+    """Rebuilds nodes with b -> c and a dropped."""
+
+    def __init__(self, dag: Dag, a: LoopVar, b: LoopVar, c: LoopVar) -> None:
+        self.dag, self.a, self.b, self.c = dag, a, b, c
+        self.memo: dict[Node, Node] = {}
+
+    def stages(self, stages: Stages) -> Stages:
+        return [[self.store(s) for s in stage] for stage in stages]
+
+    def store(self, s: Store) -> Store:
+        return Store(self.access(s.access), self.node(s.value), self.variables(s.variables))
+
+    def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
+        return tuple(self.c if v is self.b else v for v in vs if v is not self.a)
+
+    def affine(self, x: Affine) -> Affine:
+        terms = [(self.c if v is self.b else v, k) for v, k in x.terms if v is not self.a]
+        return affine(terms, x.offset, [(self.node(n), k) for n, k in x.lets])
+
+    def bound(self, b: Bound) -> Bound:
+        return Bound(self.affine(b.index), b.extent, b.error, None if b.guard is None else self.node(b.guard))
+
+    def access(self, x: Access) -> Access:
+        bounds, checks = (tuple(self.bound(b) for b in bs) for bs in (x.bounds, x.checks))
+        return Access(x.tensor, self.affine(x.address), bounds, checks)
+
+    def node(self, n: Node) -> Node:
+        made = self.memo.get(n)
+        if made is None:
+            made = self.memo[n] = self._node(n)
+        return made
+
+    def _node(self, n: Node) -> Node:
+        if not n.inputs and not n.domain:
+            return n
+        if n.kind == "load":
+            return self.dag.load(self.access(n.data))
+        if n.kind == "op":
+            return self.dag.op(n.data, n.dtype, *(self.node(a) for a in n.args))
+        if n.kind == "red":
+            kind, variables = n.data
+            return self.dag.red(kind, self.variables(variables), self.node(n.args[0]), n.dtype)
+        return n

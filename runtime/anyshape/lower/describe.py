@@ -1,0 +1,107 @@
+"""The schedule tree as text: for golden tests, `--show` and people.
+
+In: a `Group`. Out: one line per loop and action. Dims and tensors keep their names here, unlike in the kernel's text.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.dag import Access, Affine, LoopVar, Node, Store
+from anyshape.lower.kernel import Group
+from anyshape.lower.schedule import Loop, Scope
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "eq": "==", "ne": "!=",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "and", "or": "or",
+}  # fmt: skip
+
+
+def describe(group: Group) -> str:
+    """The schedule of a group: scopes are shared loops, `along` marks the vector variable, `keep` goes to scratch."""
+    from anyshape.lower.lowering import schedule_group
+
+    scopes, _ = schedule_group(group)
+    text = _Text()
+    for scope in scopes:
+        text.scope(scope, 0)
+    return "\n".join(text.lines) + "\n"
+
+
+class _Text:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[Node, str] = {}
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("  " * depth + text)
+
+    def scope(self, scope: Scope, depth: int) -> None:
+        inside = depth
+        if scope.variables:
+            self.line(depth, f"for {_variables(scope.variables, scope.vector)}:")
+            inside += 1
+        for step in scope.steps:
+            if isinstance(step, Loop):
+                self.loop(step, inside)
+            else:
+                self.scope(step, inside)
+        for t in scope.fills:
+            self.line(inside, f"scratch {self.spell(t.node)} for {_variables(t.variables, None)}")
+
+    def loop(self, step: Loop, depth: int) -> None:
+        for r in step.reductions:
+            self.names[r] = f"r{len(self.names)}"
+        inside = depth
+        if step.variables:
+            self.line(depth, f"loop {_variables(step.variables, step.vector)}:")
+            inside += 1
+        for n in step.keep:
+            self.line(inside, f"keep {self.spell(n)}")
+            self.names[n] = f"kept{len(self.names)}"
+        for r in step.reductions:
+            self.line(inside, f"{self.names[r]} = {r.data[0]} {self.spell(r.args[0])}")
+        for s in step.stores:
+            self.line(inside, self.store(s))
+
+    def store(self, s: Store) -> str:
+        return f"{self.access(s.access)} = {self.spell(s.value)}"
+
+    def access(self, x: Access) -> str:
+        marks = " masked" if x.bounds else ""
+        marks += " checked" if x.checks else ""
+        return f"{x.tensor.name}[{self.affine(x.address)}{marks}]"
+
+    def affine(self, x: Affine) -> str:
+        parts = [str(v) if c == 1 else f"{v}*{_factor(c)}" for v, c in x.terms]
+        parts += [self.spell(n) if c == 1 else f"{self.spell(n)}*{_factor(c)}" for n, c in x.lets]
+        if x.offset != 0 or not parts:
+            parts.append(str(x.offset))
+        return " + ".join(parts)
+
+    def spell(self, n: Node) -> str:
+        if n in self.names:
+            return self.names[n]
+        if n.kind == "load":
+            return self.access(n.data)
+        if n.kind == "red":
+            return f"{n.data[0]}({', '.join(map(str, n.data[1]))}: {self.spell(n.args[0])})"
+        if n.kind != "op":
+            return str(n.data)
+        args = [self.spell(a) for a in n.args]
+        if n.data in _INFIX:
+            return f"({args[0]} {_INFIX[n.data]} {args[1]})"
+        if n.data == "select":
+            return f"({args[1]} if {args[0]} else {args[2]})"
+        if n.data == "cast":
+            return f"{n.dtype}({args[0]})"
+        return f"{n.data}({', '.join(args)})"
+
+
+def _factor(c: object) -> str:
+    text = str(c)
+    return f"({text})" if " " in text else text
+
+
+def _variables(variables: tuple[LoopVar, ...], vector: LoopVar | None) -> str:
+    if not variables:
+        return "once"
+    return ", ".join(f"{v} in {v.extent}{' along' if v is vector else ''}" for v in variables)

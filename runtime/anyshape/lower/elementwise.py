@@ -1,0 +1,163 @@
+"""Elementwise operations of equations as instructions: one table from operation names to vector code.
+
+In: an open function and values of any lane count, with their dtypes. Out: the value. A bool is i1 in a register; f16 and
+bf16 compute in f32 and round after each operation, so that the result does not depend on what was fused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from anyshape.dtypes import F64 as DOUBLE
+from anyshape.dtypes import DType
+from anyshape.lower.llvm import vecmath as vm
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Type, Val, const
+
+_REGISTER: dict[str, Type] = {
+    "f16": F16, "bf16": BF16, "f32": F32, "f64": F64, "bool": I1, "i8": I8, "i16": I16, "i32": I32, "i64": I64,
+    "u8": I8, "u16": I16, "u32": I32, "u64": I64,
+}  # fmt: skip
+
+_FLOAT: dict[str, Callable[..., Val]] = {
+    "add": lambda f, a, b: f.add(a, b), "sub": lambda f, a, b: f.sub(a, b), "mul": lambda f, a, b: f.mul(a, b),
+    "div": lambda f, a, b: f.fdiv(a, b), "trunc_div": lambda f, a, b: vm.trunc(f, f.fdiv(a, b)),
+    "floordiv": lambda f, a, b: vm.floor(f, f.fdiv(a, b)), "mod": lambda f, a, b: vm.fmod(f, a, b, floored=True),
+    "fmod": vm.fmod, "min": vm.minimum, "max": vm.maximum, "pow": vm.pow_, "neg": lambda f, a: f.neg(a),
+    "abs": vm.abs_, "exp": vm.exp, "log": vm.log, "sqrt": vm.sqrt, "tanh": vm.tanh, "erf": vm.erf, "sin": vm.sin,
+    "cos": vm.cos, "floor": vm.floor, "ceil": vm.ceil, "round_even": vm.round_even, "trunc": vm.trunc,
+}  # fmt: skip
+
+_INT: dict[str, Callable[..., Val]] = {
+    "add": lambda f, u, a, b: f.add(a, b), "sub": lambda f, u, a, b: f.sub(a, b), "mul": lambda f, u, a, b: f.mul(a, b),
+    "div": lambda f, u, a, b: vm.trunc_div(f, a, b, unsigned=u),
+    "trunc_div": lambda f, u, a, b: vm.trunc_div(f, a, b, unsigned=u),
+    "floordiv": lambda f, u, a, b: vm.floor_div(f, a, b, unsigned=u),
+    "mod": lambda f, u, a, b: vm.floor_mod(f, a, b, unsigned=u),
+    "fmod": lambda f, u, a, b: vm.trunc_mod(f, a, b, unsigned=u),
+    "min": lambda f, u, a, b: vm.minimum(f, a, b, unsigned=u), "max": lambda f, u, a, b: vm.maximum(f, a, b, unsigned=u),
+    "neg": lambda f, u, a: f.neg(a), "abs": lambda f, u, a: a if u else vm.abs_(f, a),
+    "wrap": lambda f, u, a, n: f.select(f.compare("lt", a, 0), f.add(a, n), a),
+}  # fmt: skip
+
+_BOOL: dict[str, Callable[..., Val]] = {
+    "add": lambda f, a, b: f.or_(a, b), "mul": lambda f, a, b: f.and_(a, b), "max": lambda f, a, b: f.or_(a, b),
+    "min": lambda f, a, b: f.and_(a, b), "eq": lambda f, a, b: f.not_(f.xor(a, b)), "ne": lambda f, a, b: f.xor(a, b),
+    "lt": lambda f, a, b: f.and_(f.not_(a), b), "gt": lambda f, a, b: f.and_(a, f.not_(b)),
+    "le": lambda f, a, b: f.or_(f.not_(a), b), "ge": lambda f, a, b: f.or_(a, f.not_(b)), "abs": lambda f, a: a,
+}  # fmt: skip
+
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+_IDENTITY_ON_INTEGERS = frozenset(("floor", "ceil", "round_even", "trunc"))
+
+
+def register_type(dtype: DType) -> Type:
+    return _REGISTER[dtype]
+
+
+def memory_type(dtype: DType) -> Type:
+    """A bool is a byte in memory."""
+    return I8 if dtype.kind == "bool" else _REGISTER[dtype]
+
+
+def apply(f: Function, op: str, dtype: DType, args: Sequence[Val], kinds: Sequence[DType]) -> Val:
+    """`op` on values of dtypes `kinds`, giving a value of `dtype`."""
+    args = _level(f, args)
+    if op == "cast":
+        return convert(f, args[0], kinds[0], dtype)
+    if op == "select":
+        return f.select(_truth(f, args[0], kinds[0]), args[1], args[2])
+    if op in ("and", "or", "not"):
+        truths = [_truth(f, a, k) for a, k in zip(args, kinds, strict=True)]
+        return f.not_(truths[0]) if op == "not" else f.binary(op, truths[0], truths[1])
+    kind = kinds[0]
+    if kind.kind == "bool":
+        if op in _BOOL:
+            return _BOOL[op](f, *args)
+        raise TypeError(f"{op} has no meaning on bool")
+    if op in _COMPARISONS:
+        return f.compare(op, args[0], args[1], unsigned=kind.kind == "uint")
+    if kind.is_float:
+        return _float(f, op, kind, args)
+    if op in _IDENTITY_ON_INTEGERS:
+        return args[0]
+    if op in _INT:
+        return _INT[op](f, kind.kind == "uint", *args)
+    if op == "pow":
+        return _int_pow(f, args[0], args[1])
+    wide = [convert(f, a, k, DOUBLE) for a, k in zip(args, kinds, strict=True)]
+    return convert(f, _FLOAT[op](f, *wide), DOUBLE, dtype)
+
+
+def _level(f: Function, args: Sequence[Val]) -> list[Val]:
+    """Scalars spread over the lanes of the others."""
+    lanes = max(a.type.lanes for a in args)
+    return [f.splat(a, lanes) if lanes and not a.type.lanes else a for a in args]
+
+
+def _float(f: Function, op: str, kind: DType, args: list[Val]) -> Val:
+    if kind.bits == 16:
+        wide = [f.convert("fpext", a, F32) for a in args]
+        return f.convert("fptrunc", _FLOAT[op](f, *wide), register_type(kind))
+    return _FLOAT[op](f, *args)
+
+
+def _truth(f: Function, a: Val, kind: DType) -> Val:
+    return a if kind.kind == "bool" else f.fcmp("une", a, 0.0) if kind.is_float else f.compare("ne", a, 0)
+
+
+def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
+    """A cast: float to int truncates and saturates (NaN gives 0), to bool is `!= 0`, integers wrap."""
+    if source == to:
+        return a
+    goal = register_type(to)
+    if to.kind == "bool":
+        return _truth(f, a, source)
+    if source.kind == "bool":
+        return f.convert("uitofp" if to.is_float else "zext", a, goal)
+    if source.is_float and to.is_float:
+        if source.bits == 16 and to.bits == 16:
+            a = f.convert("fpext", a, F32)
+        return f.convert("fpext" if goal.bits > a.type.bits else "fptrunc", a, goal)
+    if source.is_float:
+        a = f.convert("fpext", a, F32) if source.bits == 16 else a
+        return f.saturate_to_int(a, goal, unsigned=to.kind == "uint")
+    if to.is_float:
+        a = f.convert("uitofp" if source.kind == "uint" else "sitofp", a, F32 if to.bits == 16 else goal)
+        return f.convert("fptrunc", a, goal) if to.bits == 16 else a
+    if goal.bits == a.type.bits:
+        return a
+    widen = "zext" if source.kind == "uint" else "sext"
+    return f.convert("trunc" if goal.bits < a.type.bits else widen, a, goal)
+
+
+def _int_pow(f: Function, a: Val, b: Val) -> Val:
+    """By squaring, wrapping around like the products it stands for; a negative exponent gives 0, 1 or -1."""
+    zero, one = const(a.type, 0), const(a.type, 1)
+    result, base, left = one, a, f.select(f.compare("lt", b, 0), zero, b)
+    for _ in range(a.type.bits - 1):
+        result = f.select(f.compare("ne", f.and_(left, 1), 0), f.mul(result, base), result)
+        base = f.mul(base, base)
+        left = f.lshr(left, 1)
+    return f.select(f.compare("lt", b, 0), _power_of_unit(f, a, b, zero), result)
+
+
+def _power_of_unit(f: Function, a: Val, b: Val, otherwise: Val) -> Val:
+    """1 and -1 to any power; `otherwise` for all other bases (their high powers of two wrap to 0 or are fractions)."""
+    even = f.compare("eq", f.and_(b, 1), 0)
+    one, minus = const(a.type, 1), const(a.type, -1)
+    signed = f.select(even, one, minus)
+    return f.select(f.compare("eq", a, 1), one, f.select(f.compare("eq", a, -1), signed, otherwise))
+
+
+def load_value(f: Function, dtype: DType, raw: Val) -> Val:
+    """From memory to register form."""
+    return f.compare("ne", raw, 0) if dtype.kind == "bool" else raw
+
+
+def store_value(f: Function, dtype: DType, value: Val) -> Val:
+    return f.convert("zext", value, I8) if dtype.kind == "bool" else value
+
+
+def literal(dtype: DType, value: int | float | bool) -> Val:
+    return const(register_type(dtype), value)

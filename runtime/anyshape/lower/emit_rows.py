@@ -1,0 +1,332 @@
+"""Scopes and loops of the schedule tree as code: shared loops, tails, accumulators, scratch.
+
+In: a `Scope`. Out: instructions. A vector variable that is shared makes everything inside vertical (values are blocks of
+vectors); otherwise each inner loop runs along its own vector variable and ends its reductions with one across the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.dtypes import DType
+from anyshape.equations import Tensor
+from anyshape.lower import elementwise
+from anyshape.lower.classify import accesses, contiguous, cost
+from anyshape.lower.dag import Affine, LoopVar, Node, Store, affine
+from anyshape.lower.emit_value import Buffer, Values, Vector
+from anyshape.lower.inline import neutral
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import I32, I64, Val, const
+from anyshape.lower.reduction import accumulate, across_lanes, combine
+from anyshape.lower.schedule import Loop, Scope
+
+Sums = list[list[Val]]
+"""Per reduction, one accumulator per copy."""
+
+Body = Callable[[Sums], Sums]
+Range = tuple[Val, Val]
+
+
+class Rows(Values):
+    """The emitter of one kernel's scopes."""
+
+    def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
+        super().__init__(f, tensors)
+        self.scratch: Size = 0
+        self.element_bytes = 4
+
+    # scopes
+
+    def top(self, scope: Scope) -> None:
+        """A scope whose outermost loop is split over the parts; a run-time coefficient of a vector has a version each for 1 and 0."""
+        choices = _run_time_coefficients(scope)[:2]
+        self._versions(scope, choices)
+
+    def _versions(self, scope: Scope, choices: list[Size]) -> None:
+        if not choices:
+            self.scope(scope, split=True)
+            return
+        c, rest = choices[0], choices[1:]
+        low, high = dims.bounds(c)
+        is_one = self.f.compare("eq", self.size(c), 1)
+        with self.when(is_one):
+            self.assumed[c] = 1
+            self._versions(scope, rest)
+        is_other = self.f.not_(is_one)
+        if (low, high) == (0, 1):
+            with self.when(is_other):
+                self.assumed[c] = 0
+                self._versions(scope, rest)
+            del self.assumed[c]
+            return
+        is_zero = self.f.compare("eq", self.size(c), 0)
+        with self.when(is_zero):
+            self.assumed[c] = 0
+            self._versions(scope, rest)
+        del self.assumed[c]
+        with self.when(self.f.and_(is_other, self.f.not_(is_zero))):
+            self._versions(scope, rest)
+
+    def scope(self, scope: Scope, split: bool = False) -> None:
+        if not scope.variables and split:
+            with self.when(self.f.compare("eq", self.f.args[3], 0)):
+                self.steps(scope)
+            return
+
+        def body(sums: Sums) -> Sums:
+            self.steps(scope)
+            return sums
+
+        tiers = self._vertical_tiers(scope) if scope.vector is not None else ()
+        self.nest(scope.variables, scope.vector, tiers, [], body, split)
+
+    def steps(self, scope: Scope) -> None:
+        for step in scope.steps:
+            if isinstance(step, Loop):
+                self.loop_step(step)
+            else:
+                buffers = [(s.node, self.allocate(s.node, s.variables)) for s in step.fills]
+                self.filling = {**getattr(self, "filling", {}), **dict(buffers)}
+                self.scope(step)
+                for node, buffer in buffers:
+                    self.levels[-1].buffers[node] = buffer
+                self.forget_depths()
+        for t in scope.fills:
+            for copy in range(self.vector.copies if self.varies(t.node) and self.vector else 1):
+                self.to_buffer(self.filling[t.node], t.node, copy)
+
+    def allocate(self, node: Node, variables: tuple[LoopVar, ...]) -> Buffer:
+        """Row scratch for a node; inside a vertical scope every element is a whole block of vectors."""
+        vertical = self.vector is not None
+        width = self.vector.lanes * self.vector.copies if self.vector is not None else 1
+        own = [v for v in variables if not (vertical and self.vector and v is self.vector.variable)]
+        stride: Size = width
+        terms: list[tuple[LoopVar, Size]] = []
+        for v in reversed(own):
+            terms.append((v, stride))
+            stride = stride * v.extent
+        tensor = self.reserve(node.dtype, stride)
+        return Buffer(tensor, affine(terms, 0), width)
+
+    def reserve(self, dtype: DType, elements: Size) -> Tensor:
+        """A piece of scratch, 64-byte aligned, with room for a block of vectors past its end."""
+        tensor = Tensor(f"scratch{len(self.offsets)}", dtype, (elements,))
+        size = elementwise.memory_type(dtype).bytes
+        self.offsets[tensor] = self.scratch
+        slack = self.f.target.vector_bytes * 4 + 63
+        self.scratch = self.scratch + (elements * size + slack) // 64 * 64
+        return tensor
+
+    # loops
+
+    def nest(
+        self,
+        variables: Sequence[LoopVar],
+        vector: LoopVar | None,
+        tiers: Sequence[int],
+        sums: Sums,
+        body: Body,
+        split: bool = False,
+    ) -> Sums:
+        """Loops over the variables, outermost first, around the body; accumulators are carried through all of them."""
+        if not variables:
+            return body(sums)
+        v = variables[0]
+        if v is vector:
+            return self.vector_loop(v, tiers, sums, body, split)
+        first, last = self.part_of(self.size(v.extent), 1) if split else (const(I64, 0), self.size(v.extent))
+        with self.loop(first, last, 1, _flat(sums)) as turn:
+            self.bind(v)
+            self.indices[v] = turn.index
+            turn.next(_flat(self.nest(variables[1:], vector, tiers, _shaped(turn.carried, sums), body)))
+        return _shaped(turn.results, sums)
+
+    def part_of(self, extent: Val, block: int) -> Range:
+        """This part's share of a loop, in whole blocks."""
+        f = self.f
+        part, nparts = f.args[3], f.args[4]
+        blocks = f.ceil_div(extent, block)
+        first = f.binary("udiv", f.mul(blocks, part), nparts)
+        last = f.binary("udiv", f.mul(blocks, f.add(part, 1)), nparts)
+        return f.mul(first, block), f.smin(f.mul(last, block), extent)
+
+    def vector_loop(self, v: LoopVar, tiers: Sequence[int], sums: Sums, body: Body, split: bool) -> Sums:
+        """Blocks of `tiers` vectors, largest first, then what is left in masked single vectors.
+
+        One masked vector at most is left if the last tier is 1.
+        """
+        f = self.f
+        lanes = f.target.lanes(self.element_bytes)
+        extent = self.size(v.extent)
+        first, last = self.part_of(extent, tiers[0] * lanes if tiers else lanes) if split else (const(I64, 0), extent)
+        start, count = first, f.sub(last, first)
+        for copies in tiers:
+            stop = f.add(start, f.and_(count, -copies * lanes))
+            part = [s[:copies] for s in sums]
+            with self.loop(first, stop, copies * lanes, _flat(part)) as turn:
+                out = self._block(v, turn.index, (None,) * copies, _shaped(turn.carried, part), body, lanes)
+                turn.next(_flat(out))
+            sums = _replaced(sums, _shaped(turn.results, part))
+            first = stop
+        part = [s[:1] for s in sums]
+        with self._rest(first, last, lanes, _flat(part), once=bool(tiers) and tiers[-1] == 1) as (turn, index):
+            left = f.smin(f.sub(last, index), lanes)
+            mask = f.tail_mask(f.convert("trunc", left, I32), lanes)
+            out = self._block(v, index, (mask,), _shaped(turn.carried, part), body, lanes)
+            turn.next(_flat(out))
+        return _replaced(sums, _shaped(turn.results, part))
+
+    @contextmanager
+    def _rest(self, first: Val, last: Val, lanes: int, carried: Sequence[Val], once: bool) -> Iterator[tuple]:  # type: ignore[type-arg]
+        if once:
+            with self.when(self.f.compare("lt", first, last), carried) as turn:
+                yield turn, first
+        else:
+            with self.loop(first, last, lanes, carried) as turn:
+                yield turn, turn.index
+
+    def _block(self, v: LoopVar, index: Val, masks: tuple[Val | None, ...], sums: Sums, body: Body, lanes: int) -> Sums:
+        self.bind(v)
+        self.indices[v] = index
+        outer, self.vector = self.vector, Vector(v, lanes, masks)
+        out = body(sums)
+        self.vector = outer
+        return out
+
+    def _vertical_tiers(self, scope: Scope) -> tuple[int, ...]:
+        """Vectors per block: as many as registers allow where the body is small, few where it is long."""
+        loops = list(_loops(scope))
+        heavy = max((cost(n) for s in loops for n in _bodies(s)), default=1)
+        count = max((len(s.reductions) for s in loops), default=0)
+        if count == 0:
+            return (2,) if heavy >= 40 else (4,)
+        block = 16 if heavy <= 5 else 8 if heavy <= 9 else 4 if heavy < 20 else 2
+        while block > 1 and block * count > 16:
+            block //= 2
+        return (block, 4) if block > 4 else (block,)
+
+    # one loop step
+
+    def loop_step(self, step: Loop) -> None:
+        """Inner loops that accumulate, store and keep."""
+        keeps = [(n, self.allocate(n, step.variables)) for n in step.keep]
+        if self.vector is not None or step.vector is None:
+            copies = self.vector.copies if self.vector is not None else 1
+            sums = [self._start(r, copies) for r in step.reductions]
+            sums = self.nest(step.variables, None, (), sums, lambda s: self._turn(step, s, keeps))
+            for r, accumulators in zip(step.reductions, sums, strict=True):
+                for copy, value in enumerate(accumulators):
+                    self.remember((r, copy if self.varies(r) else -1), value)
+        else:
+            self._horizontal(step, keeps)
+        for n, buffer in keeps:
+            self.levels[-1].buffers[n] = buffer
+        self.forget_depths()
+
+    def _horizontal(self, step: Loop, keeps: list[tuple[Node, Buffer]]) -> None:
+        lanes = self.f.target.lanes(self.element_bytes)
+        heavy = sum(cost(n) for n in _bodies(step))
+        unroll = 2 if heavy >= 40 else 4
+        tiers = (unroll, 1) if step.reductions else (unroll,)
+        sums = [self._start(r, unroll, lanes) for r in step.reductions]
+        sums = self.nest(step.variables, step.vector, tiers, sums, lambda s: self._turn(step, s, keeps))
+        for r, accumulators in zip(step.reductions, sums, strict=True):
+            total = combine(self.f, r.data[0], r.dtype, accumulators)
+            self.remember((r, -1), across_lanes(self.f, r.data[0], r.dtype, total))
+
+    def _start(self, r: Node, copies: int, lanes: int = 0) -> list[Val]:
+        lanes = lanes or self.lanes_of(self.varies(r))
+        first = elementwise.literal(r.dtype, neutral(r.data[0], r.dtype))
+        first = self.f.splat(first, lanes) if lanes else first
+        return [first] * (copies if self.varies(r) or lanes else 1)
+
+    def _turn(self, step: Loop, sums: Sums, keeps: list[tuple[Node, Buffer]]) -> Sums:
+        """The innermost body: all copies of every value, then keeps, stores and accumulators."""
+        copies = self.vector.copies if self.vector is not None else 1
+        out: Sums = []
+        for n, buffer in keeps:
+            for copy in range(copies if self.varies(n) else 1):
+                self.to_buffer(buffer, n, copy)
+        for r, accumulators in zip(step.reductions, sums, strict=True):
+            out.append([self._accumulate(r, accumulator, copy) for copy, accumulator in enumerate(accumulators)])
+        for s in step.stores:
+            values = [self.value(s.value, copy) for copy in range(copies)]
+            for copy, value in enumerate(values):
+                self._store(s, value, copy)
+        return out
+
+    def _store(self, s: Store, value: Val, copy: int) -> None:
+        self.store(s.access, value, copy)
+
+    def _accumulate(self, r: Node, accumulator: Val, copy: int) -> Val:
+        """One step of a reduction; lanes that do not exist contribute nothing."""
+        body = r.args[0]
+        kind = r.data[0]
+        mask = self.mask(copy) if self.vector is not None and self.vector.variable in r.data[1] else None
+        product = kind == "sum" and body.dtype.is_float and body.dtype.bits >= 32
+        if product and body.kind == "op" and body.data == "mul" and self.find((body, copy)) is None:
+            x, y = (
+                self.f.splat(self.value(a, copy), accumulator.type.lanes)
+                if accumulator.type.lanes
+                else self.value(a, copy)
+                for a in body.args
+            )
+            total = self.f.fma(x, y, accumulator)
+        else:
+            value = self.value(body, copy)
+            if accumulator.type.lanes:
+                value = self.f.splat(value, accumulator.type.lanes)
+            total = accumulate(self.f, kind, r.dtype, accumulator, value)
+        return total if mask is None else self.f.select(mask, total, accumulator)
+
+
+def _flat(sums: Sums) -> list[Val]:
+    return [v for s in sums for v in s]
+
+
+def _shaped(values: Sequence[Val], like: Sums) -> Sums:
+    rest = iter(values)
+    return [[next(rest) for _ in s] for s in like]
+
+
+def _replaced(sums: Sums, part: Sums) -> Sums:
+    return [[*new, *old[len(new) :]] for old, new in zip(sums, part, strict=True)]
+
+
+def _loops(scope: Scope) -> list[Loop]:
+    found: list[Loop] = []
+    for s in scope.steps:
+        found += [s] if isinstance(s, Loop) else _loops(s)
+    return found
+
+
+def _bodies(step: Loop) -> list[Node]:
+    return [r.args[0] for r in step.reductions] + [s.value for s in step.stores]
+
+
+def _run_time_coefficients(scope: Scope) -> list[Size]:
+    """Coefficients of vector variables that only the run decides."""
+    found: dict[Size, None] = {}
+
+    def visit(s: Scope, vector: LoopVar | None) -> None:
+        vector = s.vector or vector
+        for step in s.steps:
+            if isinstance(step, Scope):
+                visit(step, vector)
+                continue
+            v = vector or step.vector
+            if v is None:
+                continue
+            for access, _ in accesses(step.stores, step.reductions, set()):
+                c = access.address.coefficient(v)
+                if not isinstance(c, int) and contiguous(c):
+                    found[c] = None
+
+    visit(scope, None)
+    return list(found)
+
+
+__all__ = ["Affine", "Rows"]

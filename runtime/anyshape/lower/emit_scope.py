@@ -1,0 +1,175 @@
+"""Where emitted code goes: nested levels, each open at its end, so that what does not vary in a loop lands before it.
+
+In: loops and conditions as context managers. Out: blocks in the function. A level is the straight-line code around an
+inner loop; it stays open while the loop is written, its branch into the loop is added last. So a value is emitted at the
+outermost level where everything it depends on exists, and no IR pass has to move it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyshape.lower.dag import LoopVar, Node
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.emitter import Block
+from anyshape.lower.llvm.types import I64, Operand, Val, const
+
+
+@dataclass
+class Level:
+    """`memo` holds values that may be used here and further in; `buffers` nodes that are in scratch from here on."""
+
+    block: Block
+    memo: dict[Any, Val] = field(default_factory=dict)
+    buffers: dict[Node, Any] = field(default_factory=dict)
+    variables: list[LoopVar] = field(default_factory=list)
+
+
+@dataclass
+class Turn:
+    """An open loop or condition: this turn's values, and what the next one (or the code after it) gets."""
+
+    index: Val
+    carried: tuple[Val, ...]
+    results: tuple[Val, ...] = ()
+    following: tuple[Val, ...] = ()
+
+    def next(self, values: Sequence[Val]) -> None:
+        self.following = tuple(values)
+
+
+class Levels:
+    """The stack of levels of one function."""
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+        self.levels = [Level(f.block)]
+        self.level_of: dict[LoopVar, int] = {}
+        self._depths: dict[Node, int] = {}
+
+    @contextmanager
+    def at(self, depth: int) -> Iterator[None]:
+        """Emit at the open end of an outer level."""
+        top = len(self.levels) - 1
+        if depth == top:
+            yield
+            return
+        self.levels[top].block = self.f.block
+        self.f.block = self.levels[depth].block
+        outer = self.levels[depth + 1 :]
+        del self.levels[depth + 1 :]
+        yield
+        self.levels[depth].block = self.f.block
+        self.levels += outer
+        self.f.block = self.levels[top].block
+
+    def _push(self, block: Block) -> None:
+        self.levels[-1].block = self.f.block
+        self.f.start(block)
+        self.levels.append(Level(block))
+        self._depths.clear()
+
+    def _pop(self) -> None:
+        """Closes the innermost level; goes on at the open end of the one around it."""
+        for v in self.levels.pop().variables:
+            del self.level_of[v]
+        self.f.block = self.levels[-1].block
+        self._depths.clear()
+
+    def bind(self, v: LoopVar) -> None:
+        self.level_of[v] = len(self.levels) - 1
+        self.levels[-1].variables.append(v)
+        self._depths.clear()
+
+    @contextmanager
+    def loop(self, start: Operand, stop: Operand, step: int, carried: Sequence[Val] = ()) -> Iterator[Turn]:
+        """for index in range(start, stop, step), one test at the bottom, none if it never runs."""
+        f = self.f
+        first, last = f.i64(start), f.i64(stop)
+        body, after = f.new_block(), f.new_block()
+        self._push(body)
+        turn = Turn(Val(f.fresh(), I64), tuple(Val(f.fresh(), v.type) for v in carried))
+        yield turn
+        following = f.add(turn.index, step)
+        f.branch(f.compare("lt", following, last), body, after)
+        latch = f.block
+        self._pop()
+        before = f.block
+        f.branch(f.compare("lt", first, last), body, after)
+        f.set_phi(turn.index, [(first, before), (following, latch)], body)
+        for phi, initial, value in zip(turn.carried, carried, turn.following, strict=True):
+            f.set_phi(phi, [(initial, before), (value, latch)], body)
+        self._join(turn, carried, after, before, latch)
+
+    @contextmanager
+    def when(self, condition: Val, carried: Sequence[Val] = ()) -> Iterator[Turn]:
+        """The body if the condition holds; `results` are the carried values otherwise."""
+        f = self.f
+        body, after = f.new_block(), f.new_block()
+        self._push(body)
+        turn = Turn(const(I64, 0), tuple(carried))
+        yield turn
+        latch = f.block
+        f.jump(after)
+        self._pop()
+        before = f.block
+        f.branch(condition, body, after)
+        self._join(turn, carried, after, before, latch)
+
+    def _join(self, turn: Turn, carried: Sequence[Val], after: Block, before: Block, latch: Block) -> None:
+        self.f.start(after)
+        self.levels[-1].block = after
+        turn.results = tuple(
+            self.f.phi(value.type, [(initial, before), (value, latch)])
+            for initial, value in zip(carried, turn.following, strict=True)
+        )
+
+    # what exists where
+
+    def find(self, key: Any) -> Val | None:
+        for level in reversed(self.levels):
+            value = level.memo.get(key)
+            if value is not None:
+                return value
+        return None
+
+    def remember(self, key: Any, value: Val, depth: int | None = None) -> Val:
+        self.levels[len(self.levels) - 1 if depth is None else depth].memo[key] = value
+        return value
+
+    def buffer(self, node: Node) -> tuple[Any, int] | None:
+        """The scratch that holds a node, and the level since which it does."""
+        for depth in range(len(self.levels) - 1, -1, -1):
+            found = self.levels[depth].buffers.get(node)
+            if found is not None:
+                return found, depth
+        return None
+
+    def forget_depths(self) -> None:
+        self._depths.clear()
+
+    def depth_of_variables(self, variables: frozenset[LoopVar]) -> int:
+        return max((self.level_of[v] for v in variables), default=0)
+
+    def depth(self, n: Node) -> int:
+        """The outermost level at which a node can be emitted."""
+        known = self._depths.get(n)
+        if known is None:
+            known = self._depths[n] = self._depth(n)
+        return known
+
+    def _depth(self, n: Node) -> int:
+        held = self.buffer(n)
+        if held is not None:
+            return max(held[1], self.depth_of_variables(n.domain))
+        if n.kind == "red":
+            for depth in range(len(self.levels) - 1, -1, -1):
+                memo = self.levels[depth].memo
+                if (n, 0) in memo or (n, -1) in memo:
+                    return depth
+            raise RuntimeError("a reduction is used before it is computed")
+        below = max((self.depth(a) for a in n.inputs), default=0)
+        return max(below, self.depth_of_variables(n.domain)) if n.kind in ("load", "var") else below

@@ -1,0 +1,349 @@
+"""Values of nodes: evaluation with memo and hoisting, addresses, loads and stores.
+
+In: nodes, the open levels, and the vector (which variable runs along the lanes, how many copies, their masks). Out:
+instructions at the outermost level that has all they need. A copy is one vector of an unrolled block; what does not vary
+along the lanes is a scalar, emitted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.dtypes import BOOL
+from anyshape.dtypes import I64 as INT64
+from anyshape.equations import Tensor
+from anyshape.lower import elementwise
+from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node
+from anyshape.lower.emit_scope import Levels
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, Val, const, const_vector
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all)."""
+
+    variable: LoopVar
+    lanes: int
+    masks: tuple[Val | None, ...]
+
+    @property
+    def copies(self) -> int:
+        return len(self.masks)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Buffer:
+    """Scratch for a node: an element per value of `variables`, each `width` lanes (1, or all lanes of an outer vector).
+
+    Padded by a block, so that whole vectors are written at the end of a row and no access needs a mask.
+    """
+
+    tensor: Tensor
+    address: Affine
+    width: int
+
+
+class Values(Levels):
+    """Evaluation. `scalars` is the table the caller fills, in order of first use."""
+
+    def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
+        super().__init__(f)
+        self.tensors = tensors
+        self.indices: dict[LoopVar, Val] = {}
+        self.vector: Vector | None = None
+        self.scalars: dict[Any, int] = {}
+        self.assumed: dict[Size, int] = {}
+        self.offsets: dict[Tensor, Size] = {}
+        self.errors: dict[int, None] = {}
+
+    # scalars
+
+    def size(self, s: Any) -> Val:
+        """A dim (or a condition on dims, as 0 or 1): a literal, or an entry of the table."""
+        if isinstance(s, (bool, int)):
+            return const(I64, int(s))
+        key = ("scalar", s)
+        found = self.find(key)
+        if found is None:
+            slot = self.scalars.setdefault(s, len(self.scalars))
+            with self.at(0):
+                found = self.remember(key, self.f.load(self.f.args[0], I64, slot))
+        return found
+
+    def base(self, t: Tensor) -> Val:
+        key = ("base", t)
+        found = self.find(key)
+        if found is None:
+            offset = self.offsets.get(t)
+            if offset is not None:
+                bytes_ = self.size(offset)
+                with self.at(0):
+                    found = self.remember(key, self.f.gep(self.f.args[2], bytes_, I8))
+            else:
+                with self.at(0):
+                    found = self.remember(key, self.f.load(self.f.args[1], PTR, self.tensors[t]))
+        return found
+
+    # nodes
+
+    def varies(self, n: Node) -> bool:
+        return self.vector is not None and self.vector.variable in n.domain
+
+    def lanes_of(self, varies: bool) -> int:
+        return self.vector.lanes if varies and self.vector is not None else 0
+
+    def value(self, n: Node, copy: int = 0) -> Val:
+        varies = self.varies(n)
+        key = (n, copy if varies else -1)
+        found = self.find(key)
+        if found is not None:
+            return found
+        depth = self.depth(n)
+        with self.at(depth):
+            return self.remember(key, self._emit(n, copy, varies))
+
+    def _emit(self, n: Node, copy: int, varies: bool) -> Val:
+        held = self.buffer(n)
+        if held is not None:
+            return self.from_buffer(held[0], n, copy)
+        if n.kind == "const":
+            return elementwise.literal(n.dtype, n.data)
+        if n.kind == "dim":
+            value = self.size(n.data)
+            source = BOOL if isinstance(n.data, dims.Cond) else INT64
+            if source == BOOL:
+                value = self.f.compare("ne", value, 0)
+            return elementwise.convert(self.f, value, source, n.dtype)
+        if n.kind == "var":
+            return elementwise.convert(self.f, self.position(n.data, copy), INT64, n.dtype)
+        if n.kind == "load":
+            return self.load(n.data, copy, varies)
+        args = [self.value(a, copy) for a in n.args]
+        return elementwise.apply(self.f, n.data, n.dtype, args, [a.dtype for a in n.args])
+
+    def position(self, v: LoopVar, copy: int) -> Val:
+        """The value of a loop variable: a scalar, or a vector along the lanes."""
+        index = self.indices[v]
+        vector = self.vector
+        if vector is None or v is not vector.variable:
+            return index
+        key = ("position", v, copy)
+        found = self.find(key)
+        if found is None:
+            steps = list(range(copy * vector.lanes, (copy + 1) * vector.lanes))
+            with self.at(self.level_of[v]):
+                found = self.remember(key, self.f.add(const_vector(I64, steps), index))
+        return found
+
+    # addresses
+
+    def coefficient(self, c: Size) -> Size:
+        return self.assumed.get(c, c)
+
+    def offset(self, parts: Sequence[tuple[Val, Size]], fixed: Size = 0) -> Val:
+        """sum(value * coefficient) + fixed, vectors and scalars mixed."""
+        total: Val = self.size(fixed)
+        for value, c in parts:
+            term = value if c == 1 else self.f.mul(value, self.size(c))
+            total = term if total.number == 0 else self.f.add(total, term)
+        return total
+
+    def pointer(self, t: Tensor, address: Affine) -> Val:
+        """The address for the first lane of the first copy, summed level by level, outermost first.
+
+        Terms along the lanes that are not contiguous, and computed indices that vary along them, are left to the caller.
+        """
+        vector = None if self.vector is None else self.vector.variable
+        byterm: dict[int, list[tuple[Node | LoopVar, Size]]] = {}
+        for v, c in address.terms:
+            c = self.coefficient(c)
+            if v is vector and c != 1:
+                continue
+            if c != 0:
+                byterm.setdefault(self.level_of[v], []).append((v, c))
+        for n, c in address.lets:
+            if not self.varies(n):
+                byterm.setdefault(self.depth(n), []).append((n, c))
+        element = elementwise.memory_type(t.dtype)
+        pointer = self.base(t)
+        key: tuple[Any, ...] = ("address", t, vector)
+        if not isinstance(address.offset, int):
+            byterm.setdefault(0, [])
+        for depth in sorted(byterm):
+            fixed = address.offset if depth == min(byterm) and not isinstance(address.offset, int) else 0
+            key = (*key, depth, fixed, tuple((x, c) for x, c in byterm[depth]))
+            found = self.find(key)
+            if found is None:
+                with self.at(depth):
+                    parts = [
+                        (self.indices[x] if isinstance(x, LoopVar) else self.value(x), c) for x, c in byterm[depth]
+                    ]
+                    found = self.remember(key, self.f.gep(pointer, self.offset(parts, fixed), element))
+            pointer = found
+        return self.f.gep(pointer, address.offset, element) if isinstance(address.offset, int) else pointer
+
+    def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
+        """How the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
+        assert self.vector is not None
+        v = self.vector.variable
+        c = self.coefficient(address.coefficient(v))
+        lets = [(self.value(n, copy), k) for n, k in address.lets if self.varies(n)]
+        if not lets and c in (0, 1):
+            return ("contiguous" if c == 1 else "same"), None
+        parts = list(lets)
+        if c == 1:
+            steps = list(range(copy * self.vector.lanes, (copy + 1) * self.vector.lanes))
+            parts.append((const_vector(I64, steps), 1))
+        elif c != 0:
+            parts.append((self.position(v, copy), c))
+        return "strided", self.offset(parts)
+
+    # masks
+
+    def mask(self, copy: int) -> Val | None:
+        return None if self.vector is None else self.vector.masks[copy]
+
+    def conjunction(self, a: Val | None, b: Val | None) -> Val | None:
+        if a is None or b is None:
+            return a if b is None else b
+        lanes = max(a.type.lanes, b.type.lanes)
+        return self.f.and_(*(self.f.splat(x, lanes) if lanes else x for x in (a, b)))
+
+    def index_value(self, i: Affine, copy: int) -> Val:
+        parts = [(self.position(v, copy), c) for v, c in i.terms] + [(self.value(n, copy), c) for n, c in i.lets]
+        return self.offset(parts, i.offset)
+
+    def inside(self, bounds: Sequence[Bound], copy: int) -> Val | None:
+        """0 <= index < extent for all: one unsigned comparison each."""
+        total: Val | None = None
+        for b in bounds:
+            ok = self.f.compare("lt", self.index_value(b.index, copy), self.size(b.extent), unsigned=True)
+            total = self.conjunction(total, ok)
+        return total
+
+    def check(self, access: Access, copy: int) -> None:
+        """Ends the kernel with the error's number where a computed index is out of range."""
+        for b in access.checks:
+            key = ("checked", b, copy if self.vector is not None else -1)
+            if self.find(key) is not None:
+                continue
+            ok = self.inside([b], copy)
+            assert ok is not None
+            if b.guard is not None:
+                ok = self._either(ok, self.f.not_(self.value(b.guard, copy)))
+            if ok.type.lanes:
+                mask = self.mask(copy)
+                ok = ok if mask is None else self._either(ok, self.f.not_(mask))
+                ok = self.f.reduce("and", ok)
+            self.errors[b.error] = None
+            stop, go = self.f.new_block(), self.f.new_block()
+            self.f.branch(ok, go, stop)
+            self.f.start(stop)
+            self.f.ret(const(I32, b.error))
+            self.f.start(go)
+            self.remember(key, const(I1, 1))
+
+    def _either(self, a: Val, b: Val) -> Val:
+        lanes = max(a.type.lanes, b.type.lanes)
+        return self.f.or_(*(self.f.splat(x, lanes) if lanes else x for x in (a, b)))
+
+    # memory
+
+    def load(self, access: Access, copy: int, varies: bool) -> Val:
+        f = self.f
+        self.check(access, copy)
+        element = elementwise.memory_type(access.tensor.dtype)
+        pointer = self.pointer(access.tensor, access.address)
+        bounded = self.inside(access.bounds, copy)
+        if not varies:
+            return elementwise.load_value(f, access.tensor.dtype, self._scalar_load(pointer, element, bounded))
+        assert self.vector is not None
+        lanes = self.vector.lanes
+        type_ = element.vector(lanes)
+        form, offsets = self.lane_offsets(access.address, copy)
+        mask = self.conjunction(self.mask(copy), bounded)
+        if mask is not None and not mask.type.lanes:
+            mask = f.splat(mask, lanes)
+        if form == "same":
+            raw = f.splat(self._scalar_load(pointer, element, None), lanes) if bounded is None else None
+            if raw is None:
+                raw = f.gather(pointer, type_, f.splat(0, lanes, I64), mask)
+        elif form == "contiguous":
+            at = copy * lanes
+            raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
+        else:
+            assert offsets is not None
+            raw = f.gather(pointer, type_, offsets, mask)
+        return elementwise.load_value(f, access.tensor.dtype, raw)
+
+    def _scalar_load(self, pointer: Val, element: Any, ok: Val | None) -> Val:
+        """Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
+        if ok is not None:
+            slot = self.f.alloca(I64, 1)
+            self.f.store(const(I64, 0), slot)
+            pointer = self.f.select(ok, pointer, slot)
+        return self.f.load(pointer, element)
+
+    def store(self, access: Access, value: Val, copy: int) -> None:
+        f = self.f
+        self.check(access, copy)
+        dtype = access.tensor.dtype
+        pointer = self.pointer(access.tensor, access.address)
+        raw = elementwise.store_value(f, dtype, value)
+        vector = self.vector
+        if vector is None or vector.variable not in access.domain:
+            f.store(raw, pointer)
+            return
+        raw = f.splat(raw, vector.lanes)
+        form, offsets = self.lane_offsets(access.address, copy)
+        mask = self.mask(copy)
+        if form == "contiguous":
+            at = copy * vector.lanes
+            if mask is None:
+                f.store(raw, pointer, at)
+            else:
+                f.masked_store(raw, pointer, mask, at)
+            return
+        offsets = offsets if offsets is not None else f.splat(0, vector.lanes, I64)
+        f.scatter(raw, pointer, offsets, mask)
+
+    # scratch
+
+    def from_buffer(self, buffer: Buffer, n: Node, copy: int) -> Val:
+        element = elementwise.memory_type(n.dtype)
+        if buffer.width == 1:
+            access = Access(buffer.tensor, buffer.address)
+            return self._unmasked(access, n, copy)
+        pointer = self.pointer(buffer.tensor, buffer.address)
+        lanes = self.lanes_of(True)
+        raw = self.f.load(pointer, element.vector(lanes), copy * lanes)
+        return elementwise.load_value(self.f, n.dtype, raw)
+
+    def _unmasked(self, access: Access, n: Node, copy: int) -> Val:
+        varies = self.varies(n)
+        if not varies or self.coefficient(access.address.coefficient(self._lane_variable())) != 1:
+            return self.load(access, copy, varies)
+        pointer = self.pointer(access.tensor, access.address)
+        lanes = self.lanes_of(True)
+        type_ = elementwise.memory_type(n.dtype).vector(lanes)
+        return elementwise.load_value(self.f, n.dtype, self.f.load(pointer, type_, copy * lanes))
+
+    def to_buffer(self, buffer: Buffer, n: Node, copy: int) -> None:
+        raw = elementwise.store_value(self.f, n.dtype, self.value(n, copy))
+        pointer = self.pointer(buffer.tensor, buffer.address)
+        vector = self.vector
+        if vector is None:
+            self.f.store(raw, pointer)
+        elif buffer.width > 1 or self.coefficient(buffer.address.coefficient(vector.variable)) == 1:
+            self.f.store(self.f.splat(raw, vector.lanes), pointer, copy * vector.lanes)
+        else:
+            self.store(Access(buffer.tensor, buffer.address), self.value(n, copy), copy)
+
+    def _lane_variable(self) -> LoopVar:
+        assert self.vector is not None
+        return self.vector.variable

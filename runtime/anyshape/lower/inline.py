@@ -1,0 +1,336 @@
+"""From equations to stores over one graph: map equations are inlined, movement becomes part of the accesses.
+
+In: a `Group`. Out: `Inlined`: stores in an order that respects reads through memory, and the errors that checked
+indices can raise. An intermediate stays in memory only where inlining would compute a reduction more than once, or
+where several equations write it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.dtypes import BOOL, I64, DType, highest, lowest
+from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Tensor, Var
+from anyshape.equations.expr import walk as walk_expr
+from anyshape.errors import UnsupportedError
+from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.kernel import Group, KernelError
+
+Env = dict[Var, Affine]
+
+
+@dataclass
+class Inlined:
+    """Stores by stage: those of a stage read, through memory, only what earlier stages wrote."""
+
+    dag: Dag
+    stages: list[list[Store]]
+    temporaries: tuple[Tensor, ...]
+    errors: tuple[KernelError, ...]
+
+
+def inline_group(group: Group) -> Inlined:
+    return _Inliner(group).run()
+
+
+def _simple(q: Equation) -> bool:
+    """The index is distinct variables that cover the tensor, so that a read can be replaced by the value."""
+    seen: set[Expr] = set()
+    for i, n in zip(q.index, q.target.shape, strict=True):
+        if isinstance(i, Var) and i.extent == n and i not in seen:
+            seen.add(i)
+        elif not (isinstance(i, Const) and i.value == 0 and n == 1):
+            return False
+    return True
+
+
+@dataclass
+class _Inliner:
+    group: Group
+    dag: Dag = field(default_factory=Dag)
+    errors: list[KernelError] = field(default_factory=list)
+    memo: dict[tuple[object, ...], Node] = field(default_factory=dict)
+    inlined: dict[Tensor, Equation] = field(default_factory=dict)
+
+    def run(self) -> Inlined:
+        defined: dict[Tensor, list[Equation]] = {}
+        for q in self.group.equations:
+            defined.setdefault(q.target, []).append(q)
+        reads = self._read_forms()
+        kept: list[Tensor] = []
+        for t, qs in defined.items():
+            recomputes = len(reads.get(t, ())) > 1 and any(isinstance(e, Reduce) for e in walk_expr(qs[0].value))
+            if any(e.tensor is t for q in qs for e in walk_expr(q.value) if isinstance(e, Read)):
+                raise UnsupportedError(
+                    f"{self.group.name}: {t.name} is defined by a recurrence, which has no kernel form yet"
+                )
+            if len(qs) == 1 and _simple(qs[0]) and not recomputes:
+                self.inlined[t] = qs[0]
+            elif t not in self.group.outputs:
+                kept.append(t)
+        stores: list[Store] = []
+        for t, qs in defined.items():
+            if t in self.group.outputs or t in kept:
+                stores += [self.store(q) for q in qs]
+        return Inlined(self.dag, _staged(stores), tuple(kept), tuple(self.errors))
+
+    def _read_forms(self) -> dict[Tensor, set[tuple[Expr, ...]]]:
+        """The different indices each tensor is read at; a variable counts by its extent, not its name."""
+        forms: dict[Tensor, set[tuple[object, ...]]] = {}
+        for q in self.group.equations:
+            for e in walk_expr(q.value):
+                if isinstance(e, Read):
+                    plain = all(isinstance(i, Var) for i in e.index) and len(set(e.index)) == len(e.index)
+                    forms.setdefault(e.tensor, set()).add(("plain",) if plain else e.index)
+        return forms  # type: ignore[return-value]
+
+    def store(self, q: Equation) -> Store:
+        env: Env = {}
+        taken: list[LoopVar] = []
+        for v in q.variables:
+            env[v] = self._bind(v, taken)
+        value = self.value(q.value, env, None)
+        variables = tuple(env[v].terms[0][0] for v in q.variables if env[v].terms)
+        index = [self.index(i, env, None) for i in q.index]
+        checks = self._checks(q.target, index, None)
+        return Store(Access(q.target, _flatten(q.target, index), (), checks), value, variables)
+
+    def _bind(self, v: Var, taken: list[LoopVar]) -> Affine:
+        if v.extent == 1:
+            return Affine()
+        loop = self.dag.pooled(v.extent, taken)
+        taken.append(loop)
+        return Affine(((loop, 1),))
+
+    # indices
+
+    def index(self, e: Expr, env: Env, guard: Node | None) -> Affine:
+        if isinstance(e, Var):
+            return env[e]
+        if isinstance(e, Const) and not isinstance(e.value, float):
+            return Affine((), int(e.value))
+        if isinstance(e, Scalar):
+            size = e.size
+            return Affine((), size if isinstance(size, (int, dims.Dim)) else dims.select(size, 1, 0))
+        if isinstance(e, Apply):
+            found = self._index_of(e, env, guard)
+            if found is not None:
+                return found
+        node = self.value(e, env, guard)
+        if node.dtype != I64:
+            node = self.dag.op("cast", I64, node)
+        return Affine((), 0, ((node, 1),))
+
+    def _index_of(self, e: Apply, env: Env, guard: Node | None) -> Affine | None:
+        """The affine form of an operation, None if it has none."""
+        if e.op in ("add", "sub", "neg", "mul", "floordiv", "mod", "min", "max"):
+            parts = [self.index(a, env, guard) for a in e.args]
+            if e.op == "neg":
+                return parts[0].scaled(-1)
+            a, b = parts
+            if e.op == "add":
+                return a + b
+            if e.op == "sub":
+                return a + b.scaled(-1)
+            if e.op == "mul" and (a.is_constant or b.is_constant):
+                return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
+            if a.is_constant and b.is_constant:
+                x, y = a.offset, b.offset
+                sizes = {"floordiv": lambda: x // y, "mod": lambda: x % y, "min": lambda: dims.minimum(x, y)}
+                return Affine((), sizes.get(e.op, lambda: dims.maximum(x, y))())
+            return None
+        if e.op == "select" and isinstance(e.args[0], Scalar):
+            c = e.args[0].size
+            a, b = (self.index(x, env, guard) for x in e.args[1:])
+            if a.lets != b.lets:
+                return None
+            variables = {v: None for v, _ in (*a.terms, *b.terms)}
+            terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]  # type: ignore[arg-type]
+            return affine(terms, dims.select(c, a.offset, b.offset), a.lets)  # type: ignore[arg-type]
+        if e.op == "cast" and e.dtype == I64 and e.args[0].dtype == I64:
+            return self.index(e.args[0], env, guard)
+        return None
+
+    # values
+
+    def value(self, e: Expr, env: Env, guard: Node | None) -> Node:
+        key = (e.serial, guard, tuple((v.serial, env[v]) for v in sorted(e.free, key=lambda v: v.serial)))
+        node = self.memo.get(key)
+        if node is None:
+            node = self.memo[key] = self._value(e, env, guard)
+        return node
+
+    def _value(self, e: Expr, env: Env, guard: Node | None) -> Node:
+        dtype = e.dtype if e.dtype is not None else I64
+        if isinstance(e, Const):
+            return self.dag.const(e.value, dtype)
+        if isinstance(e, Scalar):
+            return self.dag.dim(e.size, dtype)
+        if isinstance(e, Var):
+            return self._affine_value(env[e])
+        if isinstance(e, Read):
+            return self.read(e, env, guard)
+        if isinstance(e, Reduce):
+            return self.reduce(e, env, guard)
+        assert isinstance(e, Apply)
+        if e.op == "select":
+            c = self.value(e.args[0], env, guard)
+            yes = self.value(e.args[1], env, self._and(guard, c))
+            no = self.value(e.args[2], env, self._and(guard, self.dag.op("not", BOOL, c)))
+            return self.dag.op("select", dtype, c, yes, no)
+        return self.dag.op(e.op, dtype, *(self.value(a, env, guard) for a in e.args))
+
+    def _and(self, a: Node | None, b: Node) -> Node:
+        return b if a is None else self.dag.op("and", BOOL, a, b)
+
+    def _affine_value(self, a: Affine) -> Node:
+        dag = self.dag
+        parts: list[Node] = []
+        for n, c in (*((dag.var(v, I64), c) for v, c in a.terms), *a.lets):
+            parts.append(n if c == 1 else dag.op("mul", I64, n, dag.dim(c, I64)))
+        if a.offset != 0 or not parts:
+            parts.append(dag.dim(a.offset, I64))
+        total = parts[0]
+        for p in parts[1:]:
+            total = dag.op("add", I64, total, p)
+        return total
+
+    def read(self, e: Read, env: Env, guard: Node | None) -> Node:
+        index = [self.index(i, env, guard) for i in e.index]
+        outside = None if e.outside is None else self.value(e.outside, env, guard)
+        q = self.inlined.get(e.tensor)
+        bounds = tuple(
+            Bound(i, n)
+            for i, n in zip(index, e.tensor.shape, strict=True)
+            if (outside is not None or (guard is not None and not _has_load(i))) and not _inside(i, n)
+        )
+        checks = () if outside is not None else self._checks(e.tensor, index, guard)
+        if q is None:
+            load = self.dag.load(Access(e.tensor, _flatten(e.tensor, index), bounds, checks))
+            return load if outside is None or not bounds else self._outside(bounds, load, outside)
+        inner = dict(zip(q.index, index, strict=True))
+        if bounds or checks:
+            within = self._within((*bounds, *checks))
+            guard = self._and(guard, within)
+        value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, guard)
+        return value if outside is None or not bounds else self._outside(bounds, value, outside)
+
+    def _outside(self, bounds: tuple[Bound, ...], value: Node, outside: Node) -> Node:
+        return self.dag.op("select", value.dtype, self._within(bounds), value, outside)
+
+    def _within(self, bounds: tuple[Bound, ...]) -> Node:
+        condition: Node | None = None
+        for b in bounds:
+            i = self._affine_value(b.index)
+            low = self.dag.op("ge", BOOL, i, self.dag.const(0, I64))
+            high = self.dag.op("lt", BOOL, i, self.dag.dim(b.extent, I64))
+            condition = self._and(self._and(condition, low), high)
+        assert condition is not None
+        return condition
+
+    def _checks(self, t: Tensor, index: list[Affine], guard: Node | None) -> tuple[Bound, ...]:
+        """Indices that are data are checked when the kernel runs."""
+        found: list[Bound] = []
+        for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
+            if _has_load(i):
+                text = f"{self.group.name}: an index is out of range for axis {axis} of {t.name} with size {n}"
+                self.errors.append(KernelError(text))
+                found.append(Bound(i, n, len(self.errors), guard))
+        return tuple(found)
+
+    def reduce(self, e: Reduce, env: Env, guard: Node | None) -> Node:
+        taken = [
+            w for v in sorted(e.free, key=lambda v: v.serial) for w in sorted(env[v].domain, key=lambda w: w.number)
+        ]
+        inner = dict(env)
+        bound: list[LoopVar] = []
+        for v in e.vars:
+            inner[v] = self._bind(v, taken)
+            bound += [w for w, _ in inner[v].terms]
+        where = None if e.where is None else self.value(e.where, inner, guard)
+        body = self.value(e.body, inner, guard if where is None else self._and(guard, where))
+        kind = e.kind
+        if kind in ("any", "all") and body.dtype != BOOL:
+            body = self.dag.op("ne", BOOL, body, self.dag.const(0, body.dtype))
+        if where is not None:
+            body = self.dag.op("select", body.dtype, where, body, self.dag.const(neutral(kind, body.dtype), body.dtype))
+        if kind in ("argmax", "argmin"):
+            return self._first(kind[3:], body, inner[e.vars[0]], tuple(bound))
+        if not bound:
+            return body
+        return self.dag.red(kind, tuple(bound), body, body.dtype)
+
+    def _first(self, kind: str, body: Node, at: Affine, bound: tuple[LoopVar, ...]) -> Node:
+        """argmax as two reductions: the least position whose value is the maximum, or NaN (which is then the maximum)."""
+        dag = self.dag
+        if not bound:
+            return dag.const(0, I64)
+        best = dag.red(kind, bound, body, body.dtype)
+        hit = dag.op("eq", BOOL, body, best)
+        if body.dtype.is_float:
+            hit = dag.op("or", BOOL, hit, dag.op("ne", BOOL, body, body))
+        position = dag.op("select", I64, hit, self._affine_value(at), dag.const(highest(I64), I64))
+        return dag.red("min", bound, position, I64)
+
+
+def neutral(kind: str, dtype: DType) -> int | float | bool:
+    """What an element that is left out contributes."""
+    if kind in ("sum", "any"):
+        return False if kind == "any" else 0
+    if kind in ("prod", "all"):
+        return True if kind == "all" else 1
+    return lowest(dtype) if kind.endswith("max") else highest(dtype)
+
+
+def _flatten(t: Tensor, index: list[Affine]) -> Affine:
+    total = Affine()
+    stride: Size = 1
+    for i, n in zip(reversed(index), reversed(t.shape), strict=True):
+        total = total + i.scaled(stride)
+        stride = stride * n
+    return total
+
+
+def _has_load(i: Affine) -> bool:
+    return any(n.kind == "load" for n in walk([n for n, _ in i.lets]))
+
+
+def _inside(i: Affine, n: Size) -> bool:
+    """Provably 0 <= i < n: a variable of that extent, or an affine form whose ends are inside."""
+    if i.lets:
+        return False
+    if len(i.terms) == 1 and i.terms[0][1] == 1 and i.offset == 0 and i.terms[0][0].extent == n:
+        return True
+    if len(i.terms) == 1 and i.offset == 0 and not isinstance(i.terms[0][1], int):
+        # an open broadcast, select(n == 1, 0, v): that n is 1 or v's extent was checked where it was decided
+        return dims.bounds(i.terms[0][1]) == (0, 1)
+    low = high = i.offset
+    for v, c in i.terms:
+        if not isinstance(c, int):
+            return False
+        if c > 0:
+            high = high + (v.extent - 1) * c
+        else:
+            low = low + (v.extent - 1) * c
+    return dims.ge(low, 0) is True and dims.lt(high, n) is True
+
+
+def _staged(stores: list[Store]) -> list[list[Store]]:
+    """Stage by what is read through memory: a store to a tensor that another one loads comes first."""
+    written = {s.access.tensor for s in stores}
+    reads: dict[Store, set[Tensor]] = {}
+    for s in stores:
+        loads = [n.data.tensor for n in walk(s.roots) if n.kind == "load"]
+        reads[s] = {t for t in loads if t in written}
+    stages: list[list[Store]] = []
+    left = list(stores)
+    while left:
+        blocked = {s.access.tensor for s in left}
+        ready = [s for s in left if not reads[s] & blocked]
+        if not ready:
+            raise UnsupportedError("the equations of a group depend on each other in a cycle")
+        stages.append(ready)
+        left = [s for s in left if s not in ready]
+    return stages

@@ -1,0 +1,60 @@
+"""The data that crosses the border of the lowering: a group of equations in, a kernel out.
+
+In: `Group`, what the fuser puts together. Out: `Kernel`, LLVM text and everything a caller must pass to it. Both are
+frozen; the text holds no name of a symbol or tensor, so groups that differ only in names share one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyshape.dims import Cond, Size
+from anyshape.equations import Equation, Tensor
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Group:
+    """Equations of one or several ops in topological order. Tensors that are neither input nor output are intermediates."""
+
+    name: str
+    equations: tuple[Equation, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    constants: Mapping[Tensor, NDArray[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A constant operand to be laid out before the first call; `layout` says how, `array` is the result."""
+
+    tensor: Tensor
+    layout: str
+    array: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelError:
+    """What a non-zero result of a kernel means."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Native code for a group. `scratch` is the bytes that each part needs, 64-byte aligned, with no initial contents.
+
+    `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library.
+    """
+
+    symbol: str
+    text: str
+    scalars: tuple[Size | Cond, ...]
+    inputs: tuple[Tensor | Packed, ...]
+    outputs: tuple[Tensor, ...]
+    scratch: Size
+    errors: tuple[KernelError, ...]
+    schedule: tuple[str, ...]
+    imports: tuple[str, ...] = ()

@@ -1,0 +1,55 @@
+"""The arithmetic of reductions: one more value, two partial results, all lanes into one.
+
+In: the kind, the dtype and values. Out: values. Maximum and minimum keep NaN: once an accumulator is NaN it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyshape.dtypes import DType
+from anyshape.lower import elementwise
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import Val
+
+_OPERATION = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "max", "all": "min"}
+_WHOLE = {"sum": "add", "prod": "mul", "max": "smax", "min": "smin", "any": "or", "all": "and"}
+
+
+def accumulate(f: Function, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
+    """The new value goes first: of max(x, a) NaN in either comes through with the fewest instructions."""
+    return elementwise.apply(f, _OPERATION[kind], dtype, [value, accumulator], [dtype, dtype])
+
+
+def combine(f: Function, kind: str, dtype: DType, parts: Sequence[Val]) -> Val:
+    """Pairwise, so that the order never depends on how many turns a loop made."""
+    values = list(parts)
+    while len(values) > 1:
+        values = [
+            accumulate(f, kind, dtype, values[i], values[i + 1]) if i + 1 < len(values) else values[i]
+            for i in range(0, len(values), 2)
+        ]
+    return values[0]
+
+
+def across_lanes(f: Function, kind: str, dtype: DType, v: Val) -> Val:
+    """All lanes into a scalar."""
+    if not v.type.lanes:
+        return v
+    if dtype.is_float and kind in ("max", "min", "sum", "prod"):
+        return _halving(f, kind, dtype, v)
+    name = _WHOLE[kind]
+    if dtype.kind == "bool":
+        name = "or" if kind in ("any", "max", "sum") else "and"
+    if dtype.kind == "uint" and kind in ("max", "min"):
+        name = "u" + name[1:]
+    return f.reduce(name, v)
+
+
+def _halving(f: Function, kind: str, dtype: DType, v: Val) -> Val:
+    while v.type.lanes > 2:
+        half = v.type.lanes // 2
+        low = f.shuffle(v, None, list(range(half)))
+        high = f.shuffle(v, None, list(range(half, 2 * half)))
+        v = accumulate(f, kind, dtype, low, high)
+    return accumulate(f, kind, dtype, f.extract(v, 0), f.extract(v, 1)) if v.type.lanes == 2 else f.extract(v, 0)

@@ -1,0 +1,237 @@
+"""The schedule tree: which loops are shared, what each computes, which variable is the vector.
+
+In: stages of stores. Out: `Scope`s and `Loop`s. The one rule: the variables common to the domains of all reductions and
+outputs become shared loops; inside, reductions of one level with the same inner variables share a loop, and a reduction
+with further free variables is computed for all of them into scratch first. No op is named: softmax comes out as three
+loops per row because its equations have three levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from anyshape.lower.classify import cost, vote
+from anyshape.lower.dag import LoopVar, Node, Store, walk
+
+
+@dataclass(eq=False)
+class Loop:
+    """Inner loops over `variables` (none: straight code) that accumulate reductions and perform stores.
+
+    `vector` is the variable that runs along the lanes, if no enclosing scope has taken one; `keep` are subexpressions
+    written to scratch here because a later loop wants them.
+    """
+
+    variables: tuple[LoopVar, ...]
+    vector: LoopVar | None
+    reductions: tuple[Node, ...] = ()
+    stores: tuple[Store, ...] = ()
+    keep: tuple[Node, ...] = ()
+
+
+@dataclass(eq=False)
+class Scratch:
+    """`node` for all values of `variables`, computed by the steps of a scope that follows in the tree."""
+
+    node: Node
+    variables: tuple[LoopVar, ...]
+
+
+@dataclass(eq=False)
+class Scope:
+    """Shared loops over `variables`; `vector`, one of them, or None. `fills` is scratch that its steps write."""
+
+    variables: tuple[LoopVar, ...]
+    vector: LoopVar | None
+    steps: list[Scope | Loop] = field(default_factory=list)
+    fills: tuple[Scratch, ...] = ()
+
+
+Target = Store | Scratch
+
+
+def plan(stages: list[list[Store]]) -> list[Scope]:
+    """One scope per component of stores that share a reduction or a domain."""
+    return [_Planner(set()).scope(list(part), frozenset(), False) for stage in stages for part in _components(stage)]
+
+
+def _components(stores: list[Store]) -> list[list[Store]]:
+    """Stores that share a reduction, or that have no reduction and the same domain, are computed together."""
+    parts: list[tuple[set[object], list[Store]]] = []
+    for s in stores:
+        keys: set[object] = {n for n in walk(s.roots) if n.kind == "red"} or {s.domain}
+        members = [s]
+        rest = []
+        for k, m in parts:
+            if k & keys:
+                keys |= k
+                members = m + members
+            else:
+                rest.append((k, m))
+        parts = [*rest, (keys, members)]
+    return [m for _, m in parts]
+
+
+def _roots(t: Target) -> tuple[Node, ...]:
+    return t.roots if isinstance(t, Store) else (t.node,)
+
+
+def _domain(t: Target) -> frozenset[LoopVar]:
+    return t.domain if isinstance(t, Store) else t.node.domain
+
+
+class _Planner:
+    """`done` are reductions whose values exist (as a value in an open scope, or in scratch)."""
+
+    def __init__(self, done: set[Node]) -> None:
+        self.done = set(done)
+
+    def pending(self, roots: Iterable[Node]) -> list[Node]:
+        """Reductions still to be computed, inner ones first; nothing below a finished one is looked at."""
+        seen: set[Node] = set()
+        order: list[Node] = []
+
+        def visit(n: Node) -> None:
+            if n in seen or n in self.done:
+                return
+            seen.add(n)
+            for a in n.inputs:
+                visit(a)
+            if n.kind == "red":
+                order.append(n)
+
+        for r in roots:
+            visit(r)
+        return order
+
+    def pending_of(self, t: Target) -> list[Node]:
+        return self.pending(_roots(t))
+
+    def scope(self, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> Scope:
+        """Shared loops around the targets, then their steps."""
+        reds = self.pending([r for t in targets for r in _roots(t)])
+        domains = [r.domain for r in reds] + [_domain(t) for t in targets]
+        shared = frozenset.intersection(*domains) - bound
+        order = _ordered(shared, targets, reds)
+        vector = None
+        if not vertical:
+            everything = vote(targets_of(targets), reds, self.done)
+            vector = next((v for v in everything if v not in bound), None)
+            vector = vector if vector in shared else None
+        if vector is None and not vertical and not reds and order:
+            vector = order[-1]
+        if vector is not None:
+            order = (*(v for v in order if v is not vector), vector)
+        scope = Scope(order, vector, fills=tuple(t for t in targets if isinstance(t, Scratch)))
+        self.steps(scope, targets, bound | shared, vertical or vector is not None)
+        return scope
+
+    def steps(self, scope: Scope, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> None:
+        left = list(targets)
+        while left:
+            reds = self.pending([r for t in left for r in _roots(t)])
+            ready = [r for r in reds if not self.pending(r.args)]
+            here = [r for r in ready if r.domain <= bound]
+            final = [t for t in left if not self.pending_of(t)]
+            if here or final:
+                self._loops(scope, here, final, bound, vertical)
+                left = [t for t in left if t not in final]
+                self.done.update(here)
+                continue
+            own = _owner(ready, reds, left, self)
+            if own is not None:
+                inner = _Planner(self.done).scope([own], bound, vertical)
+                scope.steps.append(inner)
+                left.remove(own)
+                if isinstance(own, Scratch):
+                    self.done.add(own.node)
+                continue
+            node = ready[0]
+            spill = Scratch(node, _ordered(node.domain - bound, left, [node]))
+            scope.steps.append(self._spill(spill, bound, vertical))
+            self.done.add(node)
+
+    def _spill(self, spill: Scratch, bound: frozenset[LoopVar], vertical: bool) -> Scope:
+        return _Planner(self.done).scope([spill], bound, vertical)
+
+    def _loops(
+        self, scope: Scope, reds: list[Node], final: list[Target], bound: frozenset[LoopVar], vertical: bool
+    ) -> None:
+        """One loop per set of inner variables."""
+        groups: dict[frozenset[LoopVar], tuple[list[Node], list[Target]]] = {}
+        for r in reds:
+            groups.setdefault(frozenset(r.data[1]), ([], []))[0].append(r)
+        for t in final:
+            groups.setdefault(_domain(t) - bound, ([], []))[1].append(t)
+        for inner, (rs, ts) in groups.items():
+            stores = tuple(t for t in ts if isinstance(t, Store))
+            order = _ordered(inner, ts, rs)
+            vector = None
+            if not vertical and order:
+                ranked = [v for v in vote(stores, rs, self.done) if v in inner]
+                vector = ranked[0] if ranked else order[-1]
+                order = (*(v for v in order if v is not vector), vector)
+            scope.steps.append(Loop(order, vector, tuple(rs), stores))
+
+
+def targets_of(targets: list[Target]) -> tuple[Store, ...]:
+    return tuple(t for t in targets if isinstance(t, Store))
+
+
+def _owner(ready: list[Node], reds: list[Node], left: list[Target], planner: _Planner) -> Target | None:
+    """A target that alone uses a ready reduction, and shares its free variables: it is planned by itself, without scratch."""
+    for node in ready:
+        users = [t for t in left if node in planner.pending_of(t)]
+        inner = [r for r in reds if r is not node and node in planner.pending(r.args)]
+        if len(users) == 1 and not inner and node.domain <= _domain(users[0]) and len(left) + len(reds) > 2:
+            mine = planner.pending_of(users[0])
+            if all(r.domain >= node.domain for r in mine):
+                return users[0]
+    return None
+
+
+def _ordered(variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[Node]) -> tuple[LoopVar, ...]:
+    """In the order of the outputs' dims, then of the reductions' variables."""
+    found: dict[LoopVar, None] = {}
+    for t in targets:
+        for v in t.variables:
+            found[v] = None
+    for r in reds:
+        for v in r.data[1]:
+            found[v] = None
+    for v in sorted(variables, key=lambda v: v.number):
+        found[v] = None
+    return tuple(v for v in found if v in variables)
+
+
+def keep_shared_values(scope: Scope) -> None:
+    """Marks what the first of several loops over the same inner variables writes to scratch for the later ones."""
+    loops = [s for s in scope.steps if isinstance(s, Loop)]
+    for i, first in enumerate(loops):
+        later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables) and first.variables]
+        if later:
+            first.keep = _worth_keeping(first, later)
+    for s in scope.steps:
+        if isinstance(s, Scope):
+            keep_shared_values(s)
+
+
+def _values(loop: Loop) -> set[Node]:
+    """What a loop evaluates for each element: the bodies of its reductions and stores down to other reductions."""
+    found: set[Node] = set()
+    stack = [a for r in loop.reductions for a in r.args] + [r for s in loop.stores for r in s.roots]
+    while stack:
+        n = stack.pop()
+        if n not in found and n.kind != "red":
+            found.add(n)
+            stack.extend(n.inputs)
+    return found
+
+
+def _worth_keeping(first: Loop, later: list[Loop]) -> tuple[Node, ...]:
+    inner = frozenset(first.variables)
+    common = _values(first) & set().union(*(_values(s) for s in later))
+    full = [n for n in common if n.kind == "op" and inner <= n.domain and cost(n) >= 8]
+    covered = {a for n in full for a in walk(n.inputs)}
+    return tuple(sorted((n for n in full if n not in covered), key=lambda n: n.serial))

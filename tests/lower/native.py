@@ -1,0 +1,141 @@
+"""Runs a group natively and in the interpreter, and compares: random contents, poisoned scratch, canaries, several parts."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from anyshape import dims
+from anyshape.dims import Dim
+from anyshape.equations import Tensor
+from anyshape.equations.interpret import interpret
+from anyshape.lower import Group, Kernel, Packed, host_target, lower_group
+from anyshape.lower.llvm.jit import Loaded, load_object, object_for
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+CANARY = 0x5A
+_SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+
+class Native:
+    """A loaded kernel and its last compile."""
+
+    def __init__(self, group: Group, target: Any = None) -> None:
+        self.group = group
+        self.target = target or host_target()
+        self.kernel: Kernel = lower_group(group, self.target)
+        self.loaded: Loaded = load_kernel(self.kernel, self.target)
+        self.call = _SIGNATURE(self.loaded.address(self.kernel.symbol))
+
+    def run(
+        self, arrays: Mapping[Tensor, Array], sizes: Mapping[Dim, int], parts: int = 1, shift: int = 0
+    ) -> tuple[int, list[Array]]:
+        """The status and the outputs; `shift` bytes move every output off its alignment."""
+        scalars = np.array([int(dims.evaluate(s, sizes)) for s in self.kernel.scalars] or [0], np.int64)
+        inputs = []
+        for t in self.kernel.inputs:
+            inputs.append(np.ascontiguousarray(t.array if isinstance(t, Packed) else arrays[t]))
+        blocks, outputs = [], []
+        for t in self.kernel.outputs:
+            shape = tuple(int(dims.evaluate(n, sizes)) for n in t.shape)
+            size = int(np.prod(shape)) * t.dtype.itemsize
+            block = np.full(size + 256 + 64, CANARY, np.uint8)
+            blocks.append((block, size, shape, t))
+        bytes_ = int(dims.evaluate(self.kernel.scratch, sizes))
+        pool = np.full(bytes_ + 128, 0xFF, np.uint8)
+        start = -pool.ctypes.data % 64
+        table = np.array(
+            [a.ctypes.data for a in inputs] + [b.ctypes.data + 64 + shift for b, *_ in blocks] or [0], np.uintp
+        )
+        status = 0
+        for part in range(parts):
+            pool[: start + bytes_] = 0xFF
+            status = status or self.call(scalars.ctypes.data, table.ctypes.data, pool.ctypes.data + start, part, parts)
+        assert (pool[start + bytes_ :] == 0xFF).all(), "the kernel wrote past its scratch"
+        for block, size, shape, t in blocks:
+            body = block[64 + shift : 64 + shift + size]
+            assert (block[: 64 + shift] == CANARY).all(), f"{t.name}: written before its start"
+            assert (block[64 + shift + size :] == CANARY).all(), f"{t.name}: written past its end"
+            outputs.append(body.copy().view(t.dtype.numpy).reshape(shape))
+        return status, outputs
+
+
+_LOADED: dict[str, Loaded] = {}
+
+
+def load_kernel(kernel: Kernel, target: Any) -> Loaded:
+    loaded = _LOADED.get(kernel.symbol)
+    if loaded is None:
+        imports = library_addresses(kernel, target)
+        loaded = _LOADED[kernel.symbol] = load_object(object_for(kernel.text, target), [kernel.symbol], imports)
+    return loaded
+
+
+def library_addresses(kernel: Kernel, target: Any) -> dict[str, int]:
+    if not kernel.imports:
+        return {}
+    from anyshape.lower.gemm import library
+
+    return dict(library(target).addresses)
+
+
+def contents(t: Tensor, sizes: Mapping[Dim, int], rng: np.random.Generator, special: bool = False) -> Array:
+    """Random values of a dtype; `special` puts NaN, infinities and zeros in."""
+    shape = tuple(int(dims.evaluate(n, sizes)) for n in t.shape)
+    if t.dtype.kind == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if t.dtype.is_float:
+        a = np.asarray(rng.normal(size=shape)).astype(t.dtype.numpy)
+        if special and a.size:
+            at = rng.integers(0, a.size, max(1, a.size // 16))
+            a.reshape(-1)[at] = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], at.size)
+        return a
+    low = 0 if t.dtype.kind == "uint" else -9
+    return rng.integers(low, 10, shape).astype(t.dtype.numpy)
+
+
+def close(got: Array, want: Array, tolerance: float, what: str) -> None:
+    if got.dtype.kind not in "f" and got.dtype.name != "bfloat16":
+        np.testing.assert_array_equal(got, want, err_msg=what)
+        return
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True, err_msg=what)
+
+
+def check(
+    group: Group,
+    sizes: Sequence[Mapping[Dim, int]] = ({},),
+    tolerance: float = 2e-5,
+    special: bool = False,
+    given: Mapping[Tensor, Array] | None = None,
+    parts: Sequence[int] = (1, 2, 3),
+    target: Any = None,
+) -> Native:
+    """Native equals interpreter at every size, with every number of parts (bit-equal among themselves)."""
+    native = Native(group, target)
+    rng = np.random.default_rng(7)
+    for values in sizes:
+        arrays = {t: contents(t, values, rng, special) for t in group.inputs} | dict(given or {})
+        with np.errstate(all="ignore"):
+            want = interpret(group.equations, arrays, values)
+        first: list[Array] | None = None
+        for nparts in parts:
+            status, got = native.run(arrays, values, nparts, shift=t_shift(nparts))
+            assert status == 0, native.kernel.errors[status - 1].message
+            for t, g in zip(group.outputs, got, strict=True):
+                close(g, want[t], tolerance, f"{group.name} {t.name} at {dict(values)} in {nparts} parts")
+            if first is not None:
+                for a, b in zip(first, got, strict=True):
+                    assert a.tobytes() == b.tobytes(), f"{group.name} differs with {nparts} parts at {dict(values)}"
+            first = got
+    return native
+
+
+def t_shift(nparts: int) -> int:
+    """Outputs off their alignment by one 8-byte element in every second run."""
+    return 8 if nparts == 2 else 0

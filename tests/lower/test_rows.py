@@ -1,0 +1,370 @@
+"""Maps, movement and reductions: native code equals the interpreter, whatever the shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from anyshape import dims
+from anyshape.dtypes import BOOL, F32, F64, I32, I64
+from anyshape.equations.expr import cast, scalar
+from anyshape.equations.functions import (
+    erf,
+    exp,
+    floor,
+    ge,
+    log,
+    lt,
+    maximum,
+    minimum,
+    pad,
+    reduce_,
+    sqrt,
+    tanh,
+    trunc_div,
+    where,
+    wrap,
+)  # fmt: skip
+from anyshape.lower import host_target, lower_group
+
+from tests.lower.groups import B, Builder, K, M, N
+from tests.lower.native import Native, check
+
+SIZES = [{N: n, M: m, K: 3, B: 2} for n, m in ((3, 77), (0, 4), (5, 0), (1, 1), (40, 300), (7, 16), (2, 1000))]
+
+
+def test_softmax_last_axis() -> None:
+    b = Builder("softmax")
+    b.output(b.softmax(b.input([N, M])))
+    check(b.group(), SIZES, special=True)
+    check(b.group(), SIZES)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_softmax_any_axis(axis: int) -> None:
+    b = Builder("softmax")
+    b.output(b.softmax(b.input([K, N, M]), axis))
+    check(b.group(), SIZES)
+
+
+def test_softmax_f64() -> None:
+    b = Builder("softmax64")
+    b.output(b.softmax(b.input([N, M], F64)))
+    check(b.group(), SIZES, tolerance=1e-12)
+
+
+def test_layer_norm_with_residual() -> None:
+    b = Builder("ln")
+    x = b.map(lambda p, q: p + q, b.input([N, M]), b.input([N, M]))
+    b.output(x)
+    b.output(b.layer_norm(x, b.input([M]), b.input([M])))
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+def test_gelu_chain() -> None:
+    b = Builder("gelu")
+    x = b.map(lambda p, q: p + q, b.input([K, N, M]), b.input([M]))
+    b.output(b.map(lambda p, q: p * q, b.gelu(x), b.input([N, 1])))
+    check(b.group(), SIZES)
+
+
+def test_open_broadcast() -> None:
+    b = Builder("open")
+    p, q = dims.symbol("p"), dims.symbol("q")
+    b.output(b.map(lambda x, y: x + y, b.input([N, M]), b.input([p, q])))
+    for nn, mm, pp, qq in (
+        (5, 70, 1, 1),
+        (5, 70, 5, 1),
+        (5, 70, 1, 70),
+        (5, 70, 5, 70),
+        (1, 1, 5, 70),
+        (1, 70, 5, 1),
+        (0, 3, 1, 3),
+    ):
+        check(b.group(), [{N: nn, M: mm, p: pp, q: qq}])
+
+
+@pytest.mark.parametrize("perm", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0), (2, 0, 1)])
+def test_transposes(perm: tuple[int, ...]) -> None:
+    b = Builder("transpose")
+    x = b.input([K, N, M])
+    y = b.tensor([x.shape[a] for a in perm])
+    i = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i], x[tuple(i[perm.index(a)] for a in range(3))] * 2.0)
+    b.output(y)
+    check(b.group(), SIZES)
+
+
+def test_transposed_operand_of_a_sum() -> None:
+    b = Builder("addt")
+    x, t, y = b.input([N, M]), b.input([M, N]), b.tensor([N, M])
+    i, j = b.eqs.indices("i", [N, M])
+    b.eqs.define(y[i, j], x[i, j] + t[j, i])
+    b.output(y)
+    check(b.group(), SIZES)
+
+
+def test_slices_with_steps() -> None:
+    b = Builder("slice")
+    x = b.input([N, M])
+    y = b.tensor([N, dims.ceil_div(M, 2)])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[N - 1 - i, M - 1 - 2 * j])
+    b.output(y)
+    check(b.group(), SIZES)
+
+
+def test_concat_of_expressions() -> None:
+    b = Builder("concat")
+    x, z = b.input([N, M]), b.input([N, K])
+    y = b.tensor([N, M + K])
+    i, j = b.eqs.indices("i", x.shape)
+    b.eqs.define(y[i, j], exp(x[i, j]))
+    i, j = b.eqs.indices("i", z.shape)
+    b.eqs.define(y[i, j + M], z[i, j] * 2.0)
+    b.output(y)
+    check(b.group(), SIZES)
+
+
+def test_concat_read_by_a_reduction() -> None:
+    """Several equations define an intermediate: it stays in memory, and stages are ordered."""
+    b = Builder("concat_softmax")
+    x, z = b.input([N, M]), b.input([N, K])
+    y = b.tensor([N, M + K])
+    for t, offset in ((x, 0), (z, M)):
+        i, j = b.eqs.indices("i", t.shape)
+        b.eqs.define(y[i, j + offset], t[i, j])
+    b.output(b.softmax(y))
+    check(b.group(), SIZES)
+
+
+def test_split() -> None:
+    b = Builder("split")
+    x = b.input([N, M + K])
+    for extent, offset in ((M, 0), (K, M)):
+        y = b.tensor([N, extent])
+        i, j = b.eqs.indices("i", y.shape)
+        b.eqs.define(y[i, j], x[i, j + offset])
+        b.output(y)
+    check(b.group(), SIZES)
+
+
+def test_pad() -> None:
+    b = Builder("pad")
+    x = b.input([N, M])
+    y = b.tensor([N + 2, M + 5])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], pad(x, -1.5)[i - 1, j - 2])
+    b.output(y)
+    check(b.group(), SIZES)
+
+
+def test_where_guards_its_reads() -> None:
+    b = Builder("shift")
+    x = b.input([N, M])
+    y = b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], where(lt(j, 3), 0.0, x[i, j - 3]))
+    b.output(y)
+    check(b.group(), SIZES)
+
+
+def _gather(wrapped: bool, axis0: bool = True) -> tuple[Builder, object, object]:
+    b = Builder("gather")
+    table, index = b.input([B + 5, M]), b.input([N], I64)
+    y = b.tensor([N, M] if axis0 else [B + 5, N])
+    i, j = b.eqs.indices("i", y.shape)
+    picked = index[i if axis0 else j]
+    at = wrap(picked, table.shape[0] if axis0 else table.shape[1]) if wrapped else picked
+    b.eqs.define(y[i, j], table[at, j] if axis0 else table[i, at])
+    b.output(y)
+    return b, table, index
+
+
+@pytest.mark.parametrize("axis0", [True, False])
+def test_gather(axis0: bool) -> None:
+    b, table, index = _gather(True, axis0)
+    native = Native(b.group())
+    rng = np.random.default_rng(3)
+    for n, m in ((4, 33), (1, 1), (50, 16), (0, 3)):
+        rows = 7
+        limit = rows if axis0 else m
+        given = {index: rng.integers(-limit, limit, n)}
+        check(b.group(), [{N: n, M: m, B: 2}], given=given)  # type: ignore[arg-type]
+        if n:
+            bad = given[index].copy()
+            bad[-1] = limit
+            x = {table: rng.normal(size=(rows, m)).astype(np.float32), index: bad}
+            status, _ = native.run(x, {N: n, M: m, B: 2})  # type: ignore[arg-type]
+            assert "out of range for axis" in native.kernel.errors[status - 1].message
+
+
+def test_embedding_then_layer_norm() -> None:
+    b = Builder("embed")
+    table, index, position = b.input([7, M]), b.input([B, N], I64), b.input([N, M])
+    y = b.tensor([B, N, M])
+    i = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i], table[index[i[0], i[1]], i[2]] + position[i[1], i[2]])
+    b.output(b.layer_norm(y, b.input([M]), b.input([M])))
+    rng = np.random.default_rng(3)
+    for n, m in ((4, 33), (1, 1), (20, 64)):
+        check(b.group(), [{N: n, M: m, B: 2}], given={index: rng.integers(0, 7, (2, n))}, tolerance=1e-4)
+
+
+def test_compare_cast_where() -> None:
+    b = Builder("mixed")
+    x, y, z = b.input([N, M]), b.input([N, M]), b.input([N, M], I64)
+    flag = b.map(lambda p, q: lt(p, q), x, y, dtype="bool")
+    b.output(flag)
+    b.output(b.map(lambda c, p, q: where(c, p, q * 2.0), flag, x, y, dtype="f32"))
+    b.output(b.map(lambda p: cast(p, I32), x, dtype="i32"))
+    b.output(b.map(lambda p: cast(p, F64) * 0.5, z, dtype="f64"))
+    b.output(b.map(lambda p: cast(p, BOOL), z, dtype="bool"))
+    check(b.group(), SIZES, special=True)
+
+
+def test_integer_division() -> None:
+    for dtype in (I32, I64):
+        b = Builder("div")
+        x, y = b.input([N, M], dtype), b.input([N, M], dtype)
+        for f in (lambda p, q: p // q, lambda p, q: p % q, lambda p, q: trunc_div(p, q), lambda p, q: maximum(p, q)):
+            b.output(b.map(f, x, y))
+        check(b.group(), SIZES)
+
+
+def test_float_functions() -> None:
+    b = Builder("functions")
+    x = b.input([N, M])
+    for f in (exp, tanh, erf, floor, lambda v: log(v * v), lambda v: sqrt(v), lambda v: minimum(maximum(v, 0.0), 6.0)):
+        b.output(b.map(f, x))
+    check(b.group(), SIZES, tolerance=2e-5, special=True)
+
+
+@pytest.mark.parametrize("kind", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1), (0, 1, 2)])
+def test_reductions(kind: str, axes: tuple[int, ...]) -> None:
+    for keep in (False, True):
+        b = Builder(kind)
+        x = b.input([K, N, M])
+        y = b.map(lambda p: p * 0.5 + 1.0, x) if kind == "prod" else x
+        b.output(b.reduce(kind, y, axes, keep))
+        check(b.group(), SIZES[:6], tolerance=2e-3, special=kind in ("max", "min"), parts=(1, 3))
+
+
+@pytest.mark.parametrize("kind", ["any", "all", "count"])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_truth_reductions(kind: str, axes: tuple[int, ...]) -> None:
+    b = Builder(kind)
+    b.output(b.reduce(kind, b.map(lambda p: lt(p, 1.0), b.input([N, M]), dtype="bool"), axes))
+    check(b.group(), SIZES)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, I32, I64])
+def test_integer_and_double_sums(dtype: object) -> None:
+    b = Builder("sums")
+    x = b.input([N, M], dtype)  # type: ignore[arg-type]
+    for kind in ("sum", "max", "min"):
+        b.output(b.reduce(kind, x, (1,)))
+    b.output(b.reduce("max", x, (0,)))
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_argmax(kind: str, axis: int) -> None:
+    b = Builder(kind)
+    b.output(b.reduce(kind, b.input([N, M]), (axis,)))
+    some = [s for s in SIZES if 0 not in s.values()]
+    check(b.group(), some)
+    check(b.group(), some, special=True)
+
+
+def test_filtered_reduction() -> None:
+    b = Builder("causal")
+    x, y = b.input([N, N]), b.tensor([N])
+    (i,) = b.eqs.indices("i", [N])
+    b.eqs.define(y[i], reduce_("max", [N], lambda r: x[i, r], where=lambda r: ge(i, r)))
+    b.output(y)
+    check(b.group(), [{N: n} for n in (0, 1, 5, 40)])
+
+
+def test_maps_without_inputs() -> None:
+    b = Builder("arange")
+    y, z = b.tensor([N, M], I64), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], i * 10 + j)
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(z[i, j], cast(scalar(N + M), F32) * 0.5)
+    b.output(y)
+    b.output(z)
+    check(b.group(), SIZES)
+
+
+def test_scalars() -> None:
+    b = Builder("scalar")
+    x, y = b.input([]), b.tensor([])
+    b.eqs.define(y[()], exp(x[()]) + 1.0)
+    b.output(y)
+    check(b.group())
+
+
+def test_floor_division_in_an_index() -> None:
+    b = Builder("repeat")
+    x, y = b.input([N, M]), b.tensor([N * 3, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[i // 3, j] + x[i // 3, j * 7 % M])
+    b.output(y)
+    check(b.group(), [s for s in SIZES if s[M]])
+
+
+def test_a_reduction_at_two_indices_is_computed_once() -> None:
+    b = Builder("outer")
+    m = b.reduce("sum", b.input([N, M]), (1,))
+    y = b.tensor([N, N])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], m[i] + m[j] * 2.0)
+    b.output(y)
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+def test_attention_as_rows() -> None:
+    """Reductions with free variables that the group does not share become scratch of their own."""
+    b = Builder("attention")
+    q, k, v = b.input([N, 8]), b.input([M, 8]), b.input([M, 8])
+    s = b.matmul(q, k, tb=True)
+    b.output(b.matmul(b.softmax(s), v))
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(("ta", "tb"), [(False, False), (True, False), (False, True), (True, True)])
+def test_matmul_in_all_transpositions(ta: bool, tb: bool) -> None:
+    b = Builder("matmul")
+    p, q = b.input([K, N] if ta else [N, K]), b.input([M, K] if tb else [K, M])
+    b.output(b.matmul(p, q, ta, tb))
+    check(
+        b.group(),
+        [{N: n, M: m, K: k} for n, m, k in ((5, 70, 33), (1, 40, 20), (0, 3, 2), (3, 2, 0), (20, 17, 100))],
+        tolerance=1e-4,
+    )
+
+
+def test_integer_matmul_with_batches() -> None:
+    b = Builder("matmul")
+    b.output(b.matmul(b.input([B, N, K], I64), b.input([1, K, M], I64)))
+    check(b.group(), SIZES)
+
+
+def test_same_structure_same_text() -> None:
+    """Names of symbols and tensors do not reach the text, so groups share kernels."""
+    texts = []
+    for n, m in (("n", "m"), ("rows", "a_b")):
+        b = Builder(n)
+        b.output(b.softmax(b.input([dims.symbol(n), dims.symbol(m)])))
+        texts.append(lower_group(b.group(), host_target()).text)
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("level", ["avx2", "sse"])
+def test_narrower_vectors(level: str) -> None:
+    b = Builder("narrow")
+    b.output(b.softmax(b.map(lambda p, q: p + q, b.input([N, M]), b.input([M]))))
+    check(b.group(), SIZES, target=host_target().limited(level))
