@@ -12,32 +12,23 @@ import argparse
 import ctypes
 import math
 import os
-import time
 from collections.abc import Callable
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnxruntime
 from anyshape.lower import gemm
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
-from anyshape.lower.llvm.types import F32, I64, PTR, VOID, const
+from anyshape.lower.llvm.types import F32, I64, PTR, const
 from anyshape.lower.target import host_target
+from gemm_measure import Array, aligned, best_times, measure_peak
 
-Array = npt.NDArray[np.float32]
 SHAPES = [(256, 256), (768, 768), (1024, 1024), (768, 3072), (3072, 768), (256, 1024)]
 ROWS = [1, 2, 4, 8, 16, 64, 128, 512, 1024]
-
-
-def aligned(*shape: int) -> Array:
-    size = math.prod(shape)
-    memory = np.zeros(size + 32, np.float32)
-    start = -memory.ctypes.data % 64 // 4
-    return memory[start : start + size].reshape(shape)
 
 
 def product_kernel(prepacked: bool) -> Loaded:
@@ -51,33 +42,6 @@ def product_kernel(prepacked: bool) -> Loaded:
         gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
         f.ret(const(f.result, 0))
     return compile_module(module, gemm.resolve(module.imports, module.target))
-
-
-def measure_peak() -> float:
-    """Multiply-adds of one core, in GFLOP/s."""
-    target = host_target()
-    lanes, chains, turns = target.lanes(4), 20, 20_000
-    module = Module(target)
-    with module.function("peak", VOID, [("to", PTR), ("turns", I64)]) as f:
-        vector = F32.vector(lanes)
-        start = [const(vector, 0.001 * i) for i in range(chains)]
-        with f.for_range(0, f.args[1], carried=start) as loop:
-            loop.next(*[f.fma(x, 0.999, 0.001) for x in loop.carried])
-        for at, value in enumerate(loop.results):
-            f.store(value, f.args[0], at * lanes)
-        f.ret()
-    loaded = compile_module(module)
-    run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(loaded.address("peak"))
-    to = aligned(chains * lanes)
-    best = min(timed(lambda: run(to.ctypes.data, turns), 1) for _ in range(30))
-    return 2 * chains * lanes * turns / best / 1e9
-
-
-def timed(call: Callable[[], object], repeats: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
-        call()
-    return (time.perf_counter() - start) / repeats
 
 
 def own(loaded: Loaded, a: Array, b: Array, c: Array, k: int, n: int, prepacked: bool) -> Callable[[], object]:
@@ -113,16 +77,6 @@ def onnx_call(a: Array, b: Array, c: Array, constant: bool) -> Callable[[], obje
         binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
     binding.bind_output("c", "cpu", 0, np.float32, c.shape, c.ctypes.data)
     return lambda: session.run_with_iobinding(binding)
-
-
-def best_times(calls: list[Callable[[], object]], flops: float, peak: float, budget: float) -> list[float]:
-    repeats = max(1, int(5e-4 / (flops / peak / 1e9 + 2e-6)))
-    best = [math.inf] * len(calls)
-    end = time.perf_counter() + budget
-    while time.perf_counter() < end:
-        for at, call in enumerate(calls):
-            best[at] = min(best[at], timed(call, repeats))
-    return best
 
 
 def main() -> None:

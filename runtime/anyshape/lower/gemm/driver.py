@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..llvm.builder import Function
-from ..llvm.types import I64, PTR, VOID, Operand, Val, const
-from .microkernels import FULL, MASKED, WIDE, table_index, table_name
+from ..llvm.types import I1, I64, PTR, VOID, Operand, Val, const
+from .microkernels import DOT, FULL, MASKED, NARROW, WIDE, table_index, table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import (
     ContractionSpec,
@@ -57,6 +57,8 @@ class _Panels:
     end: Val
     step: Val
     column_step: Val
+    dot: Val | None = None
+    """Columns contiguous along k, and few rows of A likewise: neither operand is packed."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ class _Driver:
             panels = self._panels(ops, columns.index, f.smin(f.add(columns.index, step), n1))
             with f.for_range(0, rows.tiles, block_tiles, at_least_once=True) as blocks:
                 end = f.smin(f.add(blocks.index, block_tiles), rows.tiles)
-                self._sweep(ops, panels, self._block(ops, rows, blocks.index, end))
+                self._sweep(ops, panels, self._block(ops, rows, blocks.index, end, panels.dot))
 
     # operands of the kernels
 
@@ -223,16 +225,28 @@ class _Driver:
         in_place = _Panels(f.gep(ops.b, first, spec.element), first, end, f.i64(spec.b.outer), one)
         if spec.b.inner == 1:
             return in_place
-        unit = f.compare("eq", f.i64(spec.b.inner), one)
-        with f.if_(f.not_(unit)):
+        inner, outer = f.i64(spec.b.inner), f.i64(spec.b.outer)
+        unit = f.compare("eq", inner, one)
+        dot = self._fits_dot(unit, outer)
+        with f.if_(f.not_(f.or_(unit, dot))):
             self._pack_panels(ops, packed)
+        column = f.gep(ops.b, f.mul(first, inner), spec.element)
         return _Panels(
-            f.select(unit, in_place.base, packed.base),
+            f.select(dot, column, f.select(unit, in_place.base, packed.base)),
             first,
             end,
-            f.select(unit, in_place.step, packed.step),
-            f.select(unit, one, self.k),
+            f.select(dot, inner, f.select(unit, in_place.step, packed.step)),
+            f.select(dot, inner, f.select(unit, one, self.k)),
+            dot,
         )
+
+    def _fits_dot(self, unit: Val, outer: Val) -> Val:
+        """Decided by the sizes of the whole product, so that every part decides alike."""
+        f, a = self.f, self.spec.a
+        if not isinstance(a, Strided):
+            return const(I1, 0)
+        along_k = f.and_(f.compare("eq", outer, 1), f.compare("eq", f.i64(a.inner), 1))
+        return f.and_(f.and_(along_k, f.not_(unit)), f.compare("le", self.m, self.tiles.few_rows))
 
     def _pack_panels(self, ops: _Operands, panels: _Panels) -> None:
         f, spec, columns = self.f, self.spec, self.tiles.columns
@@ -249,7 +263,7 @@ class _Driver:
                 args = [source, inner, f.i64(spec.b.outer), count, const(I64, columns), self.k, to]
                 f.call(pack_name(spec.element), VOID, args)
 
-    def _block(self, ops: _Operands, rows: _Rows, first: Val, end: Val) -> _Block:
+    def _block(self, ops: _Operands, rows: _Rows, first: Val, end: Val, dot: Val | None) -> _Block:
         f, spec = self.f, self.spec
         row = rows.start(f, first)
         count = f.sub(rows.start(f, end), row)
@@ -258,6 +272,8 @@ class _Driver:
             return _Block(rows, first, end, row, count, self.a_scratch, None)
         assert ops.a is not None
         single = f.compare("eq", count, 1)
+        if dot is not None:
+            single = f.or_(single, dot)
         with f.if_(f.not_(single)):
             self._pack_tiles(ops, rows, first, end, row)
         start = f.gep(ops.a, f.mul(row, f.i64(spec.a.outer)), spec.element)
@@ -294,8 +310,13 @@ class _Driver:
         column = Val(f.fresh(), I64)
         left = f.sub(panels.end, column)
         fits_wide, fits = f.compare("ge", left, wide), f.compare("ge", left, tiles.columns)
-        kinds = [const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, WIDE)]
-        kind = f.select(fits_wide, kinds[WIDE], f.select(fits, kinds[FULL], kinds[MASKED]))
+        full, masked, narrow, several, dot = (
+            const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, NARROW, WIDE, DOT)
+        )
+        ragged = f.select(f.compare("le", left, tiles.lanes), narrow, masked)
+        kind = f.select(fits_wide, several, f.select(fits, full, ragged))
+        if panels.dot is not None:
+            kind = f.select(panels.dot, dot, kind)
         count = f.select(fits_wide, wide, f.smin(left, tiles.columns))
         with f.for_range(block.first, block.end, at_least_once=True) as loop:
             self._tile(ops, panels, block, loop.index, kind, column, count)
@@ -315,6 +336,8 @@ class _Driver:
         if block.in_place is not None:
             assert isinstance(spec.a, Strided)
             a_step = f.select(block.in_place, f.i64(spec.a.inner), height)
+            if panels.dot is not None:
+                a_step = f.select(panels.dot, f.i64(spec.a.outer), a_step)
         b = f.gep(panels.base, f.mul(f.sub(column, panels.first), panels.column_step), element)
         b_panel = f.mul(panels.column_step, self.tiles.columns)
         if self.temporary is not None:

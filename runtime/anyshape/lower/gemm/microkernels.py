@@ -7,23 +7,14 @@ In: the row count, the panel count, masked or not: one function each. Out: funct
 from __future__ import annotations
 
 from ..llvm.builder import Function, Module
-from ..llvm.types import I64, PTR, VOID, Type, Val, const
+from ..llvm.types import VOID, Type, Val, const
+from .dots import emit_dot
+from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add
 from .tiles import Tiles
 
-KERNEL_ARGUMENTS = [
-    ("k", I64),  # length of the sums
-    ("a", PTR),  # element i of step l at a[l * a_step + i]
-    ("a_step", I64),
-    ("b", PTR),  # column j of step l at b[l * b_step + (j // columns) * b_panel + j % columns]
-    ("b_step", I64),
-    ("b_panel", I64),
-    ("c", PTR),  # row i, column j at c[i * c_step + j]
-    ("c_step", I64),
-    ("count", I64),  # columns that exist, read by masked kernels only
-]
-
-FULL, MASKED, WIDE = range(3)
-"""Kinds of kernel: one panel; one panel whose last columns may be missing; several panels (few rows only)."""
+FULL, MASKED, NARROW, WIDE, DOT = range(5)
+"""Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
+panels (few rows only); rows and columns that are both contiguous along k (few rows only, see `dots`)."""
 
 
 def table_name(element: Type) -> str:
@@ -34,16 +25,10 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
     return kind * (tiles.rows + 1) + rows
 
 
-def multiply_add(f: Function, a: Val, b: Val, total: Val) -> Val:
-    if total.type.is_float:
-        return f.fma(a, b, total)
-    return f.add(total, f.mul(a, b))
-
-
 def emit_kernels(module: Module, tiles: Tiles) -> None:
     """All kernels of an element type, and the exported table of them."""
     names = []
-    for kind in (FULL, MASKED, WIDE):
+    for kind in (FULL, MASKED, NARROW, WIDE):
         for rows in range(tiles.rows + 1):
             panels = tiles.panels(rows) if kind == WIDE else 1
             if rows == 0:
@@ -52,16 +37,20 @@ def emit_kernels(module: Module, tiles: Tiles) -> None:
                 names.append(_name(tiles, FULL, rows))
             else:
                 names.append(_name(tiles, kind, rows))
-                _emit(module, tiles, names[-1], rows, panels, kind == MASKED)
+                vectors = 1 if kind == NARROW else tiles.vectors * panels
+                _emit(module, tiles, names[-1], rows, vectors, kind in (MASKED, NARROW))
+    for rows in range(tiles.few_rows + 1):
+        names.append(_name(tiles, DOT, rows) if rows else "")
+        if rows:
+            emit_dot(module, tiles, names[-1], rows)
     module.pointer_table(table_name(tiles.element), names, exported=True)
 
 
 def _name(tiles: Tiles, kind: int, rows: int) -> str:
-    return f"{tiles.element.suffix}_{('full', 'masked', 'wide')[kind]}_{rows}"
+    return f"{tiles.element.suffix}_{('full', 'masked', 'narrow', 'wide', 'dot')[kind]}_{rows}"
 
 
-def _emit(module: Module, tiles: Tiles, name: str, rows: int, panels: int, masked: bool) -> None:
-    vectors = tiles.vectors * panels
+def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, masked: bool) -> None:
     vector = tiles.element.vector(tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_step, b, b_step, b_panel, c, c_step, count = f.args

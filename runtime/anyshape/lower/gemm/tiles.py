@@ -48,6 +48,11 @@ class Tiles:
         return found
 
     @property
+    def few_rows(self) -> int:
+        """Up to how many rows of A columns of B are multiplied as they lie rather than packed."""
+        return min(_FEW_ROWS, self.rows)
+
+    @property
     def slack(self) -> int:
         """Elements that packing may write past its end."""
         return 2 * self.lanes * max(self.rows, self.columns)

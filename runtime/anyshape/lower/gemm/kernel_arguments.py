@@ -1,0 +1,27 @@
+"""The arguments that all micro-kernels share, and the one step they all repeat.
+
+In: nothing. Out: `KERNEL_ARGUMENTS`, so that one call of the driver fits every kind of kernel.
+"""
+
+from __future__ import annotations
+
+from ..llvm.builder import Function
+from ..llvm.types import I64, PTR, Val
+
+KERNEL_ARGUMENTS = [
+    ("k", I64),  # length of the sums
+    ("a", PTR),  # element i of step l at a[l * a_step + i]
+    ("a_step", I64),
+    ("b", PTR),  # column j of step l at b[l * b_step + (j // columns) * b_panel + j % columns]
+    ("b_step", I64),
+    ("b_panel", I64),
+    ("c", PTR),  # row i, column j at c[i * c_step + j]
+    ("c_step", I64),
+    ("count", I64),  # columns that exist, read by masked kernels only
+]
+
+
+def multiply_add(f: Function, a: Val, b: Val, total: Val) -> Val:
+    if total.type.is_float:
+        return f.fma(a, b, total)
+    return f.add(total, f.mul(a, b))
