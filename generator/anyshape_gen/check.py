@@ -1,14 +1,242 @@
-"""(written next)"""
+"""What is wrong with the meaning of one op, and what it lacks.
+
+In: an `OpSpec`, the solved kinds of its names, the names of all ops. Out: findings, all of them.
+"""
 
 from __future__ import annotations
 
-from anyshape_gen.model import OpSpec
+import re
+from collections.abc import Iterator, Mapping
+
+from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.check_kernel import check_kernel, check_steps
+from anyshape_gen.check_mappings import check_mappings
+from anyshape_gen.check_names import NameChecker
+from anyshape_gen.keys import FORMS_OF_BODY
+from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
+from anyshape_gen.nodes import Assert, Assign, If, Name, Node, NoneLit, Statement, Str
+from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
+from anyshape_gen.traverse import calls, children, free_names, function_nodes, walk
+
+K = ValueKind
+
+
+# --- what must be there -------------------------------------------------------------------------------------------
 
 
 def check_completeness(spec: OpSpec, findings: Findings) -> None:
-    """..."""
+    """An op without a body, reference or examples does not generate."""
+    name = spec.name
+    bodies = _bodies(spec)
+    if not bodies:
+        findings.add(spec.span, f"op '{name}' says nowhere what it computes: give {', '.join(FORMS_OF_BODY)}")
+    if not spec.outputs:
+        findings.add(spec.span, f"op '{name}' has no outputs")
+    if not spec.summary:
+        findings.add(spec.span, f"op '{name}' has no summary")
+    if spec.reference is None:
+        findings.add(spec.span, f"op '{name}' has no reference, the independent oracle of its tests")
+    if not any(example.error is None for example in spec.examples):
+        findings.add(spec.span, f"op '{name}' has no example of what comes out")
+    errors = [example.error for example in spec.examples if example.error is not None]
+    for node in _asserts(spec.shape):
+        if node.message is None:
+            findings.add(node.span, 'an assert needs a message: `assert cond, "what is wrong with {value}"`')
+        elif not any(_matches(node, error) for error in errors):
+            findings.add(node.span, "no example with `error:` shows this assert failing")
+    for param in spec.params:
+        for member in param.kind.members:
+            if not _has_example(spec, param.name, member, param.default):
+                findings.add(param.span, f"no example shows {param.name}: {member}")
 
 
-def check_meaning(spec: OpSpec, kinds: object, ops: set[str], findings: Findings) -> None:
-    """..."""
+def _bodies(spec: OpSpec) -> list[str]:
+    given = {"kernel": spec.kernel, "view": spec.view, "procedure": spec.procedure, "compose": spec.compose}
+    return [name for name, body in given.items() if body]
+
+
+def _asserts(statements: tuple[Statement, ...]) -> Iterator[Assert]:
+    for statement in statements:
+        if isinstance(statement, Assert):
+            yield statement
+        elif isinstance(statement, If):
+            yield from _asserts(statement.then)
+            yield from _asserts(statement.other)
+
+
+def _matches(node: Assert, error: str) -> bool:
+    """Whether the text of an example can be part of this assert's message."""
+    assert node.message is not None
+    words = [part for part in node.message.parts if isinstance(part, str)]
+    pattern = ".*".join(re.escape(word) for word in words)
+    return any(error in word for word in words) or re.search(pattern, error) is not None
+
+
+def _has_example(spec: OpSpec, param: str, member: str, default: object) -> bool:
+    for example in spec.examples:
+        value = dict(example.given).get(param)
+        chosen = value.value if value is not None else default.value if isinstance(default, Str) else None
+        if example.error is None and (chosen == member or (chosen is None and member == "none")):
+            return True
+    return False
+
+
+# --- what must make sense -----------------------------------------------------------------------------------------
+
+
+def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], findings: Findings) -> None:
+    """Names, calls, kinds, unused things, kernels, mappings."""
+    if len(_bodies(spec)) > 1:
+        findings.add(spec.span, f"op '{spec.name}' has {' and '.join(_bodies(spec))}; one of them is enough")
+    functions = {function.name: function for function in spec.defines}
+    from_inputs = {name for operand in spec.inputs for name in piece_names(operand)}
+    fixed = frozenset(from_inputs | {param.name for param in spec.params})
+    names = NameChecker(spec, findings, functions, fixed=fixed)
+    scope = _solved_scope(spec, kinds)
+    _signatures(spec, names, scope)
+    names.rule(spec.shape, scope)
+    rule_scope = dict(scope)
+    _bodies_of(spec, names, scope, findings)
+    _outputs(spec, names, rule_scope, findings)
+    _functions(spec, names, scope)
+    check_mappings(spec, ops, names, findings)
+    _unused(spec, names, findings)
+    _decided(spec.shape, findings)
+
+
+def _solved_scope(spec: OpSpec, kinds: Mapping[str, ValueKind]) -> dict[str, ValueKind]:
+    """What the signature makes known: tensors, dims, runs, params; not what the rule assigns."""
+    assigned = set(_assigned(spec.shape))
+    scope = {name: kind for name, kind in kinds.items() if name not in assigned}
+    for operand in spec.inputs:
+        scope[operand.name] = K.TENSORS if operand.signature.variadic else K.TENSOR
+    scope |= dict.fromkeys((rule.var for rule in spec.dtypes), K.DTYPE)
+    return scope
+
+
+def _assigned(statements: tuple[Statement, ...]) -> Iterator[str]:
+    for statement in statements:
+        match statement:
+            case Assign(names=names):
+                yield from names
+            case If(then=then, other=other):
+                yield from _assigned(then)
+                yield from _assigned(other)
+            case Assert():
+                pass
+            case _:
+                yield statement.name
+
+
+def _signatures(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind]) -> None:
+    """Expressions in inputs and parameters."""
+    for operand in spec.inputs:
+        inner = _with_element(operand, scope)
+        for node in _expressions(operand):
+            names.expr(node, inner, "rule")
+    for param in spec.params:
+        for expr in (param.default, param.of, param.kind.length):
+            if expr is not None and not isinstance(expr, (Str, NoneLit)):
+                # A parameter's own name may stand in its `of:` and says nothing about its use.
+                before = param.name in names.used
+                names.expr(expr, scope, "rule")
+                if not before and param.name in names.used:
+                    names.used.discard(param.name)
+
+
+def _with_element(operand: Operand, scope: Mapping[str, ValueKind]) -> dict[str, ValueKind]:
+    variadic = operand.signature.variadic
+    return {**scope, variadic.var: K.INT} if variadic else dict(scope)
+
+
+def _expressions(operand: Operand) -> Iterator[Node]:
+    """The expressions of a signature; names of dims are not among them."""
+    signature = operand.signature
+    for piece in signature.pieces:
+        yield from (child for child in children(piece) if not isinstance(child, (Dim, Run)))
+        for inner in children(piece):
+            yield from children(inner) if isinstance(inner, (Dim, Run)) else ()
+    if signature.default is not None:
+        yield signature.default
+
+
+def _bodies_of(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:
+    if spec.kernel is not None:
+        check_kernel(spec, spec.kernel, names, scope, findings)
+        for equation in spec.kernel.equations:
+            if equation.target.items is None:
+                scope[equation.target.tensor] = K.INT
+    results = dict.fromkeys((operand.name for operand in spec.outputs), K.TENSOR)
+    if spec.procedure is not None:
+        assigned = check_steps(spec.procedure.steps, names, {**scope, **results}, "kernel")
+        for operand in spec.outputs:
+            if operand.name not in assigned:
+                findings.add(operand.span, f"the procedure never sets the output '{operand.name}'", assigned)
+
+
+def _outputs(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:
+    """Every name in an output's signature is known by then."""
+    known = dict(scope)
+    if spec.kernel is not None:
+        known |= {e.target.tensor: K.INT for e in spec.kernel.equations if e.target.items is None}
+    for operand in spec.outputs:
+        inner = _with_element(operand, known)
+        if operand.signature.variadic:
+            names.expr(operand.signature.variadic.count, known, "rule")
+        for node in _expressions(operand):
+            names.expr(node, inner, "rule")
+        for piece in operand.signature.pieces:
+            for name in _names_of(piece):
+                names.expr(name, inner, "rule")
+
+
+def _names_of(piece: Piece | Node) -> Iterator[Name]:
+    """Bare names of dims and runs in a piece, as expressions."""
+    match piece:
+        case Dim(name=name) | Run(name=name):
+            yield Name(name, span=piece.span)
+        case Ragged(size=size):
+            yield Name(size.name, span=size.span)
+        case DimExpr():
+            pass
+        case Product() | _:
+            for child in children(piece):
+                if isinstance(child, (Dim, Run)):
+                    yield from _names_of(child)
+
+
+def _functions(spec: OpSpec, names: NameChecker, scope: Mapping[str, ValueKind]) -> None:
+    in_kernel = calls([body for body in (spec.kernel, spec.procedure) if body is not None])
+    results = dict.fromkeys((operand.name for operand in spec.outputs), K.TENSOR)
+    for function in reversed(spec.defines):
+        where = "kernel" if function.name in in_kernel else "rule"
+        if where == "kernel":
+            in_kernel |= calls(function_nodes(function))
+        names.function(function, {**scope, **results}, where)
+
+
+def _unused(spec: OpSpec, names: NameChecker, findings: Findings) -> None:
+    """Parameters and names of the rule that nothing reads."""
+    in_signature = {name for operand in spec.inputs for name in piece_names(operand)}
+    by_dtype = {name for rule in spec.dtypes if rule.expr is not None for name in free_names(rule.expr)}
+    used = names.used | by_dtype
+    for param in spec.params:
+        # What a family brings along may be of use to its other ops only.
+        own = spec.family is None or param.span.line >= spec.span.line
+        if own and param.name not in used | in_signature and spec.compose is None:
+            findings.add(param.span, f"the parameter '{param.name}' is never used")
+    for statement in spec.shape:
+        if isinstance(statement, Assign) and not set(statement.names) & used and spec.compose is None:
+            listed = ", ".join(statement.names)
+            findings.add(statement.span, f"'{listed}' is computed but never used")
+
+
+def _decided(statements: tuple[Statement, ...], findings: Findings) -> None:
+    """Conditions that do not depend on anything make a part of the rule unreachable."""
+    for statement in statements:
+        if isinstance(statement, (If, Assert)) and not any(isinstance(n, Name) for n in walk(statement.cond)):
+            findings.add(statement.span, "this condition depends on nothing")
+        if isinstance(statement, If):
+            _decided(statement.then, findings)
+            _decided(statement.other, findings)

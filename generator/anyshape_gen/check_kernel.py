@@ -1,0 +1,142 @@
+"""Kernels and procedures: what they may define, in which names, and that every output is defined.
+
+In: an `OpSpec`, a `NameChecker`, the names in scope. Out: findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.check_names import NameChecker
+from anyshape_gen.functions import CONSTANTS
+from anyshape_gen.kinds import bind_generator
+from anyshape_gen.model import OpSpec
+from anyshape_gen.nodes import (
+    Branch,
+    Break,
+    Equation,
+    For,
+    Generator,
+    Kernel,
+    Name,
+    Set,
+    Slice,
+    Star,
+    Step,
+    Store,
+    While,
+)
+from anyshape_gen.solve import piece_names
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import free_names
+
+K = ValueKind
+
+
+def check_kernel(
+    spec: OpSpec, kernel: Kernel, names: NameChecker, scope: Mapping[str, ValueKind], findings: Findings
+) -> None:
+    """All equations of a kernel."""
+    outputs = {operand.name for operand in spec.outputs}
+    inputs = {operand.name for operand in spec.inputs}
+    targets = {equation.target.tensor: equation for equation in reversed(kernel.equations)}
+    known = {**scope, **dict.fromkeys(outputs, K.TENSOR)}
+    for name, equation in targets.items():
+        known.setdefault(name, K.INT if equation.target.items is None else K.TENSOR)
+        if name in inputs:
+            findings.add(equation.span, f"'{name}' is an input; an equation defines an output or a tensor of its own")
+        elif name not in outputs and name in scope:
+            kind = "parameter" if spec.param(name) else "dim"
+            findings.add(equation.span, f"'{name}' is already the name of a {kind}")
+    for operand in spec.outputs:
+        if operand.name not in targets:
+            findings.add(operand.span, f"no equation defines the output '{operand.name}'", targets)
+    for equation in kernel.equations:
+        _equation(equation, names, known)
+    for node in kernel.asserts:
+        names.expr(node, known, "kernel")
+    _defined_twice(kernel, findings)
+    for name, equation in targets.items():
+        if name not in outputs and name not in names.used and not _sizes_an_output(spec, name):
+            findings.add(equation.span, f"'{name}' is defined but never read")
+
+
+def _equation(equation: Equation, names: NameChecker, known: dict[str, ValueKind]) -> None:
+    inner = dict(known)
+    target = equation.target
+    if isinstance(target.element, Name) and target.element.id not in known:
+        inner[target.element.id] = K.INT
+    for item in target.items or ():
+        value = item.value if isinstance(item, Star) else item
+        if isinstance(value, Name):
+            names.hides(value.id, value)
+            inner.setdefault(value.id, K.VECTOR if isinstance(item, Star) else K.INT)
+        elif equation.op != "=" or not isinstance(value, Slice):
+            # Names that a computed index is the first to mention are variables, too: `inverse[order[j]]`.
+            for name in free_names(value) - set(known) - set(CONSTANTS):
+                inner.setdefault(name, K.ANY)
+            names.expr(value, inner, "kernel")
+    for condition in equation.conditions:
+        names.expr(condition, known, "kernel")
+    if equation.annotation is not None:
+        for extent in equation.annotation.extents:
+            names.expr(extent, known, "kernel")
+    names.expr(equation.value, inner, "kernel")
+
+
+def _defined_twice(kernel: Kernel, findings: Findings) -> None:
+    """Two unconditional equations for all of one tensor."""
+    whole: dict[str, Equation] = {}
+    for equation in kernel.equations:
+        plain = all(isinstance(_bare(item), Name) for item in equation.target.items or ())
+        if equation.op != "=" or equation.conditions or not plain or equation.target.element is not None:
+            continue
+        first = whole.setdefault(equation.target.tensor, equation)
+        if first is not equation:
+            text = f"'{equation.target.tensor}' is defined a second time; the first is at {first.span}"
+            findings.add(equation.span, text)
+
+
+def _bare(item: object) -> object:
+    return item.value if isinstance(item, Star) else item
+
+
+def _sizes_an_output(spec: OpSpec, name: str) -> bool:
+    return any(name in free_names(operand) or name in piece_names(operand) for operand in spec.outputs)
+
+
+def check_steps(steps: tuple[Step, ...], names: NameChecker, scope: dict[str, ValueKind], where: str) -> set[str]:
+    """A procedure's statements; the names that it assigns."""
+    assigned: set[str] = set()
+    for step in steps:
+        match step:
+            case Set(targets=targets, value=value):
+                names.expr(value, scope, where)
+                for target in targets:
+                    _store(target, names, scope, where)
+                    assigned.add(target.tensor)
+            case For(targets=targets, domain=domain, body=body):
+                names.expr(domain, scope, where)
+                inner = scope
+                bind_generator(Generator(targets, domain), inner)
+                assigned |= check_steps(body, names, inner, where)
+            case While(cond=cond, limit=limit, body=body):
+                names.expr(cond, scope, where)
+                names.expr(limit, scope, where)
+                assigned |= check_steps(body, names, scope, where)
+            case Branch(cond=cond, then=then, other=other):
+                names.expr(cond, scope, where)
+                assigned |= check_steps(then, names, scope, where) | check_steps(other, names, scope, where)
+            case Break():
+                pass
+    return assigned
+
+
+def _store(target: Store, names: NameChecker, scope: dict[str, ValueKind], where: str) -> None:
+    if target.items is None:
+        scope[target.tensor] = K.ANY
+        return
+    for item in target.items:
+        names.expr(item, scope, where)
+    names.expr(Name(target.tensor, span=target.span), scope, where)

@@ -1,0 +1,142 @@
+"""Rewrites, ONNX mappings, references, views, dtype rules and examples: that they speak of things that exist.
+
+In: an `OpSpec` and the names of all ops. Out: findings.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+
+from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.check_names import NameChecker
+from anyshape_gen.model import Example, OnnxMapping, OpSpec, Rewrite
+from anyshape_gen.nodes import Call, Name, Node
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import children, free_names, walk
+
+ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "scalar", "fold", "min", "max")
+DTYPE_FUNCTIONS = ("accum", "promote")
+
+
+def check_mappings(spec: OpSpec, ops: set[str], names: NameChecker, findings: Findings) -> None:
+    """Everything beside rule and kernel."""
+    for rewrite in spec.rewrites:
+        _rewrite(spec, rewrite, ops, names, findings)
+    for mapping in spec.onnx:
+        _onnx(spec, mapping, ops, findings)
+    _reference(spec, findings)
+    _view(spec, findings)
+    _dtypes(spec, findings)
+    for example in spec.examples:
+        _example(spec, example, findings)
+
+
+def _rewrite(spec: OpSpec, rewrite: Rewrite, ops: set[str], names: NameChecker, findings: Findings) -> None:
+    pattern = rewrite.pattern
+    if not isinstance(pattern, Call) or pattern.func != spec.name:
+        findings.add(pattern.span, f"the pattern of a rewrite of '{spec.name}' begins with {spec.name}(…)")
+    bound = free_names(pattern) - {"_"} | ({rewrite.alias} if rewrite.alias else set())
+    for side in (rewrite.pattern, rewrite.term):
+        _ops_in(side, ops, findings, top=True)
+    for node in walk(rewrite.term):
+        if isinstance(node, Name) and node.id not in bound:
+            findings.unknown(node.span, "name", node.id, bound)
+    if rewrite.condition is not None:
+        names.expr(rewrite.condition, dict.fromkeys(bound, ValueKind.ANY), "rule")
+
+
+def _ops_in(node: Node, ops: set[str], findings: Findings, top: bool, extra: Iterable[str] = ()) -> None:
+    """Calls of ops, from the outside in; arguments that are no calls of ops are expressions."""
+    if isinstance(node, Call):
+        if node.func not in ops and node.func not in extra:
+            findings.unknown(node.span, "op", node.func, [*ops, *extra])
+            return
+        for child in children(node):
+            if isinstance(child, Call):
+                _ops_in(child, ops, findings, top=False, extra=extra)
+
+
+def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
+    own = {operand.name for operand in spec.inputs} | {param.name for param in spec.params}
+    inputs = {argument.name for argument in mapping.arguments if argument.source in ("input", "rest")}
+    seen: set[str] = set()
+    for argument in mapping.arguments:
+        if argument.name in seen:
+            findings.add(argument.span, f"'{argument.name}' is given twice")
+        seen.add(argument.name)
+        if mapping.term is None and argument.name not in own:
+            findings.unknown(argument.span, "input or parameter", argument.name, own)
+        if argument.expr is not None:
+            allowed = {*inputs, *own, "outputs"}
+            _expression(argument.expr, allowed, findings)
+    if mapping.term is not None:
+        _ops_in(mapping.term, ops, findings, top=True, extra=ONNX_FUNCTIONS)
+        for node in walk(mapping.term):
+            if isinstance(node, Name) and node.id not in inputs | ops | {"outputs"}:
+                findings.unknown(node.span, "name", node.id, inputs)
+    for node in mapping.asserts:
+        _expression(node, {*inputs, "outputs"}, findings)
+
+
+def _expression(node: Node, known: set[str], findings: Findings) -> None:
+    for inner in walk(node):
+        if isinstance(inner, Name) and inner.id not in known:
+            findings.unknown(inner.span, "name", inner.id, known)
+        elif isinstance(inner, Call) and inner.func not in ONNX_FUNCTIONS:
+            findings.unknown(inner.span, "function", inner.func, ONNX_FUNCTIONS)
+
+
+def _reference(spec: OpSpec, findings: Findings) -> None:
+    if spec.reference is None:
+        return
+    known = {operand.name for operand in spec.inputs} | {param.name for param in spec.params} | {"np", "scipy"}
+    for name in spec.reference.names:
+        if name not in known and not hasattr(builtins, name):
+            at = spec.reference.span
+            findings.unknown(at, "name in the reference", name, known)
+
+
+def _view(spec: OpSpec, findings: Findings) -> None:
+    inputs = [operand.name for operand in spec.inputs]
+    outputs = [operand.name for operand in spec.outputs]
+    for view in spec.view:
+        if view.input not in inputs:
+            findings.unknown(view.span, "input", view.input, inputs)
+        if view.output not in outputs:
+            findings.unknown(view.span, "output", view.output, outputs)
+
+
+def _dtypes(spec: OpSpec, findings: Findings) -> None:
+    variables = {rule.var for rule in spec.dtypes}
+    used = {operand.signature.dtype for operand in (*spec.inputs, *spec.outputs)}
+    for rule in spec.dtypes:
+        match rule.expr:
+            case Name(id=name):
+                param = spec.param(name)
+                if param is None or param.kind.base != "dtype":
+                    known = [p.name for p in spec.params if p.kind.base == "dtype"]
+                    findings.unknown(rule.expr.span, "dtype parameter", name, known)
+            case Call(func=func, args=args):
+                if func not in DTYPE_FUNCTIONS:
+                    findings.unknown(rule.expr.span, "dtype function", func, DTYPE_FUNCTIONS)
+                for arg in args:
+                    if isinstance(arg, Name) and arg.id not in variables:
+                        findings.unknown(arg.span, "dtype variable", arg.id, variables)
+        if rule.var not in used and spec.family is None:
+            findings.add(rule.span, f"no signature uses the dtype variable '{rule.var}'", used)
+
+
+def _example(spec: OpSpec, example: Example, findings: Findings) -> None:
+    given = {name for name, _ in example.given}
+    for operand in spec.inputs:
+        signature = operand.signature
+        if operand.name not in given and signature.default is None and not signature.optional:
+            findings.add(example.span, f"the example gives no '{operand.name}'", given)
+    for param in spec.params:
+        if param.name not in given and param.default is None:
+            findings.add(example.span, f"the example gives no '{param.name}'", given)
+        for name, value in example.given:
+            known = param.kind.members
+            if name == param.name and param.kind.base == "enum" and value.value not in known:
+                findings.unknown(value.span, "member", str(value.value), known)

@@ -1,0 +1,167 @@
+"""Names, calls and simple kinds in every expression of an op.
+
+In: an `OpSpec` and the kinds of the names its signature solves. Out: findings: unknown names and functions, wrong
+numbers of arguments, items of what has none, index variables that hide a dim, and which names were used at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.functions import CONSTANTS, FUNCTIONS, arity_text
+from anyshape_gen.kinds import bind_generator, kind_of
+from anyshape_gen.model import OpSpec
+from anyshape_gen.nodes import (
+    Assign,
+    Born,
+    Call,
+    Comprehension,
+    Function,
+    Generator,
+    If,
+    Index,
+    Name,
+    Node,
+    Reduction,
+    Star,
+    Statement,
+)
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import children
+
+K = ValueKind
+SINGLE = (K.INT, K.FLOAT, K.BOOL)
+
+
+@dataclass
+class NameChecker:
+    """One op; `used` gathers every name and function that is read."""
+
+    spec: OpSpec
+    findings: Findings
+    functions: Mapping[str, Function]
+    used: set[str] = field(default_factory=set)
+    called: set[str] = field(default_factory=set)
+    fixed: frozenset[str] = frozenset()
+    """dims and parameters, which no variable may hide"""
+
+    # --- expressions
+    # ------------------------------------------------------------------------------------------------------
+
+    def expr(self, node: Node, scope: Mapping[str, ValueKind], where: str) -> None:
+        """An expression in a `rule` or a `kernel`."""
+        match node:
+            case Name(id=name):
+                self._name(node, name, scope)
+            case Comprehension() | Reduction():
+                self._loop(node, scope, where)
+            case Call():
+                self._call(node, scope, where)
+                for child in children(node):
+                    self.expr(child, scope, where)
+            case Index():
+                self._index(node, scope)
+                for child in children(node):
+                    self.expr(child, scope, where)
+            case _:
+                for child in children(node):
+                    self.expr(child, scope, where)
+
+    def _name(self, node: Name, name: str, scope: Mapping[str, ValueKind]) -> None:
+        self.used.add(name)
+        if name not in scope and name not in CONSTANTS and name != "<broken>":
+            self.findings.unknown(node.span, "name", name, scope)
+
+    def _loop(self, node: Comprehension | Reduction, scope: Mapping[str, ValueKind], where: str) -> None:
+        inner = dict(scope)
+        for generator in node.generators:
+            self.expr(generator.domain, inner, where)
+            self._no_hiding(generator)
+            bind_generator(generator, inner)
+        for part in (node.element, *node.conditions):
+            self.expr(part, inner, where)
+        if isinstance(node, Reduction):
+            for _, value in node.keywords:
+                self.expr(value, scope, where)
+
+    def _no_hiding(self, generator: Generator) -> None:
+        for target in generator.targets:
+            self.hides(target.name, target)
+
+    def hides(self, name: str, node: Node) -> None:
+        """An index variable with the name of a dim or parameter would read as that."""
+        if name in self.fixed:
+            kind = "parameter" if self.spec.param(name) else "dim"
+            self.findings.add(node.span, f"the variable '{name}' hides the {kind} of that name; call it otherwise")
+
+    def _call(self, node: Call, scope: Mapping[str, ValueKind], where: str) -> None:
+        self.called.add(node.func)
+        given = len(node.args)
+        starred = any(isinstance(arg, Star) for arg in node.args)
+        own = self.functions.get(node.func)
+        if own is not None:
+            if given != len(own.args) and not starred:
+                self.findings.add(node.span, arity_text(node.func, len(own.args), len(own.args), given))
+            return
+        if node.func in {rule.var for rule in self.spec.dtypes}:
+            return
+        known = FUNCTIONS.get(node.func)
+        if known is None:
+            allowed = [name for name, f in FUNCTIONS.items() if f.where in ("both", where)]
+            self.findings.unknown(node.span, "function", node.func, [*allowed, *self.functions])
+            return
+        if known.where not in ("both", where):
+            self.findings.add(node.span, f"'{node.func}' computes elements; it cannot stand in a {where}")
+        if (given < known.least or (known.most is not None and given > known.most)) and not starred:
+            self.findings.add(node.span, arity_text(node.func, known.least, known.most, given))
+        for keyword, _ in node.keywords:
+            if keyword not in known.keywords:
+                self.findings.unknown(node.span, f"keyword of '{node.func}'", keyword, known.keywords)
+        if node.func == "len" and given == 1 and kind_of(node.args[0], scope) in SINGLE:
+            self.findings.add(node.args[0].span, "a single number has no length")
+
+    def _index(self, node: Index, scope: Mapping[str, ValueKind]) -> None:
+        kind = kind_of(node.base, scope)
+        if kind in SINGLE and isinstance(node.base, Name):
+            self.findings.add(node.span, f"'{node.base.id}' is a single number and has no items")
+        if kind == K.VECTOR and len(node.items) == 1 and isinstance(node.items[0], Star):
+            self.findings.add(node.span, "a vector is indexed by a position, a slice or a vector, without a star")
+
+    # --- rules
+    # ------------------------------------------------------------------------------------------------------------
+
+    def rule(self, statements: Iterable[Statement], scope: dict[str, ValueKind]) -> None:
+        """A `shape:` block; names are known from their assignment on."""
+        for statement in statements:
+            match statement:
+                case Assign(names=names, value=value):
+                    self.expr(value, scope, "rule")
+                    single = kind_of(value, scope) if len(names) == 1 else K.INT
+                    for name in names:
+                        self._assigns(name, statement)
+                        scope[name] = single
+                case Born(name=name, low=low, high=high):
+                    self.expr(low, scope, "rule")
+                    self.expr(high, scope, "rule")
+                    scope[name] = K.INT
+                case If(cond=cond, then=then, other=other):
+                    self.expr(cond, scope, "rule")
+                    self.rule(then, scope)
+                    self.rule(other, scope)
+                case _:
+                    self.expr(statement, scope, "rule")
+
+    def _assigns(self, name: str, node: Node) -> None:
+        if name in self.fixed:
+            kind = "parameter" if self.spec.param(name) else "dim of an input"
+            self.findings.add(node.span, f"'{name}' is already the name of a {kind}")
+
+    def function(self, function: Function, scope: Mapping[str, ValueKind], where: str) -> None:
+        """A `define:` function: its arguments, its own names, and what the op has in scope."""
+        inner = {**scope, **dict.fromkeys(function.args, K.ANY)}
+        for statement in function.body:
+            self.expr(statement.value, inner, where)
+            inner.update(dict.fromkeys(statement.names, K.ANY))
+        self.expr(function.result, inner, where)

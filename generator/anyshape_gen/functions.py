@@ -1,0 +1,60 @@
+"""The functions of the rule language: how many arguments they take, which keywords, where they may stand.
+
+In: nothing. Out: `FUNCTIONS`, read by the checker. What they compute is the business of `anyshape.rules` and
+`anyshape.equations`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LanguageFunction:
+    """One function; `most` None: any number. `where` is `rule`, `kernel` or `both`."""
+
+    least: int
+    most: int | None
+    where: str = "both"
+    keywords: tuple[str, ...] = ()
+
+
+def _table(where: str, entries: dict[str, tuple[int, int | None]]) -> dict[str, LanguageFunction]:
+    return {name: LanguageFunction(least, most, where) for name, (least, most) in entries.items()}
+
+
+FUNCTIONS: dict[str, LanguageFunction] = {
+    # vectors
+    **_table(
+        "both", {"len": (1, 1), "fill": (2, 2), "put": (3, 3), "range": (1, 2), "prefix": (1, 1), "zip": (2, None)}
+    ),
+    **_table("both", {"enumerate": (1, 1), "sorted": (1, 1), "unique": (1, 1), "list": (1, 1), "index": (2, 2)}),
+    **_table("both", {"sum": (1, 1), "prod": (1, 1), "count": (1, 1), "any": (1, 1), "all": (1, 1)}),
+    **_table("both", {"min": (1, None), "max": (1, None), "ravel": (2, 2), "unravel": (2, 2)}),
+    # shapes
+    **_table("both", {"shape": (1, 1), "rank": (1, 1), "broadcast": (2, None), "broadcasts": (2, 2), "inside": (2, 2)}),
+    **_table("both", {"present": (1, 1), "drop": (2, 2), "place": (3, 3)}),
+    # scalars
+    **_table("both", {"ceil_div": (2, 2), "exact_div": (2, 2), "trunc_div": (2, 2), "fmod": (2, 2), "clamp": (3, 3)}),
+    **_table("both", {"wrap": (2, 2), "reflect": (2, 2), "abs": (1, 1), "floor": (1, 1), "ceil": (1, 1)}),
+    **_table("both", {"round_even": (1, 1), "int": (1, 1), "f32": (1, 1), "f64": (1, 1), "i32": (1, 1), "i64": (1, 1)}),
+    **_table("both", {"sqrt": (1, 1), "exp": (1, 1), "log": (1, 1)}),
+    # dtypes
+    **_table("both", {"is_int": (1, 1), "is_float": (1, 1), "lowest": (1, 1), "highest": (1, 1)}),
+    # values of elements
+    **_table(
+        "kernel", {"tanh": (1, 1), "erf": (1, 1), "sin": (1, 1), "cos": (1, 1), "cast": (2, 2), "saturate": (2, 2)}
+    ),
+    **_table("kernel", {"pad": (2, 2), "philox": (2, 2), "array": (2, 2), "first": (1, 1), "last": (1, 1)}),
+    "argsort": LanguageFunction(1, 1, "kernel", ("descending",)),
+    "argmax": LanguageFunction(1, 1, "kernel", ("last",)),
+    "argmin": LanguageFunction(1, 1, "kernel", ("last",)),
+}
+CONSTANTS = ("inf", "pi")
+
+
+def arity_text(name: str, least: int, most: int | None, given: int) -> str:
+    """What is wrong with a number of arguments."""
+    wanted = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+    plural = "" if wanted == "1" else "s"
+    return f"'{name}' takes {wanted} argument{plural}, got {given}"
