@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from anyshape import dims
 from anyshape.lower import gemm
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
@@ -245,3 +247,75 @@ def test_operands_computed_while_packing() -> None:
     )
     rows, columns, along = np.arange(37)[:, None], np.arange(75), np.arange(50)
     np.testing.assert_allclose(got, (rows + along) @ (along[:, None] - columns), rtol=1e-5)
+
+
+def run_plain(build: Callable[[Function], None], *arrays: np.ndarray[Any, Any], nparts: int = 1) -> None:
+    """Emit a kernel with `build`, call every part of it with the arrays as buffers."""
+    module = Module(host_target())
+    with module.kernel("contract") as f:
+        build(f)
+        f.ret(const(I32, 0))
+    loaded = compile_module(module, gemm.resolve(module.imports, module.target))
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(loaded.address("contract"))
+    buffers = np.array([array.ctypes.data for array in arrays])
+    for part in range(nparts):
+        scratch = np.full(1 << 21, 255, np.uint8)
+        function(0, buffers.ctypes.data, scratch.ctypes.data, part, nparts)
+
+
+@pytest.mark.parametrize("m, n, k", [(3, 40, 9), (37, 75, 50), (200, 33, 1000)])
+@pytest.mark.parametrize("nparts", [1, 3])
+def test_rows_done_sees_every_row_complete(m: int, n: int, k: int, nparts: int) -> None:
+    """Each finished row is replaced by its running sum, which is wrong if any column is still missing."""
+
+    def build(f: Function) -> None:
+        a, b, c, turns = (f.load(f.arg("buffers"), PTR, at) for at in range(4))
+
+        def accumulate(g: Function, tile: gemm.Tile, row: Val, count: Val) -> None:
+            with g.for_range(row, g.add(row, count)) as rows:
+                g.store(g.add(g.load(turns, I64, rows.index), 1), turns, rows.index)
+                with g.for_range(0, n, carried=[const(F32, 0)]) as loop:
+                    place = g.add(g.mul(rows.index, n), loop.index)
+                    total = g.add(loop.carried[0], g.load(c, F32, place))
+                    g.store(total, c, place)
+                    loop.next(total)
+
+        spec = gemm.ContractionSpec(
+            F32, m, n, k, gemm.Strided(a, k, 1), gemm.Strided(b, 1, k), gemm.Destination(c, n), rows_done=accumulate
+        )
+        gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
+
+    a, b = random_of("float32", m, k), random_of("float32", n, k)
+    c, turns = np.zeros((m, n), np.float32), np.zeros(m, np.int64)
+    run_plain(build, a, b, c, turns, nparts=nparts)
+    assert (turns == 1).all()
+    np.testing.assert_allclose(c, np.cumsum(a.astype(np.float64) @ b.T, axis=1), atol=1e-3 * k**0.5)
+
+
+@pytest.mark.parametrize("n", [5, 32, 77])
+def test_b_packed_once_for_several_products(n: int) -> None:
+    m, k = 20, 33
+
+    def build(f: Function) -> None:
+        a, b, c, room = (f.load(f.arg("buffers"), PTR, at) for at in range(4))
+        gemm.emit_prepack(f, F32, gemm.Strided(b, 1, k), k, n, room)
+        with f.for_range(0, m, 4) as loop:
+            left = gemm.Strided(f.gep(a, f.mul(loop.index, k), F32), k, 1)
+            to = gemm.Destination(f.gep(c, f.mul(loop.index, n), F32), n)
+            gemm.emit_contraction(
+                f, gemm.ContractionSpec(F32, 4, n, k, left, gemm.Prepacked(room), to), f.arg("scratch")
+            )
+
+    a, b, c = random_of("float32", m, k), random_of("float32", n, k), np.zeros((m, n), np.float32)
+    tiles = gemm.tiles_for(host_target(), F32)
+    run_plain(build, a, b, c, np.full(gemm.prepacked_elements(k, n, tiles) + tiles.slack, np.nan, np.float32))
+    np.testing.assert_allclose(c, a @ b.T, rtol=1e-4, atol=1e-5)
+
+
+def test_scratch_formula_takes_dims() -> None:
+    tiles = gemm.tiles_for(host_target(), F32)
+    m, n, k = (dims.symbol(name) for name in "mnk")
+    formula = gemm.scratch_bytes(tiles, m, n, k, True, dims.minimum, dims.maximum)
+    for values in ((1, 1, 1), (0, 5, 9), (1000, 3000, 4000), (100_000, 7, 100_000)):
+        numbers = gemm.scratch_bytes(tiles, *values, packs_b=True)
+        assert dims.evaluate(formula, dict(zip((m, n, k), values))) == numbers

@@ -3,10 +3,10 @@
 `emit_contraction` writes the loops of one product into a kernel; the micro-kernels and packers it calls are shared.
 """
 
-from .driver import emit_contraction
+from .driver import emit_contraction, emit_prepack
 from .library import ELEMENTS, resolve
 from .packing import prepack_b, prepacked_elements
-from .spec import Batch, ContractionSpec, Destination, Epilogue, Packed, Prepacked, RowBody, Strided, Tile
+from .spec import Batch, ContractionSpec, Destination, Epilogue, Packed, Prepacked, RowBody, RowsDone, Strided, Tile
 from .tiles import Tiles, scratch_bytes, tiles_for
 
 __all__ = [
@@ -18,10 +18,12 @@ __all__ = [
     "Packed",
     "Prepacked",
     "RowBody",
+    "RowsDone",
     "Strided",
     "Tile",
     "Tiles",
     "emit_contraction",
+    "emit_prepack",
     "prepack_b",
     "prepacked_elements",
     "resolve",

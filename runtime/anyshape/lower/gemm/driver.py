@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..llvm.builder import Function
-from ..llvm.types import I1, I64, PTR, VOID, Operand, Val, const
+from ..llvm.types import I1, I64, PTR, VOID, Operand, Type, Val, const
 from .microkernels import DOT, FULL, MASKED, NARROW, WIDE, table_index, table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import (
@@ -36,6 +36,26 @@ def emit_contraction(f: Function, spec: ContractionSpec, scratch: Val, part: Ope
     tiles = tiles_for(f.target, spec.element)
     f.module.declare(pack_name(spec.element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     _Driver(f, spec, tiles, scratch).emit(f.i64(part), f.i64(nparts))
+
+
+def emit_prepack(f: Function, element: Type, b: Strided, k: Operand, n: Operand, to: Val) -> None:
+    """Pack a whole B at run time, to be used as `Prepacked(to)` by several contractions; `to` has room for
+    `prepacked_elements(k, n)` and the slack. Strides as in `Strided` for B."""
+    tiles = tiles_for(f.target, element)
+    f.module.declare(pack_name(element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
+    columns, depth = f.i64(n), f.i64(k)
+    _pack_strided(f, tiles, b.pointer, b, depth, const(I64, 0), columns, to)
+
+
+def _pack_strided(f: Function, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val) -> None:
+    """Columns first .. end - 1 of a B in memory, as panels."""
+    inner, width = f.i64(b.inner), tiles.columns
+    with f.for_range(first, end, width) as loop:
+        source = f.gep(pointer, f.mul(loop.index, inner), tiles.element)
+        target = f.gep(to, f.mul(f.sub(loop.index, first), k), tiles.element)
+        count = f.smin(f.sub(end, loop.index), width)
+        args = [source, inner, f.i64(b.outer), count, const(I64, width), k, target]
+        f.call(pack_name(tiles.element), VOID, args)
 
 
 @dataclass(frozen=True)
@@ -146,7 +166,11 @@ class _Driver:
             return low, f.binary("udiv", f.mul(total, f.add(part, 1)), nparts)
 
         by_batch = f.compare("ge", count, nparts)
-        tall = f.or_(f.compare("ge", self.m, f.mul(nparts, self.tiles.rows)), f.compare("ge", self.m, self.n))
+        tall = (
+            const(I1, 1)
+            if self.spec.rows_done
+            else f.or_(f.compare("ge", self.m, f.mul(nparts, self.tiles.rows)), f.compare("ge", self.m, self.n))
+        )
         by_rows = f.and_(f.not_(by_batch), tall)
         by_columns = f.not_(f.or_(by_batch, by_rows))
         batches, heights = share(count), share(self.m)
@@ -206,7 +230,11 @@ class _Driver:
             panels = self._panels(ops, columns.index, f.smin(f.add(columns.index, step), n1))
             with f.for_range(0, rows.tiles, block_tiles, at_least_once=True) as blocks:
                 end = f.smin(f.add(blocks.index, block_tiles), rows.tiles)
-                self._sweep(ops, panels, self._block(ops, rows, blocks.index, end, panels.dot))
+                block = self._block(ops, rows, blocks.index, end, panels.dot)
+                self._sweep(ops, panels, block)
+                if self.spec.rows_done is not None:
+                    with f.if_(f.compare("ge", panels.end, n1)):
+                        self.spec.rows_done(f, ops.tile, block.row, block.count)
 
     # operands of the kernels
 
@@ -249,19 +277,15 @@ class _Driver:
         return f.and_(f.and_(along_k, f.not_(unit)), f.compare("le", self.m, self.tiles.few_rows))
 
     def _pack_panels(self, ops: _Operands, panels: _Panels) -> None:
-        f, spec, columns = self.f, self.spec, self.tiles.columns
-        with f.for_range(panels.first, panels.end, columns, at_least_once=True) as loop:
-            count = f.smin(f.sub(panels.end, loop.index), columns)
-            to = f.gep(panels.base, f.mul(f.sub(loop.index, panels.first), self.k), spec.element)
-            if isinstance(spec.b, Packed):
-                spec.b.emit(f, ops.tile, loop.index, count, const(I64, columns), to)
-            else:
-                assert isinstance(spec.b, Strided)
-                assert ops.b is not None
-                inner = f.i64(spec.b.inner)
-                source = f.gep(ops.b, f.mul(loop.index, inner), spec.element)
-                args = [source, inner, f.i64(spec.b.outer), count, const(I64, columns), self.k, to]
-                f.call(pack_name(spec.element), VOID, args)
+        f, b, tiles = self.f, self.spec.b, self.tiles
+        if isinstance(b, Strided):
+            assert ops.b is not None
+            _pack_strided(f, tiles, ops.b, b, self.k, panels.first, panels.end, panels.base)
+        elif isinstance(b, Packed):
+            with f.for_range(panels.first, panels.end, tiles.columns) as loop:
+                count = f.smin(f.sub(panels.end, loop.index), tiles.columns)
+                to = f.gep(panels.base, f.mul(f.sub(loop.index, panels.first), self.k), tiles.element)
+                b.emit(f, ops.tile, loop.index, count, const(I64, tiles.columns), to)
 
     def _block(self, ops: _Operands, rows: _Rows, first: Val, end: Val, dot: Val | None) -> _Block:
         f, spec = self.f, self.spec

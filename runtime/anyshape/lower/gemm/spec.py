@@ -83,6 +83,12 @@ returns `body(f, row, sums)`, which emits the rest and every store. `sums` is a 
 vectors and for the last one."""
 
 
+RowsDone = Callable[[Function, Tile, Val, Val], None]
+"""`rows_done(f, tile, row, count)` runs once all columns of rows row .. row + count - 1 have been stored, a block of rows
+that is half the second cache at most: the place for what needs whole rows (a normalisation, say). Columns are then not
+shared out over parts."""
+
+
 @dataclass(frozen=True)
 class ContractionSpec:
     """One contraction. With an `epilogue` the sums go nowhere else; without one they go to `c`."""
@@ -96,6 +102,7 @@ class ContractionSpec:
     c: Destination | None = None
     epilogue: Epilogue | None = None
     batch: Sequence[Batch] = ()
+    rows_done: RowsDone | None = None
 
     def __post_init__(self) -> None:
         if (self.c is None) == (self.epilogue is None):
