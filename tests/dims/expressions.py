@@ -76,7 +76,7 @@ COMPARE = [
 ]
 
 
-def _select(c: Both, x: Both, y: Both) -> Both:
+def selected(c: Both, x: Both, y: Both) -> Both:
     return Both(dims.select(c.dim, x.dim, y.dim), lambda v: x.plain(v) if c.plain(v) else y.plain(v))
 
 
@@ -96,7 +96,7 @@ def _grown(inner: st.SearchStrategy[Both]) -> st.SearchStrategy[Both]:
     return st.one_of(
         st.builds(lambda f, x, y: f(x, y), st.sampled_from(RING), inner, inner),
         st.builds(lambda f, x, y: f(x, y), st.sampled_from(OPAQUE), inner, inner),
-        st.builds(_select, compared(inner), inner, inner),
+        st.builds(selected, compared(inner), inner, inner),
     )
 
 

@@ -17,9 +17,10 @@ Read access, for code that turns dims into something else (scalar instructions, 
 Division is total (x // 0 == x % 0 == 0) and floors; bcast(a, b) of the args in the order given is b if a == 1 else a.
 """
 
-from anyshape.dims.atoms import bcast, ceil_div, clamp, exact_div, floordiv, maximum, minimum, mod, select
+from anyshape.dims.atoms import bcast, clamp, maximum, minimum, select
 from anyshape.dims.bound import bounds, nonneg, nonzero
 from anyshape.dims.conditions import and_, eq, ge, gt, implied, le, lt, ne, not_, or_
+from anyshape.dims.division import ceil_div, exact_div, floordiv, mod
 from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, fresh, symbol
 from anyshape.dims.facts import Facts
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute

@@ -318,9 +318,11 @@ def _mul(a: Dim, b: Size) -> Size:
     return remember(_products, (a, b), result)  # type: ignore[no-any-return]
 
 
-def make_atom(kind: str, args: tuple[Any, ...], bounds: Bounds) -> Dim:
+def make_atom(kind: str, args: tuple[Any, ...], bounds: Bounds) -> Size:
     """The dim that is one atom of an operation; its bounds are a function of kind and args, so they are no part
     of the key."""
+    if bounds[0] is not None and bounds[0] == bounds[1]:
+        return bounds[0]
     key = (kind, args)
     atom = _atoms.get(key)
     if atom is None:

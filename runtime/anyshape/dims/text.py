@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from difflib import get_close_matches
 from typing import Any
 
-from anyshape.dims import atoms, conditions
+from anyshape.dims import atoms, conditions, division
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial, Size, symbol
 from anyshape.errors import ParseError
 
@@ -106,7 +106,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "max": atoms.maximum,
     "bcast": atoms.bcast,
     "select": atoms.select,
-    "ceil_div": atoms.ceil_div,
+    "ceil_div": division.ceil_div,
 }
 _COMPARE: dict[str, Callable[[Size, Size], Any]] = {
     "==": conditions.eq,
@@ -206,9 +206,9 @@ class _Parser:
             value = (
                 value * right
                 if sign == "*"
-                else atoms.floordiv(value, right)
+                else division.floordiv(value, right)
                 if sign == "//"
-                else atoms.mod(value, right)
+                else division.mod(value, right)
             )
         return value
 

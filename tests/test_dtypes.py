@@ -1,0 +1,55 @@
+"""Dtypes: names and objects are one, NumPy and back, classes, accumulation, promotion, extremes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from anyshape import dtypes
+from anyshape.dtypes import ALL, BF16, BOOL, F32, accum, from_numpy, highest, lowest, members, parse_dtype, promote
+from anyshape.errors import DtypeError
+
+
+@pytest.mark.parametrize("t", ALL)
+def test_names_numpy_and_copies_give_the_same_object(t: dtypes.DType) -> None:
+    assert parse_dtype(str(t)) is t and t == str(t) and hash(t) == hash(str(t))
+    assert from_numpy(t.numpy) is t and t.numpy.itemsize == t.itemsize
+    assert copy.deepcopy(t) is t and pickle.loads(pickle.dumps(t)) is t
+
+
+def test_byte_order_does_not_matter() -> None:
+    assert from_numpy(np.dtype(">f4")) is F32
+
+
+def test_unknown_names_list_the_known() -> None:
+    with pytest.raises(DtypeError, match=r"'f31'; known are f32, f64"):
+        parse_dtype("f31")
+    with pytest.raises(DtypeError, match="complex64"):
+        from_numpy(np.complex64)
+
+
+def test_classes() -> None:
+    assert members("int") == ("i8", "i16", "i32", "i64") and members("f32") == (F32,)
+    assert BOOL not in members("number") and "u8" in members("number") and set(members("any")) == set(ALL)
+    assert dtypes.belongs("bf16", "float") and not dtypes.belongs("u8", "int")
+
+
+def test_accumulation_widens_narrow_floats_only() -> None:
+    assert [accum(t) for t in ("f16", "bf16", "f32", "f64", "i8")] == ["f32", "f32", "f32", "f64", "i8"]
+
+
+@pytest.mark.parametrize("t", ALL)
+@pytest.mark.parametrize("u", ALL)
+def test_promotion_is_symmetric_and_numpys_where_numpy_has_both(t: str, u: str) -> None:
+    got = promote(t, u)
+    assert got is promote(u, t)
+    if BF16 not in (t, u):
+        assert got.numpy == np.promote_types(dtypes.to_numpy(t), dtypes.to_numpy(u))
+
+
+def test_extremes() -> None:
+    for t in members("int") + members("uint"):
+        assert (lowest(t), highest(t)) == (np.iinfo(t.numpy).min, np.iinfo(t.numpy).max)
+    assert lowest("f32") == -np.inf and highest("bf16") == np.inf and (lowest("bool"), highest("bool")) == (False, True)
