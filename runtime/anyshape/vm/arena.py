@@ -1,0 +1,109 @@
+"""Memory of one call in progress: regions that grow and are kept for the next call, and the frame that passes kernel arguments.
+
+In: the number of regions and the words of the frame. Out: 64-byte aligned addresses. A region keeps no contents when it grows, and never
+holds more than the largest call needed; large ones are mapped and ask for huge pages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.errors import AnyshapeError
+
+ALIGNMENT = 64
+MAPPED = 1 << 21
+"""From this many bytes on (the size of a huge page), memory is mapped."""
+
+
+class Region:
+    """One growable piece of memory."""
+
+    __slots__ = ("_owner", "address", "capacity")
+
+    def __init__(self) -> None:
+        self.address, self.capacity = 0, 0
+        self._owner: NDArray[np.uint8] | mmap.mmap | None = None
+
+    def grow(self, size: int) -> None:
+        """At least `size` bytes; the old ones are given back first, so that both are never held together."""
+        self.release()
+        try:
+            if size >= MAPPED:
+                self._map((size + MAPPED - 1) // MAPPED * MAPPED)
+            else:
+                block = np.empty(size + ALIGNMENT, np.uint8)
+                self._owner = block
+                self.address = (block.ctypes.data + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+                self.capacity = size
+        except (MemoryError, OSError, OverflowError, ValueError):
+            self.release()
+            raise AnyshapeError(f"{size} bytes of memory for intermediate values are not to be had") from None
+
+    def _map(self, size: int) -> None:
+        m = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            m.madvise(mmap.MADV_HUGEPAGE)
+        self._owner, self.capacity = m, size
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(m))
+
+    def release(self) -> None:
+        owner, self._owner, self.address, self.capacity = self._owner, None, 0, 0
+        if isinstance(owner, mmap.mmap):
+            owner.close()
+
+
+class Context:
+    """What one call owns while it runs. Never shared by two calls at once."""
+
+    __slots__ = ("_frame", "frame", "pointers", "regions")
+
+    def __init__(self, regions: int, words: int, offsets: tuple[int, ...]) -> None:
+        """`pointers` are ctypes pointers to the frame's words `offsets`."""
+        self.regions = [Region() for _ in range(regions)]
+        self._frame = (ctypes.c_int64 * max(words, 1))()
+        self.frame: Any = self._frame
+        address = ctypes.addressof(self._frame)
+        self.pointers = tuple(ctypes.c_void_p(address + 8 * k) for k in offsets)
+
+    def region(self, number: int, size: int) -> int:
+        """The address of a region of at least `size` bytes."""
+        found = self.regions[number]
+        if size > found.capacity or not found.address:
+            found.grow(size)
+        return found.address
+
+    @property
+    def bytes(self) -> int:
+        return sum(r.capacity for r in self.regions)
+
+
+class ContextPool:
+    """Contexts that wait for a call. The lock is held to take or to give back, never while a program runs."""
+
+    def __init__(self, make: Callable[[], Context]) -> None:
+        self._make = make
+        self._idle: list[Context] = []
+        self._lock = threading.Lock()
+
+    def take(self) -> Context:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self._make()
+
+    def give_back(self, context: Context) -> None:
+        with self._lock:
+            self._idle.append(context)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that idle contexts hold."""
+        with self._lock:
+            return sum(c.bytes for c in self._idle)

@@ -1,0 +1,165 @@
+"""The interpreter of programs: walks the table word by word. Traceable and obvious; what every faster executor must agree with.
+
+In: a program, arguments (arrays that fit its parameters), a context. Out: the results, or None where a guard declined.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import INT64_MAX, INT64_MIN
+from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
+from anyshape.vm.address import address_of
+from anyshape.vm.arena import Context
+from anyshape.vm.program import ELEMENTS, Op, Operand, Program
+
+Array = NDArray[Any]
+Trace = Callable[[int, Op, tuple[Operand, ...], list[int]], None]
+
+_BINARY: dict[Op, Callable[[int, int], int]] = {
+    Op.ADD: operator.add, Op.SUB: operator.sub, Op.MUL: operator.mul,
+    Op.FLOORDIV: lambda a, b: a // b if b else 0, Op.MOD: lambda a, b: a % b if b else 0,
+    Op.MIN: min, Op.MAX: max, Op.EQ: operator.eq, Op.NE: operator.ne, Op.LT: operator.lt, Op.LE: operator.le,
+    Op.GT: operator.gt, Op.GE: operator.ge,
+    Op.AND: lambda a, b: bool(a) and bool(b), Op.OR: lambda a, b: bool(a) or bool(b),
+}  # fmt: skip
+
+
+def run(program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None = None) -> list[Array] | None:
+    """Raises ShapeError for a failed check or kernel, OverflowedError for a size beyond 64 bits."""
+    return _Run(program, arguments, context, trace).go()
+
+
+class _Run:
+    def __init__(self, program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None) -> None:
+        self.program, self.arguments, self.context, self.trace = program, arguments, context, trace
+        self.r = [0] * program.registers
+        self.results: list[Array | None] = [None] * len(program.results)
+
+    def go(self) -> list[Array] | None:
+        table = {at: (op, operands) for at, op, operands in self.program.instructions()}
+        order = sorted(table)
+        following = dict(zip(order, order[1:]))
+        at = 0
+        while True:
+            if at not in table:
+                raise VerifyError(f"the program goes on at word {at}, where no instruction begins")
+            op, operands = table[at]
+            if self.trace is not None:
+                self.trace(at, op, operands, self.r)
+            if op is Op.RETURN:
+                return [a for a in self.results if a is not None]
+            if op is Op.GUARD and not self.r[_n(operands[0])]:
+                return None
+            target = self.step(op, operands)
+            at = target if target is not None else following.get(at, -1)
+
+    def step(self, op: Op, o: tuple[Operand, ...]) -> int | None:
+        """One instruction; the word it jumps to, if it jumps."""
+        if op is Op.INVOKE:
+            self.invoke(*o)  # type: ignore[arg-type]
+            return None
+        if op is Op.OUTPUT:
+            dims = [self.r[k] for k in o[2]]  # type: ignore[union-attr]
+            a = self.results[_n(o[1])] = np.empty(dims, self.program.results[_n(o[1])].dtype.numpy)
+            self.r[_n(o[0])] = address_of(a)
+            return None
+        return self.plain(op, *map(_n, o))
+
+    def plain(self, op: Op, *o: int) -> int | None:
+        r = self.r
+        if op in _BINARY:
+            value = int(_BINARY[op](r[o[1]], r[o[2]]))
+            if not INT64_MIN <= value <= INT64_MAX:
+                raise OverflowedError(overflow_text(self.program))
+            r[o[0]] = value
+        elif op is Op.CONST:
+            r[o[0]] = o[1]
+        elif op is Op.NOT:
+            r[o[0]] = int(not r[o[1]])
+        elif op is Op.SELECT:
+            r[o[0]] = r[o[2]] if r[o[1]] else r[o[3]]
+        elif op is Op.DIM:
+            r[o[0]] = self.arguments[o[1]].shape[o[2]]
+        elif op is Op.ARGUMENT:
+            r[o[0]] = address_of(self.arguments[o[1]])
+        elif op is Op.CONSTANT:
+            r[o[0]] = address_of(self.program.constants[o[1]])
+        elif op is Op.REGION:
+            r[o[0]] = self.context.region(o[1], r[o[2]])
+        elif op is Op.VIEW:
+            r[o[0]] = r[o[1]] + r[o[2]]
+        elif op is Op.CHECK:
+            if not r[o[0]]:
+                raise failed_check(self.program, o[1], [r[k] for k in self.program.checks[o[1]].registers])
+        elif op is Op.JUMP:
+            return o[0]
+        elif op is Op.UNLESS:
+            return None if r[o[0]] else o[1]
+        else:
+            self.memory(op, *o)
+        return None
+
+    def memory(self, op: Op, *o: int) -> None:
+        r = self.r
+        if op is Op.LOAD:
+            r[o[0]] = load(r[o[1]], o[2], o[3])
+        elif op is Op.STORE:
+            store(r[o[0]], o[1], r[o[2]], o[3])
+        elif op is Op.COPY:
+            ctypes.memmove(r[o[0]], r[o[1]], r[o[2]])
+
+    def invoke(self, number: int, scratch: int, scalars: tuple[int, ...], buffers: tuple[int, ...]) -> None:
+        numbers = (ctypes.c_int64 * max(len(scalars), 1))(*(self.r[k] for k in scalars))
+        addresses = (ctypes.c_int64 * max(len(buffers), 1))(*(self.r[k] for k in buffers))
+        status = self.program.kernels[number].entry(
+            ctypes.cast(numbers, ctypes.c_void_p),
+            ctypes.cast(addresses, ctypes.c_void_p),
+            ctypes.c_void_p(self.r[scratch]),
+            ctypes.c_int64(0),
+            ctypes.c_int64(1),
+        )
+        if status:
+            raise failed_kernel(self.program, number, status)
+
+
+def _n(operand: Operand) -> int:
+    assert isinstance(operand, int)
+    return operand
+
+
+def load(address: int, index: int, code: int) -> int:
+    _, spelled, size = ELEMENTS[code]
+    return int(struct.unpack(spelled, ctypes.string_at(address + index * size, size))[0])
+
+
+def store(address: int, index: int, value: int, code: int) -> None:
+    _, spelled, size = ELEMENTS[code]
+    try:
+        data = struct.pack(spelled, value)
+    except struct.error:
+        raise OverflowedError(f"{value} does not fit an element of type {ELEMENTS[code][0]}") from None
+    ctypes.memmove(address + index * size, data, size)
+
+
+def failed_check(program: Program, number: int, values: Sequence[int]) -> AnyshapeError:
+    record = program.checks[number]
+    return ShapeError(record.message(dict(zip(record.symbols, values, strict=True))))
+
+
+def failed_kernel(program: Program, number: int, status: int) -> AnyshapeError:
+    kernel = program.kernels[number]
+    if 0 < status <= len(kernel.errors):
+        return ShapeError(kernel.errors[status - 1])
+    return AnyshapeError(f"kernel {kernel.name} ended with the unknown status {status}")
+
+
+def overflow_text(program: Program) -> str:
+    return f"{program.name}: a size computed from the shapes of the inputs does not fit a signed 64-bit integer"

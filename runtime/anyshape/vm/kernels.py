@@ -1,0 +1,182 @@
+"""Kernel steps made callable: through the lowering and LLVM, or by the slow interpreter of equations with the same interface.
+
+In: a `KernelStep` of a schedule. Out: a `LoweredStep`: what to pass, and a kernel to call. Kernels of equal text are one kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Cond, Dim, Size, free_symbols
+from anyshape.equations import Tensor
+from anyshape.equations.expr import Read, Reduce, Scalar, Var, walk
+from anyshape.equations.interpret import interpret
+from anyshape.errors import AnyshapeError
+from anyshape.passes.steps import KernelStep
+from anyshape.vm.options import Options
+from anyshape.vm.program import CallableKernel
+
+ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
+"""The ABI's function type; arguments are passed as ctypes objects, which is faster than declaring them."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoweredStep:
+    """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is in bytes."""
+
+    kernel: CallableKernel
+    scalars: tuple[Size | Cond, ...]
+    inputs: tuple[Tensor | NDArray[Any], ...]
+    outputs: tuple[Tensor, ...]
+    scratch: Size
+
+
+class KernelMaker(Protocol):
+    """Turns steps into kernels; `made` counts the kernels that had to be made."""
+
+    made: int
+
+    def lower(self, step: KernelStep) -> LoweredStep: ...
+
+
+def kernel_maker(options: Options) -> KernelMaker:
+    return InterpretedKernels() if options.kernels == "interpret" else NativeKernels()
+
+
+@dataclass(eq=False)
+class NativeKernel:
+    """Machine code; `loaded` keeps it in memory."""
+
+    name: str
+    errors: tuple[str, ...]
+    entry: Any
+    loaded: Any
+
+
+_LOADED: WeakValueDictionary[tuple[str, str], NativeKernel] = WeakValueDictionary()
+
+
+class NativeKernels:
+    """Lowers for the machine this runs on."""
+
+    def __init__(self) -> None:
+        from anyshape.lower.target import host_target
+
+        self.target = host_target()
+        self.made = 0
+
+    def lower(self, step: KernelStep) -> LoweredStep:
+        from anyshape.lower import Group, Packed, lower_group
+
+        constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
+        inputs = tuple(step.tensors[v] for v in step.inputs)
+        outputs = tuple(step.tensors[v] for v in step.outputs)
+        group = Group(step_name(step), step.equations, inputs, outputs, constants)
+        kernel = lower_group(group, self.target)
+        operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
+        return LoweredStep(self._load(kernel, step), kernel.scalars, operands, kernel.outputs, kernel.scratch)
+
+    def _load(self, kernel: Any, step: KernelStep) -> NativeKernel:
+        from anyshape.lower.llvm.jit import load_object, object_for
+
+        errors = tuple(f"{e.message}{_at(step)}" for e in kernel.errors)
+        key = (kernel.text, "\n".join(errors))
+        found = _LOADED.get(key)
+        if found is None:
+            loaded = load_object(object_for(kernel.text, self.target), [kernel.symbol])
+            entry = ENTRY(loaded.address(kernel.symbol))
+            found = _LOADED[key] = NativeKernel(step_name(step), errors, entry, loaded)
+            self.made += 1
+        return found
+
+
+def step_name(step: KernelStep) -> str:
+    """The ops of a step, as in `matmul+add+gelu`."""
+    names = list(dict.fromkeys(n.op.name for n in step.nodes))
+    return "+".join(names[:4]) + ("+…" if len(names) > 4 else "")
+
+
+def _at(step: KernelStep) -> str:
+    sources = list(dict.fromkeys(n.source for n in step.nodes if n.source))
+    return f" (at {', '.join(sources[:3])})" if sources else ""
+
+
+class InterpretedKernels:
+    """A debug switch: every kernel is the interpreter of equations, over the same buffers."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def lower(self, step: KernelStep) -> LoweredStep:
+        self.made += 1
+        inputs = tuple(step.tensors[v] for v in step.inputs)
+        outputs = tuple(step.tensors[v] for v in step.outputs)
+        symbols = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
+        return LoweredStep(InterpretedKernel(step, symbols, inputs, outputs), symbols, inputs, outputs, 0)
+
+
+def _symbols(step: KernelStep, tensors: tuple[Tensor, ...]) -> set[Dim]:
+    """Every symbol that the equations or the tensors of a step mention."""
+    sizes: list[Any] = [n for t in tensors for n in t.shape]
+    for q in step.equations:
+        sizes += q.target.shape
+        for part in (q.value, *q.index):
+            for e in walk(part):
+                if isinstance(e, Scalar):
+                    sizes.append(e.size)
+                elif isinstance(e, Var):
+                    sizes.append(e.extent)
+                elif isinstance(e, Reduce):
+                    sizes += [v.extent for v in e.vars]
+                elif isinstance(e, Read):
+                    sizes += e.tensor.shape
+    return {s for n in sizes for s in free_symbols(n)}
+
+
+class InterpretedKernel:
+    """Called like machine code; an error of the interpreter is raised as it is."""
+
+    def __init__(
+        self, step: KernelStep, symbols: tuple[Dim, ...], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
+    ) -> None:
+        self.step, self.symbols, self.inputs, self.outputs = step, symbols, inputs, outputs
+        self.name = step_name(step)
+        self.errors: tuple[str, ...] = ()
+
+    @property
+    def entry(self) -> Any:
+        return self
+
+    def __call__(self, scalars: Any, buffers: Any, scratch: Any, part: Any, parts: Any) -> int:
+        numbers = (ctypes.c_int64 * len(self.symbols)).from_address(scalars.value)
+        tensors = (*self.inputs, *self.outputs)
+        addresses = (ctypes.c_int64 * len(tensors)).from_address(buffers.value)
+        sizes = dict(zip(self.symbols, numbers))
+        arrays = {t: array_at(a, t, sizes) for t, a in zip(tensors, addresses)}
+        try:
+            results = interpret(self.step.equations, {t: arrays[t] for t in self.inputs}, sizes)
+        except AnyshapeError as e:
+            raise type(e)(f"{self.name}: {e}{_at(self.step)}") from e
+        for t in self.outputs:
+            arrays[t][...] = results[t]
+        return 0
+
+
+def array_at(address: int, tensor: Tensor, sizes: Mapping[Dim, int]) -> NDArray[Any]:
+    """The memory of a tensor as an array."""
+    from anyshape.dims import evaluate
+
+    shape = tuple(n if isinstance(n, int) else evaluate(n, sizes) for n in tensor.shape)
+    dtype = tensor.dtype.numpy
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return np.frombuffer(memory, dtype).reshape(shape)

@@ -1,0 +1,67 @@
+"""Every switch of a compile and of debugging, in one typed place.
+
+In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_KERNELS, ANYSHAPE_DUMP, ANYSHAPE_VERIFY). Out: one
+frozen `Options` that the rest of the VM reads; nothing else here looks at the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from anyshape.errors import ArgumentError
+
+STAGES = ("graph", "schedule", "program", "llvm", "asm")
+KERNELS = ("native", "interpret")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile. `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
+    `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
+    traceable interpreter of the table instead of its translation."""
+
+    kernels: str = "native"
+    fuse: bool = True
+    dump: frozenset[str] = frozenset()
+    verify: bool = False
+    walk: bool = False
+    dims: Mapping[str, Any] = field(default_factory=dict)
+
+    def show(self, stage: str, title: str, text: object) -> None:
+        """Prints a stage if asked for; `text` is only spelled then."""
+        if stage in self.dump:
+            print(f"=== {stage}: {title}\n{text}", file=sys.stderr)
+
+
+def from_environment() -> Options:
+    """Raises ArgumentError for a value that no switch has."""
+    dump = frozenset(s for s in os.environ.get("ANYSHAPE_DUMP", "").split(",") if s)
+    options = Options(
+        kernels=os.environ.get("ANYSHAPE_KERNELS", "native"),
+        dump=dump,
+        verify=os.environ.get("ANYSHAPE_VERIFY", "0") not in ("", "0"),
+        walk=os.environ.get("ANYSHAPE_WALK", "0") not in ("", "0"),
+    )
+    return checked(options)
+
+
+def make_options(given: Mapping[str, Any]) -> Options:
+    """The environment's options with the given ones in their place. Raises ArgumentError for an unknown one."""
+    names = [f.name for f in fields(Options)]
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise ArgumentError(f"compile has no option {', '.join(unknown)}; there are {', '.join(names)}")
+    return checked(replace(from_environment(), **{k: v for k, v in given.items() if v is not None}))
+
+
+def checked(options: Options) -> Options:
+    if options.kernels not in KERNELS:
+        raise ArgumentError(f"kernels must be one of {', '.join(KERNELS)}, got {options.kernels!r}")
+    strange = sorted(options.dump - set(STAGES))
+    if strange:
+        raise ArgumentError(f"cannot dump {', '.join(strange)}; stages are {', '.join(STAGES)}")
+    return options

@@ -1,0 +1,206 @@
+"""A program: one table of 64-bit words that says everything a call does, and the objects its words refer to by number.
+
+Layout, fixed, so that a native loop can walk the same words: an instruction is `opcode, length, operands…`, `length` counting
+its words from the opcode on; the next instruction follows, unless the instruction jumps to the word of another. Operands by
+letter of FORMATS: `d` a register that is written, `s` one that is read, `n` a plain number, `*` a count and that many
+registers that are read. Registers are signed 64-bit integers: dims, conditions (0 or 1) and addresses alike.
+
+    const d n            d = n
+    add sub mul d s s    checked: leaving 64 bits is an OverflowedError
+    floordiv mod d s s   floored, and 0 where the divisor is 0
+    min max d s s        eq ne lt le gt ge d s s: 0 or 1        and or d s s        not d s
+    select d s s s       d = first != 0 ? second : third
+    dim d n n            d = size of axis (second) of argument (first)
+    argument d n         d = address of the argument's elements
+    constant d n         d = address of a constant
+    load d s n n         d = element (first number) at an address; second number: its type, a key of ELEMENTS
+    store s n s n        element (first number) at an address = register; second number: its type
+    check s n            a 0 raises what check record n says
+    guard s              a 0 ends the call as DECLINED: another variant of the program has to run it
+    region d n s         d = address of region n, grown to at least so many bytes; old contents are lost
+    output d n *         d = address of result n, newly made with these dims
+    view d s s           d = address + bytes
+    copy s s s           bytes (third) from an address (second) to one (first)
+    invoke n s * *       kernel n with an address of scratch, scalars, and addresses of inputs and outputs
+    jump n               goes on at word n
+    unless s n           goes on at word n if the register is 0
+    return               ends the call as DONE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim
+from anyshape.dtypes import DType
+from anyshape.errors import VerifyError
+
+DONE, DECLINED = 0, 1
+
+
+class Op(IntEnum):
+    """Numbers are part of the layout: never reuse one."""
+
+    RETURN = 0
+    CONST = 1
+    ADD = 2
+    SUB = 3
+    MUL = 4
+    FLOORDIV = 5
+    MOD = 6
+    MIN = 7
+    MAX = 8
+    EQ = 9
+    NE = 10
+    LT = 11
+    LE = 12
+    GT = 13
+    GE = 14
+    AND = 15
+    OR = 16
+    NOT = 17
+    SELECT = 18
+    DIM = 19
+    ARGUMENT = 20
+    CONSTANT = 21
+    LOAD = 22
+    STORE = 23
+    CHECK = 24
+    GUARD = 25
+    REGION = 26
+    OUTPUT = 27
+    VIEW = 28
+    COPY = 29
+    INVOKE = 30
+    JUMP = 31
+    UNLESS = 32
+
+
+FORMATS: dict[Op, str] = {
+    Op.RETURN: "",
+    Op.CONST: "dn",
+    **{Op(k): "dss" for k in range(Op.ADD, Op.OR + 1)},
+    Op.NOT: "ds",
+    Op.SELECT: "dsss",
+    Op.DIM: "dnn",
+    Op.ARGUMENT: "dn",
+    Op.CONSTANT: "dn",
+    Op.LOAD: "dsnn",
+    Op.STORE: "snsn",
+    Op.CHECK: "sn",
+    Op.GUARD: "s",
+    Op.REGION: "dns",
+    Op.OUTPUT: "dn*",
+    Op.VIEW: "dss",
+    Op.COPY: "sss",
+    Op.INVOKE: "ns**",
+    Op.JUMP: "n",
+    Op.UNLESS: "sn",
+}
+
+ELEMENTS: dict[int, tuple[str, str, int]] = {
+    0: ("i64", "q", 8), 1: ("i32", "i", 4), 2: ("bool", "?", 1), 3: ("i16", "h", 2), 4: ("i8", "b", 1),
+    5: ("u8", "B", 1), 6: ("u16", "H", 2), 7: ("u32", "I", 4), 8: ("u64", "Q", 8),
+}  # fmt: skip
+"""Types of `load` and `store`: dtype, format of the struct module, bytes."""
+
+ELEMENT_CODE: dict[str, int] = {dtype: code for code, (dtype, _, _) in ELEMENTS.items()}
+
+Operand = int | tuple[int, ...]
+
+
+class Message(Protocol):
+    """Says what a failed check means, given the numbers behind its symbols."""
+
+    def __call__(self, values: Mapping[Dim, int]) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRecord:
+    """What a `check` raises: its message with the values of `symbols`, read from `registers`; where it comes from."""
+
+    message: Message
+    symbols: tuple[Dim, ...]
+    registers: tuple[int, ...]
+    equation: str
+    op: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultType:
+    """A result as the caller gets it."""
+
+    name: str
+    dtype: DType
+
+
+class CallableKernel(Protocol):
+    """A kernel ready to run; takes ctypes pointers to scalars, buffers and scratch, part and number of parts."""
+
+    name: str
+    errors: tuple[str, ...]
+
+    @property
+    def entry(self) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """`code` is the table; the other fields are what its numbers refer to."""
+
+    name: str
+    code: NDArray[np.int64]
+    registers: int
+    regions: int
+    constants: tuple[NDArray[Any], ...]
+    kernels: tuple[CallableKernel, ...]
+    checks: tuple[CheckRecord, ...]
+    results: tuple[ResultType, ...]
+    arguments: tuple[str, ...]
+
+    def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
+        """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""
+        return decode(self.code.tolist())
+
+
+def encode(op: Op, *operands: Operand) -> list[int]:
+    """The words of one instruction."""
+    words: list[int] = []
+    for letter, value in zip(FORMATS[op], operands, strict=True):
+        if letter == "*":
+            assert isinstance(value, tuple)
+            words += [len(value), *value]
+        else:
+            assert isinstance(value, int)
+            words.append(value)
+    return [int(op), len(words) + 2, *words]
+
+
+def decode(words: list[int]) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
+    at = 0
+    while at < len(words):
+        try:
+            op, end = Op(words[at]), at + words[at + 1]
+            operands: list[Operand] = []
+            k = at + 2
+            for letter in FORMATS[op]:
+                if letter == "*":
+                    n = words[k]
+                    operands.append(tuple(words[k + 1 : k + 1 + n]))
+                    k += n + 1
+                else:
+                    operands.append(words[k])
+                    k += 1
+        except (ValueError, IndexError):
+            raise VerifyError(f"the program has no valid instruction at word {at}") from None
+        if k != end or end > len(words):
+            raise VerifyError(f"the instruction {op.name} at word {at} has a wrong length")
+        yield at, op, tuple(operands)
+        at = end
