@@ -150,8 +150,7 @@ def store(address: int, index: int, value: int, code: int) -> None:
 
 
 def failed_check(program: Program, number: int, values: Sequence[int]) -> AnyshapeError:
-    record = program.checks[number]
-    return ShapeError(record.message(dict(zip(record.symbols, values, strict=True))))
+    return ShapeError(program.checks[number].text(values))
 
 
 def failed_kernel(program: Program, number: int, status: int) -> AnyshapeError:

@@ -29,7 +29,7 @@ registers that are read. Registers are signed 64-bit integers: dims, conditions 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
@@ -37,9 +37,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Dim
+from anyshape.dims import Cond, Dim, evaluate
 from anyshape.dtypes import DType
 from anyshape.errors import VerifyError
+from anyshape.rules.rule import located
 
 DONE, DECLINED = 0, 1
 
@@ -115,22 +116,23 @@ ELEMENT_CODE: dict[str, int] = {dtype: code for code, (dtype, _, _) in ELEMENTS.
 Operand = int | tuple[int, ...]
 
 
-class Message(Protocol):
-    """Says what a failed check means, given the numbers behind its symbols."""
-
-    def __call__(self, values: Mapping[Dim, int]) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """What a `check` raises: its message with the values of `symbols`, read from `registers`; where it comes from."""
+    """What a `check` raises: `parts` put together, expressions among them with their values. The numbers behind `symbols` are read
+    from `registers`. `equation` is the condition as text."""
 
-    message: Message
+    parts: tuple[str | Dim | Cond, ...]
     symbols: tuple[Dim, ...]
     registers: tuple[int, ...]
     equation: str
     op: str = ""
     source: str = ""
+
+    def text(self, numbers: Sequence[int]) -> str:
+        """The whole message, for the contents of `registers`."""
+        values = dict(zip(self.symbols, map(int, numbers), strict=True))
+        message = "".join(p if isinstance(p, str) else str(evaluate(p, values)) for p in self.parts)
+        return located(self.op, self.source, message) if self.op else message
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,55 @@
+"""anyshape: compile tensor programs of any shape. Everything here is loaded when it is first used (PEP 562)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anyshape.graph.building import function, input
+    from anyshape.graph.function import Function
+    from anyshape.graph.parse import parse
+    from anyshape.graph.value import Value, constant
+    from anyshape.types import TensorType
+    from anyshape.vm import Executable, compile
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.session",
+    "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
+    "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
+    "parse": "anyshape.graph.parse",
+}  # fmt: skip
+_ROOMS = {"errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes", "onnx_backend": "anyshape.frontends.onnx_backend"}  # fmt: skip
+
+__all__ = [
+    "Executable",
+    "Function",
+    "TensorType",
+    "Value",
+    "compile",
+    "constant",
+    "errors",
+    "function",
+    "input",
+    "onnx_backend",
+    "ops",
+    "parse",
+    "passes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        found: Any = import_module(_ROOMS[name])
+    elif name in _PLACES:
+        found = getattr(import_module(_PLACES[name]), name)
+    else:
+        raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS, *_PLACES})

@@ -1,0 +1,108 @@
+"""Arguments of a call: from what people pass to dense native arrays that fit the inputs' types.
+
+In: NumPy arrays, anything with DLPack, Python numbers and lists. Out: arrays in the order of the inputs. Dims are not compared here: the
+program's own entry checks do that. A fitting array passes as it is; strided and byte-swapped ones are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dtypes import from_numpy
+from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError
+from anyshape.graph.value import Value
+from anyshape.types import TensorType
+
+Array = NDArray[Any]
+_ndarray = np.ndarray
+
+
+class Signature:
+    """Names and types of the inputs of an executable."""
+
+    __slots__ = ("_fast", "names", "types")
+
+    def __init__(self, params: Sequence[Value]) -> None:
+        self.names = tuple(p.name for p in params)
+        self.types = tuple(p.type for p in params)
+        self._fast = tuple((p.type.dtype.numpy, p.type.rank) for p in params)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
+        """Raises ArgumentError, DtypeError or ShapeError."""
+        if kwargs or len(args) != len(self.names):
+            args = self._in_order(args, kwargs)
+        out: list[Array] = []
+        k = 0
+        for a, (dtype, rank) in zip(args, self._fast):
+            if (
+                a.__class__ is _ndarray
+                and a.dtype is dtype
+                and (a.ndim == rank or rank is None)
+                and a.flags.c_contiguous
+            ):
+                out.append(a)
+            else:
+                out.append(adapt(self.names[k], self.types[k], a))
+            k += 1
+        return out
+
+    def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        wanted = f"the inputs are {', '.join(self.names) or 'none'}"
+        if len(args) > len(self.names):
+            raise ArgumentError(f"{len(args)} arguments were given, and {wanted}")
+        given = dict(zip(self.names, args))
+        for name, a in kwargs.items():
+            if name in given:
+                raise ArgumentError(f"the argument {name} was given twice")
+            if name not in self.names:
+                raise ArgumentError(f"there is no input {name}; {wanted}")
+            given[name] = a
+        missing = [n for n in self.names if n not in given]
+        if missing:
+            raise ArgumentError(f"the argument {', '.join(missing)} is missing; {wanted}")
+        return tuple(given[n] for n in self.names)
+
+
+def adapt(name: str, type: TensorType, given: Any) -> Array:
+    """A dense native array of the type's dtype and rank."""
+    a = _as_array(name, type, given)
+    wanted = type.dtype.numpy
+    if a.dtype != wanted:
+        if a.dtype.newbyteorder("=") != wanted:
+            raise DtypeError(f"input {name} must be {type.dtype}, got {_dtype_name(a.dtype)}")
+        a = a.astype(wanted)
+    if type.rank is not None and a.ndim != type.rank:
+        raise ShapeError(f"input {name} must be {type}, of rank {type.rank}; got rank {a.ndim}, shape {a.shape}")
+    return a if a.flags.c_contiguous else a.copy(order="C")
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    try:
+        return str(from_numpy(dtype))
+    except AnyshapeError:
+        return str(dtype)
+
+
+def _as_array(name: str, type: TensorType, given: Any) -> Array:
+    if isinstance(given, np.ndarray | np.generic):
+        return np.asarray(given)
+    try:
+        if hasattr(given, "__dlpack__"):
+            return np.from_dlpack(given)
+        a = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError, BufferError) as e:
+        raise ArgumentError(f"input {name} must be an array of type {type}, got {_short(given)}: {e}") from None
+    if a.dtype == object:
+        raise ArgumentError(f"input {name} must be an array of type {type}, got {_short(given)}")
+    if isinstance(given, (int, float, list, tuple)) and np.can_cast(a.dtype, type.dtype.numpy, "same_kind"):
+        return a.astype(type.dtype.numpy)
+    return a
+
+
+def _short(given: Any) -> str:
+    text = repr(given)
+    return text if len(text) < 60 else f"{text[:57]}..."

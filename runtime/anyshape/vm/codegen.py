@@ -1,0 +1,369 @@
+"""Schedules to programs.
+
+In: a schedule, and the entry symbols that the variant assumes to be at least 1. Out: a `Program`. In order: dims of arguments and the
+checks on them, memory, then the steps that the results or a size need. A check stands as early as its symbols have values. Values whose
+elements are known from shapes alone are stored from registers: shape arithmetic never becomes a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Cond, Dim, Size, bounds, free_symbols
+from anyshape.dims import eq as equal
+from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.graph.value import Value
+from anyshape.passes.steps import KernelStep, Schedule
+from anyshape.rules import Check
+from anyshape.types import TensorType
+from anyshape.vm.arena import ALIGNMENT
+from anyshape.vm.kernels import KernelMaker
+from anyshape.vm.memory import Slot, Tenant, plan_slots
+from anyshape.vm.need import Need, analyse
+from anyshape.vm.program import ELEMENT_CODE, CallableKernel, CheckRecord, Op, Program, ResultType
+from anyshape.vm.shape_code import ShapeCode
+
+
+def generate(schedule: Schedule, kernels: KernelMaker, assumed: Collection[Dim] = ()) -> Program:
+    """Raises UnsupportedError where nothing defines a symbol, and what lowering raises."""
+    return _Codegen(schedule, kernels, assumed).run()
+
+
+def byte_count(t: TensorType) -> Size:
+    return t.count() * t.dtype.itemsize
+
+
+def aligned(n: Size) -> Size:
+    return (n + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+
+
+@dataclass(eq=False, slots=True)
+class _Storage:
+    """Memory of a value and all its views. `address` is a register once the memory is there."""
+
+    value: Value
+    start: int
+    end: int
+    address: int | None = None
+    result: int | None = None
+    """The result that this memory is, if it is one's own."""
+    late: bool = False
+    slot: int | None = None
+
+
+@dataclass(eq=False)
+class _Codegen:
+    schedule: Schedule
+    maker: KernelMaker
+    assumed: Collection[Dim]
+    code: ShapeCode = field(default_factory=ShapeCode)
+    constants: list[NDArray[Any]] = field(default_factory=list)
+    kernels: list[CallableKernel] = field(default_factory=list)
+    checks: list[CheckRecord] = field(default_factory=list)
+    storages: dict[Value, _Storage] = field(default_factory=dict)
+    pending: list[Check] = field(default_factory=list)
+    late_regions: int = 0
+
+    def run(self) -> Program:
+        self.f = self.schedule.function
+        self.need: Need = analyse(self.schedule, self.maker)
+        self.entry()
+        self.lifetimes()
+        self.reserve()
+        for at, _ in enumerate(self.schedule.steps):
+            self.step(at)
+        self.results()
+        self.code.emit(Op.RETURN)
+        return Program(
+            self.f.name,
+            np.array(self.code.words, np.int64),
+            self.code.count,
+            1 + self.late_regions,
+            tuple(self.constants),
+            tuple(self.kernels),
+            tuple(self.checks),
+            tuple(ResultType(n, v.type.dtype) for n, v in zip(self.f.result_names, self.f.results, strict=True)),
+            tuple(p.name for p in self.f.params),
+        )
+
+    # --- entry ---
+
+    def entry(self) -> None:
+        """Dims of arguments become symbols; then what must hold of them; then elements that symbols stand for."""
+        owed: list[tuple[Value, int, int]] = []
+        bound: list[tuple[Dim, Value, int]] = []
+        for k, p in enumerate(self.f.params):
+            for axis, n in enumerate(p.type.shape or ()):
+                r = self.code.pure(Op.DIM, k, axis)
+                if isinstance(n, Dim) and n.is_symbol and not self.code.is_defined(n):
+                    self.code.define(n, r)
+                    bound.append((n, p, axis))
+                else:
+                    owed.append((p, axis, r))
+        for p, axis, r in owed:
+            self.entry_size(p, axis, r)
+        for s, p, axis in bound:
+            self.entry_bounds(s, p, axis)
+        seen: set[Cond] = set()
+        for check in (*self.f.checks, *(c for node in self.f.nodes for c in node.checks)):
+            if check.cond not in seen:
+                seen.add(check.cond)
+                self.pending.append(check)
+        self.flush()
+        for p in self.f.params:
+            self.load_symbols(p)
+        self.early = {s for s in self.need.symbols if self.code.is_defined(s)}
+
+    def entry_size(self, p: Value, axis: int, got: int) -> None:
+        """The size of an argument that its type fixes."""
+        assert p.type.shape is not None
+        wanted = p.type.shape[axis]
+        unbound = [str(s) for s in free_symbols(wanted) if not self.code.is_defined(s)]
+        if unbound:
+            raise UnsupportedError(
+                f"input {p.name}: {p.type}: nothing binds {', '.join(sorted(unbound))}; "
+                "give each symbol a dim of its own in some input"
+            )
+        size = _size_symbol(p, axis)
+        self.code.define(size, got)
+        parts: tuple[str | Dim | Cond, ...] = (f"input {p.name}: dim {axis} must be {wanted}", ", got ", size)
+        if not isinstance(wanted, int):
+            parts = (f"input {p.name}: dim {axis} must be {wanted} = ", wanted, ", got ", size)
+        self.check(equal(size, wanted), parts)
+
+    def entry_bounds(self, s: Dim, p: Value, axis: int) -> None:
+        """What the type says of a symbol: a variant's assumption makes the call go elsewhere, anything else is an error."""
+        low, high = bounds(s)
+        r = self.code.register(s)
+        if s in self.assumed:
+            self.code.emit(Op.GUARD, self.code.pure(Op.GE, r, self.code.register(low or 0)))
+        elif low is not None and low > 0:
+            self.bound_check(Op.GE, r, low, s, p, axis)
+        if high is not None:
+            self.bound_check(Op.LE, r, high, s, p, axis)
+
+    def bound_check(self, op: Op, r: int, edge: int, s: Dim, p: Value, axis: int) -> None:
+        sign = "at least" if op is Op.GE else "at most"
+        record = CheckRecord(
+            (f"input {p.name}: dim {axis} ({s}) must be {sign} {edge}, got ", s), (s,), (r,), f"{s} {sign} {edge}"
+        )
+        self.checks.append(record)
+        self.code.emit(Op.CHECK, self.code.pure(op, r, self.code.register(edge)), len(self.checks) - 1)
+
+    # --- checks and symbols ---
+
+    def check(self, cond: bool | Cond, parts: tuple[str | Dim | Cond, ...], op: str = "", source: str = "") -> None:
+        if cond is True:
+            return
+        symbols = tuple(dict.fromkeys(s for p in parts if not isinstance(p, str) for s in _sorted_symbols(p)))
+        known = tuple(s for s in symbols if self.code.is_defined(s))
+        if len(known) < len(symbols):
+            parts = tuple(p if isinstance(p, str) or self.code.is_defined(p) else str(p) for p in parts)
+        registers = tuple(self.code.register(s) for s in known)
+        self.checks.append(CheckRecord(parts, known, registers, str(cond), op, source))
+        self.code.emit(Op.CHECK, self.code.register(cond), len(self.checks) - 1)
+
+    def flush(self) -> None:
+        """Emits the checks whose symbols all have values."""
+        waiting = []
+        for c in self.pending:
+            if self.code.is_defined(c.cond):
+                self.check(c.cond, c.parts, c.op, c.where)
+            else:
+                waiting.append(c)
+        self.pending = waiting
+
+    def load_symbols(self, v: Value) -> None:
+        """Elements of a value that just came to be, where a symbol that something needs stands for them."""
+        loads = self.need.loads.get(v, ())
+        for k, s in loads:
+            self.code.define(s, self.code.new(Op.LOAD, self.address(v), k, ELEMENT_CODE[v.type.dtype]))
+        if loads:
+            self.flush()
+
+    # --- memory ---
+
+    def lifetimes(self) -> None:
+        """Storage of every value that a step needed makes, and who reads it last."""
+        end = len(self.schedule.steps)
+        for at, step in enumerate(self.schedule.steps):
+            for v in self.need.reads.get(at, ()):
+                if v in self.storages:
+                    self.storages[v].end = at
+            if isinstance(step, KernelStep):
+                for v in self.need.outputs.get(at, ()):
+                    self.storages[v] = _Storage(v, at, at)
+            elif at in self.need.steps and step.input in self.storages:
+                self.storages[step.output] = self.storages[step.input]
+        for k, v in enumerate(self.f.results):
+            storage = self.storages.get(v)
+            if storage is not None:
+                storage.end = end
+                if storage.result is None and self.sized_by(v, storage.start):
+                    storage.result = k
+        for storage in self.storages.values():
+            storage.late = not self.is_early(byte_count(storage.value.type))
+
+    def is_early(self, e: Size | Cond) -> bool:
+        return free_symbols(e) <= self.early
+
+    def sized_by(self, v: Value, step: int) -> bool:
+        """Whether the dims of v have values before the step runs."""
+        return all(self.need.defined_at.get(s, -1) < step for s in v.type.symbols())
+
+    def reserve(self) -> None:
+        """One region for all slots and the scratch whose sizes follow from the arguments; offsets are computed here."""
+        own = [s for s in dict.fromkeys(self.storages.values()) if s.result is None]
+        tenants = [Tenant(aligned(byte_count(s.value.type)), s.start, s.end, s.late) for s in own]
+        chosen, slots = plan_slots(tenants)
+        for storage, slot in zip(own, chosen, strict=True):
+            storage.slot = slot
+        scratches = dict.fromkeys(aligned(self.need.lowered[at].scratch) for at in sorted(self.need.lowered))
+        self.region_of_slot = self.number_late(slots)
+        self.slot_address: dict[int, int] = {}
+        self.scratch_region: int | None = None
+        sizes = [(k, self.largest(list(s.sizes))) for k, s in enumerate(slots) if not s.late]
+        early = [n for n in scratches if self.is_early(n) and n != 0]
+        if len(early) < len([n for n in scratches if n != 0]):
+            self.late_regions += 1
+            self.scratch_region = self.late_regions
+            early = []
+        scratch = self.largest(list(early)) if early else None
+        self.lay_out(sizes, scratch)
+
+    def lay_out(self, sizes: list[tuple[int, int]], scratch: int | None) -> None:
+        pieces = [*sizes, *([(-1, scratch)] if scratch is not None else [])]
+        offsets: list[tuple[int, int]] = []
+        total = self.code.register(0)
+        for k, size in pieces:
+            offsets.append((k, total))
+            total = size if total == self.code.register(0) else self.code.pure(Op.ADD, total, size)
+        self.scratch_address = self.code.register(0)
+        if not pieces:
+            return
+        base = self.code.new(Op.REGION, 0, total)
+        for k, offset in offsets:
+            address = base if offset == self.code.register(0) else self.code.new(Op.VIEW, base, offset)
+            if k < 0:
+                self.scratch_address = address
+            else:
+                self.slot_address[k] = address
+
+    def number_late(self, slots: list[Slot]) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for k, s in enumerate(slots):
+            if s.late:
+                self.late_regions += 1
+                found[k] = self.late_regions
+        return found
+
+    def largest(self, sizes: list[Size]) -> int:
+        registers = list(dict.fromkeys(self.code.register(n) for n in sizes))
+        first = registers[0]
+        for r in registers[1:]:
+            first = self.code.pure(Op.MAX, first, r)
+        return first
+
+    def address(self, v: Value) -> int:
+        """The register of a value's address; parameters and constants are where they are."""
+        v = self.need.origin(v)
+        if v in self.storages:
+            found = self.storages[v].address
+            if found is None:
+                raise AnyshapeError(f"the value {v} is needed before a step computes it")
+            return found
+        if v.constant is not None:
+            return self.constant(v.constant)
+        return self.code.pure(Op.ARGUMENT, self.f.params.index(v))
+
+    def constant(self, array: NDArray[Any]) -> int:
+        for k, known in enumerate(self.constants):
+            if known is array:
+                return self.code.pure(Op.CONSTANT, k)
+        self.constants.append(array)
+        return self.code.pure(Op.CONSTANT, len(self.constants) - 1)
+
+    def allocate(self, v: Value) -> int:
+        storage = self.storages[v]
+        if storage.result is not None:
+            result = self.f.results[storage.result]
+            storage.address = self.output(storage.result, result)
+        elif storage.late:
+            assert storage.slot is not None
+            size = self.code.register(aligned(byte_count(v.type)))
+            storage.address = self.code.new(Op.REGION, self.region_of_slot[storage.slot], size)
+        else:
+            assert storage.slot is not None
+            storage.address = self.slot_address[storage.slot]
+        return storage.address
+
+    def output(self, k: int, v: Value) -> int:
+        return self.code.new(Op.OUTPUT, k, tuple(self.code.register(n) for n in v.type.shape or ()))
+
+    # --- steps ---
+
+    def step(self, at: int) -> None:
+        if at not in self.need.steps:
+            return
+        step = self.schedule.steps[at]
+        if isinstance(step, KernelStep):
+            for v in self.need.outputs[at]:
+                self.allocate(v)
+            if at in self.need.stored:
+                for v in self.need.outputs[at]:
+                    self.store(v)
+            else:
+                self.invoke(at, step)
+            made: tuple[Value, ...] = self.need.outputs[at]
+        else:
+            made = (step.output,)
+        for v in made:
+            self.load_symbols(v)
+
+    def store(self, v: Value) -> None:
+        address = self.address(v)
+        for k, e in enumerate(v.contents or ()):
+            self.code.emit(Op.STORE, address, k, self.code.register(e), ELEMENT_CODE[v.type.dtype])
+
+    def invoke(self, at: int, step: KernelStep) -> None:
+        lowered = self.need.lowered[at]
+        values = {step.tensors[v]: v for v in (*step.inputs, *self.need.outputs[at])}
+        buffers = [self.constant(i) if isinstance(i, np.ndarray) else self.address(values[i]) for i in lowered.inputs]
+        buffers += [self.address(values[t]) for t in lowered.outputs]
+        scalars = tuple(self.code.register(s) for s in lowered.scalars)
+        scratch = self.scratch_address
+        if self.scratch_region is not None and lowered.scratch != 0:
+            scratch = self.code.new(Op.REGION, self.scratch_region, self.code.register(aligned(lowered.scratch)))
+        if lowered.kernel not in self.kernels:
+            self.kernels.append(lowered.kernel)
+        self.code.emit(Op.INVOKE, self.kernels.index(lowered.kernel), scratch, scalars, tuple(buffers))
+
+    def results(self) -> None:
+        """Results that share memory with something else get a copy of it."""
+        for k, v in enumerate(self.f.results):
+            storage = self.storages.get(self.need.origin(v))
+            if storage is None or storage.result != k:
+                to = self.output(k, v)
+                self.code.emit(Op.COPY, to, self.address(v), self.code.register(byte_count(v.type)))
+        if self.pending:
+            c = self.pending[0]
+            raise UnsupportedError(f"nothing defines a dim that a check of {c.op} needs: {c.cond}")
+
+
+def _sorted_symbols(e: Dim | Cond) -> list[Dim]:
+    return sorted(free_symbols(e), key=lambda s: s.uid)
+
+
+def _size_symbol(p: Value, axis: int) -> Dim:
+    """A symbol for the actual size of an argument's axis, used in messages."""
+    from anyshape.dims import fresh
+
+    return fresh(f"{p.name}_size{axis}_", low=0)
+
+
+__all__ = ["aligned", "byte_count", "generate"]

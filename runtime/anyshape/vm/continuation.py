@@ -1,0 +1,183 @@
+"""Programs of which a part cannot be typed before it runs: unknown ranks, and structures that a value decides.
+
+In: a function with values of unknown rank. It is cut before the first such: what comes before is a plan of its own, the *prefix*. At run time
+the rest, the *tail*, is rebuilt over the live values with the ranks that turned up, compiled like any function (and cut again if need be),
+and kept in a cache of at most LIMIT entries, the least recently used leaving first. What a live value fixes of a tail is its level:
+
+    RANK    its rank; dims stay symbols
+    SHAPE   its shape: an operand whose length decides a rank
+    VALUE   its elements: an operand that decides more, such as axes; it becomes a constant of the tail
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim, Size, free_symbols, fresh
+from anyshape.errors import AnyshapeError
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node, Value, constant
+from anyshape.types import TensorType
+from anyshape.vm.program import Program
+from anyshape.vm.retype import rebuild
+
+if TYPE_CHECKING:
+    from anyshape.vm.plans import Compiler, Plan
+
+Array = NDArray[Any]
+RANK, SHAPE, VALUE = 0, 1, 2
+LIMIT = 64
+"""How many tails one cut keeps."""
+
+
+class Continued:
+    """A function cut in two."""
+
+    def __init__(self, compiler: Compiler, f: Function) -> None:
+        self.compiler, self.f = compiler, f
+        self.tail_nodes = _blocked(f)
+        self.live = _live(f, self.tail_nodes)
+        self.known_params = tuple(p for p in f.params if p.type.shape is not None)
+        computed = tuple(v for v in self.live if not v.is_param)
+        self.prefix: Plan | None = None
+        if computed:
+            self.prefix = compiler.plan(Function(self.known_params, computed, f"{f.name}.prefix", None, f.checks))
+        self.levels = dict.fromkeys((*f.params, *computed), RANK)
+        self._tails: OrderedDict[Any, tuple[Plan, tuple[Value, ...]]] = OrderedDict()
+        self._lock = threading.Lock()
+        for v in _first_operands(self.tail_nodes, set(self.levels)):
+            self.levels[v] = SHAPE
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        values = dict(zip(self.f.params, arrays, strict=True))
+        if self.prefix is not None:
+            results = self.prefix.run([values[p] for p in self.known_params])
+            values.update(zip((v for v in self.live if not v.is_param), results, strict=True))
+        plan, passed = self.tail(values)
+        return plan.run([values[v] for v in passed])
+
+    def tail(self, values: dict[Value, Array]) -> tuple[Plan, tuple[Value, ...]]:
+        """The plan for what the live values are now, and which of them it takes."""
+        key = self.key(values)
+        with self._lock:
+            found = self._tails.get(key)
+            if found is not None:
+                self._tails.move_to_end(key)
+                return found
+        with self.compiler.lock:
+            made = self.build(values)
+            key = self.key(values)  # a level may have risen meanwhile
+        with self._lock:
+            self._tails[key] = made
+            while len(self._tails) > LIMIT:
+                self._tails.popitem(last=False)
+        return made
+
+    def key(self, values: dict[Value, Array]) -> tuple[Any, ...]:
+        parts: list[Any] = []
+        for v, level in self.levels.items():
+            a = values[v]
+            parts.append(a.ndim if level == RANK else a.shape if level == SHAPE else (a.shape, a.tobytes()))
+        return tuple(parts)
+
+    def build(self, values: dict[Value, Array]) -> tuple[Plan, tuple[Value, ...]]:
+        """Raises levels until the first node of the tail can be typed."""
+        while True:
+            f, passed, mapping = self.typed(values)
+            stuck = [n for n in f.nodes if _is_first_blocked(n)]
+            if not stuck:
+                return self.compiler.plan(f), passed
+            mine = {old: new for old, new in mapping.items() if self.levels[old] < VALUE}
+            raised = [old for old, new in mine.items() for n in stuck if new in n.operand_inputs().values()]
+            if not raised:
+                if len(f.nodes) < len(self.tail_nodes) or self.progress(f):
+                    return self.compiler.plan(f), passed
+                names = ", ".join(n.op.full_name for n in stuck)
+                raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")
+            for v in raised:
+                self.levels[v] += 1
+
+    def progress(self, f: Function) -> bool:
+        """Whether something that this cut could not type has a rank now."""
+        return len(_blocked(f)) < len(self.tail_nodes)
+
+    def typed(self, values: dict[Value, Array]) -> tuple[Function, tuple[Value, ...], dict[Value, Value]]:
+        """The tail over the live values as they are; those it takes; what stands for each in it."""
+        given: list[Size] = [n for v in self.levels for n in v.type.shape or ()]
+        bound = {n for n in given if isinstance(n, Dim) and n.is_symbol}
+        mapping: dict[Value, Value] = {}
+        params: list[Value] = []
+        passed: list[Value] = []
+        for k, (v, level) in enumerate(self.levels.items()):
+            a = values[v]
+            if level == VALUE:
+                mapping[v] = constant(np.array(a))
+                continue
+            mapping[v] = Value(_type(v, a, level, bound), v.name or f"live{k}")
+            params.append(mapping[v])
+            passed.append(v)
+        return rebuild(self.f, mapping, params, self.tail_nodes), tuple(passed), mapping
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        found = list(self.prefix.programs) if self.prefix is not None else []
+        with self._lock:
+            tails = [plan for plan, _ in self._tails.values()]
+        return (*found, *(p for plan in tails for p in plan.programs))
+
+    @property
+    def bytes(self) -> int:
+        with self._lock:
+            tails = [plan for plan, _ in self._tails.values()]
+        return sum(p.bytes for p in tails) + (self.prefix.bytes if self.prefix is not None else 0)
+
+
+def _type(v: Value, a: Array, level: int, bound: set[Dim]) -> TensorType:
+    """What the tail knows of a value: relations between dims are kept where their symbols are bound by some live value."""
+    if level == SHAPE:
+        return TensorType(v.type.dtype, a.shape)
+    if v.type.shape is None:
+        return TensorType(v.type.dtype, tuple(fresh("?", 0) for _ in a.shape))
+    return TensorType(v.type.dtype, tuple(n if free_symbols(n) <= bound else fresh("?", 0) for n in v.type.shape))
+
+
+def _blocked(f: Function) -> tuple[Node, ...]:
+    """Nodes with a result of unknown rank, and all that follow from one."""
+    unknown = {p for p in f.params if p.type.shape is None}
+    found: list[Node] = []
+    for node in f.nodes:
+        if any(v in unknown for v in node.inputs) or any(v.type.shape is None for v in node.outputs):
+            unknown.update(node.outputs)
+            found.append(node)
+    return tuple(found)
+
+
+def _live(f: Function, tail: Sequence[Node]) -> tuple[Value, ...]:
+    """Values from before the cut that the tail or a result needs."""
+    made = {v for node in tail for v in node.outputs}
+    wanted = [v for node in tail for v in node.inputs if v is not None] + list(f.results)
+    return tuple(dict.fromkeys(v for v in wanted if v not in made and v.constant is None))
+
+
+def _is_first_blocked(node: Node) -> bool:
+    """Whether the node itself, not one before it, leaves the rank open."""
+    return any(v.type.shape is None for v in node.outputs) and all(
+        v is None or v.type.shape is not None for v in node.inputs
+    )
+
+
+def _first_operands(tail: Sequence[Node], live: set[Value]) -> list[Value]:
+    """Operand parameters, among the live values, of nodes whose rank they leave open."""
+    return [
+        v
+        for node in tail
+        if any(out.type.shape is None for out in node.outputs)
+        for v in node.operand_inputs().values()
+        if v in live and v is not None
+    ]

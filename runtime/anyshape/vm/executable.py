@@ -1,0 +1,107 @@
+"""`compile`, and what it returns: a model that can be called with any shapes its types allow.
+
+In: a `Function`, or a model file. Out: an `Executable`, immutable to its callers and safe to call from any number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from anyshape.errors import ArgumentError
+from anyshape.graph.function import Function
+from anyshape.types import TensorType
+from anyshape.vm.arguments import Signature
+from anyshape.vm.disassemble import disassemble
+from anyshape.vm.options import make_options
+from anyshape.vm.plans import Compiler, Plan
+from anyshape.vm.report import Report
+from anyshape.vm.retype import constrained
+
+Array = NDArray[Any]
+
+
+def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -> Executable:
+    """Compiles a Function, or an ONNX model (a path, its bytes, or the loaded proto), for all shapes at once.
+
+    `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. Options are the fields of `Options`, such as
+    kernels="interpret". Raises a subclass of AnyshapeError for a model that is wrong or not supported.
+    """
+    chosen = make_options({**options, "dims": dims or {}})
+    report = Report()
+    with report.phase("import"):
+        f = _function(model)
+        if chosen.dims:
+            f = constrained(f, chosen.dims)
+    plan = Compiler(chosen, report, threading.RLock()).plan(f)
+    report.finished = True
+    return Executable(f, plan, report)
+
+
+def _function(model: Any) -> Function:
+    if isinstance(model, Function):
+        return model
+    if isinstance(model, (str, bytes, os.PathLike)) or hasattr(model, "SerializeToString"):
+        from importlib import import_module
+
+        loaded = import_module("anyshape.frontends.onnx").load(model)
+        assert isinstance(loaded, Function)
+        return loaded
+    raise ArgumentError(f"compile takes a Function or an ONNX model (a path, bytes or a ModelProto), got {model!r}")
+
+
+class Executable:
+    """A compiled model. Call it with arrays by position or by name, or `run` it with a dict."""
+
+    def __init__(self, function: Function, plan: Plan, report: Report) -> None:
+        self.function, self.plan, self.report = function, plan, report
+        self.signature = Signature(function.params)
+        self._single = len(function.results) == 1
+        self._bind, self._run = self.signature.bind, plan.run
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """One array, or a tuple of them. Raises ArgumentError, DtypeError or ShapeError for arguments that do not fit."""
+        results = self._run(self._bind(args, kwargs))
+        return results[0] if self._single else tuple(results)
+
+    def run(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """The same from a dict of inputs, as a list in the order of `output_names`."""
+        return self._run(self._bind((), inputs))
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return self.signature.names
+
+    @property
+    def input_types(self) -> tuple[TensorType, ...]:
+        return self.signature.types
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return self.function.result_names
+
+    @property
+    def output_types(self) -> tuple[TensorType, ...]:
+        return tuple(v.type for v in self.function.results)
+
+    @property
+    def compiled_after_first_call(self) -> int:
+        """Programs compiled since `compile` returned: for an empty dim, or for a rank that turned up."""
+        return self.report.compiled_after_first_call
+
+    @property
+    def memory(self) -> int:
+        """Bytes for intermediate values that are kept for the next call."""
+        return self.plan.bytes
+
+    def disassemble(self) -> str:
+        """The programs compiled so far, as text."""
+        return "\n\n".join(disassemble(p) for p in self.plan.programs)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{n}: {t}" for n, t in zip(self.input_names, self.input_types))
+        return f"<Executable {self.function.name}({inputs}) -> {', '.join(self.output_names)}>"

@@ -1,0 +1,157 @@
+"""From a function to something that runs: the pipeline of a compile, and the variants of a program.
+
+In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `Straight` plan: a *main* program that assumes entry dims to be at
+least 1, and a *general* one for calls with an empty dim, compiled when first needed. Any other is continued at run time (`continuation`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from anyshape.errors import AnyshapeError
+from anyshape.graph.function import Function
+from anyshape.vm import interpreter
+from anyshape.vm.arena import Context, ContextPool
+from anyshape.vm.codegen import generate
+from anyshape.vm.disassemble import disassemble
+from anyshape.vm.kernels import kernel_maker
+from anyshape.vm.options import Options
+from anyshape.vm.program import Program
+from anyshape.vm.report import Report
+from anyshape.vm.retype import retype
+from anyshape.vm.translator import can_translate, frame_of, translate
+from anyshape.vm.unfused import one_step_per_node
+
+Array = NDArray[Any]
+
+
+class Plan(Protocol):
+    """Something that runs, from any number of threads at once."""
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """The results for arguments that `Signature.bind` made fit."""
+        ...
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Programs compiled so far."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Memory for intermediate values that idle contexts keep."""
+        ...
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """What all parts of one compile share."""
+
+    options: Options
+    report: Report
+    lock: threading.RLock
+
+    def plan(self, f: Function, low: int = 1) -> Plan:
+        """Entry symbols are assumed to be at least `low`."""
+        with self.lock:
+            with self.report.phase("optimise"):
+                typed, assumed = retype(f, low)
+                optimised = self._optimise(typed)
+            if not self.report.nodes:
+                self.report.count_variants(f, optimised)
+            if undetermined(optimised):
+                from anyshape.vm.continuation import Continued
+
+                if assumed:
+                    optimised = self._optimise(f)
+                return Continued(self, optimised)
+            self.options.show("graph", f.name, optimised)
+            program = self._program(optimised, assumed)
+            general = (lambda: self.plan(f, 0)) if assumed else None
+            return Straight(program, general, self.options.walk, self.lock)
+
+    def _optimise(self, f: Function) -> Function:
+        from anyshape.passes import optimise
+
+        return optimise(f)
+
+    def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
+        report, options = self.report, self.options
+        if options.verify:
+            from anyshape.graph.verify import verify
+
+            verify(f)
+        with report.phase("fuse"):
+            schedule = fused(f) if options.fuse else one_step_per_node(f)
+        options.show("schedule", f.name, "\n".join(map(str, schedule.steps)))
+        maker = kernel_maker(options)
+        with report.phase("generate"):
+            program = generate(schedule, maker, assumed)
+        options.show("program", f.name, disassemble(program))
+        report.steps += len(schedule.steps)
+        report.compiled(maker.made)
+        return program
+
+
+def fused(f: Function) -> Any:
+    from anyshape.passes.fuse import fuse
+
+    return fuse(f)
+
+
+def undetermined(f: Function) -> bool:
+    """Whether the rank of anything is not known."""
+    return any(p.type.shape is None for p in f.params) or any(
+        v.type.shape is None for node in f.nodes for v in node.outputs
+    )
+
+
+class Straight:
+    """One program, and another plan for the calls that it declines."""
+
+    def __init__(
+        self, program: Program, general: Callable[[], Plan] | None, walk: bool, lock: threading.RLock
+    ) -> None:
+        self.program = program
+        self._make_general, self._general, self._lock = general, None, lock
+        words, offsets = frame_of(program)
+        self._pool = ContextPool(lambda: Context(program.regions, words, offsets))
+        self._run: Callable[[Sequence[Array], Context], list[Array] | None]
+        if walk or not can_translate(program):
+            self._run = lambda arrays, context: interpreter.run(program, arrays, context)
+        else:
+            self._run = translate(program)
+
+    _general: Plan | None
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        pool = self._pool
+        context = pool.take()
+        try:
+            results = self._run(arrays, context)
+        finally:
+            pool.give_back(context)
+        return results if results is not None else self.general().run(arrays)
+
+    def general(self) -> Plan:
+        """The plan without the assumption, compiled once."""
+        if self._general is None:
+            with self._lock:
+                if self._general is None:
+                    if self._make_general is None:
+                        raise AnyshapeError(f"{self.program.name}: a guard declined a call, and there is no other variant")
+                    self._general = self._make_general()
+        return self._general
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self.program, *(self._general.programs if self._general is not None else ()))
+
+    @property
+    def bytes(self) -> int:
+        return self._pool.bytes + (self._general.bytes if self._general is not None else 0)

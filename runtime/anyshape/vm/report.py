@@ -1,0 +1,97 @@
+"""What a compile did, for people: variants of ops, why something stayed dynamic, kernels, seconds per phase."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from anyshape.dims import Dim
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node, Value
+
+
+@dataclass(eq=False)
+class Report:
+    """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims. `still_dynamic`: the others, each
+    with its cause. `programs` and `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since."""
+
+    imported_dyn: int = 0
+    became_static: int = 0
+    dyn_symbolic: int = 0
+    still_dynamic: list[str] = field(default_factory=list)
+    nodes: int = 0
+    steps: int = 0
+    kernels: int = 0
+    programs: int = 0
+    compiled_after_first_call: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+    finished: bool = False
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
+
+    def compiled(self, kernels: int) -> None:
+        """One more program."""
+        self.programs += 1
+        self.kernels += kernels
+        self.compiled_after_first_call += self.finished
+
+    def count_variants(self, imported: Function, optimised: Function) -> None:
+        """Fills in what became of the dyn ops."""
+        entry = set(optimised.symbols())
+        left = [n for n in optimised.nodes if n.op.variant == "dyn"]
+        self.imported_dyn = sum(n.op.variant == "dyn" for n in imported.nodes)
+        self.became_static = max(0, self.imported_dyn - len(left))
+        dynamic = [n for n in left if any(v.type.shape is None or not v.type.symbols() <= entry for v in n.outputs)]
+        self.dyn_symbolic = len(left) - len(dynamic)
+        self.still_dynamic = [why_dynamic(n, entry) for n in dynamic]
+        self.nodes = len(optimised.nodes)
+
+    def __str__(self) -> str:
+        seconds = ", ".join(f"{name} {s * 1e3:.1f} ms" for name, s in self.phases.items())
+        lines = [
+            f"{self.imported_dyn} ops came in dyn: {self.became_static} became static or were folded away, "
+            f"{self.dyn_symbolic} are dyn with all dims symbolic, {len(self.still_dynamic)} stayed dynamic",
+            *(f"  {reason}" for reason in self.still_dynamic),
+            f"{self.nodes} nodes in {self.steps} steps, {self.kernels} kernels, {self.programs} programs; {seconds}",
+        ]
+        return "\n".join(lines)
+
+
+def why_dynamic(node: Node, entry: set[Dim]) -> str:
+    """Provenance of what keeps a node dynamic, followed to its cause."""
+    name = _named(node)
+    for operand, v in node.operand_inputs().items():
+        if v is not None and v.constant is None and not _known(v, entry):
+            return f"{name} stays dyn: {operand} comes from {_cause(v, entry)}"
+    for v in node.inputs:
+        if v is not None and (v.type.shape is None or not v.type.symbols() <= entry):
+            return f"{name} stays dyn: a dim of its input comes from {_cause(v, entry)}"
+    return f"{name} stays dyn: its shape is decided by its data"
+
+
+def _cause(v: Value, entry: set[Dim]) -> str:
+    while v.node is not None:
+        unknown = [i for i in v.node.inputs if i is not None and i.constant is None and not _known(i, entry)]
+        if not unknown:
+            return _named(v.node)
+        v = unknown[0]
+    return f"the input {v.name}"
+
+
+def _known(v: Value, entry: set[Dim]) -> bool:
+    """Whether the elements follow from the inputs' dims."""
+    from anyshape.dims import free_symbols
+
+    return v.contents is not None and all(free_symbols(e) <= entry for e in v.contents)
+
+
+def _named(node: Node) -> str:
+    return f"{node.op.full_name} ({node.source})" if node.source else node.op.full_name

@@ -1,0 +1,90 @@
+"""Functions over other inputs: every node inferred anew from what the inputs are now.
+
+In: a function and values in place of its parameters. Out: a function of the same nodes. Used to assume that entry dims are at least 1,
+to put in what the user said of dims, and to go on with the ranks that turned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from anyshape.dims import Cond, Dim, Size, bounds, substitute, symbol
+from anyshape.errors import ArgumentError
+from anyshape.graph.function import Function
+from anyshape.graph.infer import build
+from anyshape.graph.value import Node, Value
+from anyshape.passes.entry_checks import EntryFacts
+from anyshape.rules import Check
+
+
+def retype(f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
+    """f with entry symbols at least `low`, and the symbols for which that is more than f itself says."""
+    values: dict[Dim, Size] = {}
+    for s in f.symbols():
+        least, most = bounds(s)
+        if least is not None and least < low and (most is None or most >= low):
+            values[s] = symbol(s.name, low, most)
+    assumed = frozenset(v for v in values.values() if isinstance(v, Dim))
+    return with_dims(f, values), assumed
+
+
+def constrained(f: Function, dims: Mapping[str, Any]) -> Function:
+    """f with what the caller says of its dims: a number, or (least, most). Raises ArgumentError."""
+    names = {s.name: s for s in f.symbols()}
+    unknown = sorted(set(dims) - set(names))
+    if unknown:
+        raise ArgumentError(f"dims: no input has a dim {', '.join(unknown)}; there are {', '.join(names) or 'none'}")
+    return with_dims(f, {names[n]: _said(n, names[n], v) for n, v in dims.items()})
+
+
+def _said(name: str, s: Dim, said: Any) -> Size:
+    if isinstance(said, int) and not isinstance(said, bool) and said >= 0:
+        return said
+    if isinstance(said, (tuple, list)) and len(said) == 2:
+        least, most = said
+        if isinstance(least, int) and (most is None or (isinstance(most, int) and 0 <= least <= most)):
+            return symbol(name, least, most)
+    raise ArgumentError(f"dims: {name} must be a size or (least, most), got {said!r}")
+
+
+def with_dims(f: Function, values: Mapping[Dim, Size]) -> Function:
+    """f with symbols of its inputs replaced."""
+    if not values:
+        return f
+    params = [Value(p.type.substitute(values), p.name) if p.type.symbols() & set(values) else p for p in f.params]
+    checks = [_substituted(c, values) for c in f.checks]
+    return rebuild(f, dict(zip(f.params, params)), params, f.nodes, [c for c in checks if c is not None])
+
+
+def _substituted(c: Check, values: Mapping[Dim, Size]) -> Check | None:
+    cond = substitute(c.cond, values)
+    if cond is True:
+        return None
+    parts = tuple(p if isinstance(p, str) else _part(substitute(p, values)) for p in c.parts)
+    return replace(c, cond=cond, parts=parts)
+
+
+def _part(p: Size | bool | Cond) -> str | Dim | Cond:
+    return p if isinstance(p, Dim | Cond) else str(p)
+
+
+def rebuild(
+    f: Function,
+    final: Mapping[Value, Value],
+    params: Sequence[Value],
+    nodes: Collection[Node],
+    checks: Sequence[Check] = (),
+) -> Function:
+    """f over `params`, with `final` in place of values of f; `nodes` are those to make anew, in order."""
+    mapped = dict(final)
+    known = Function(params, (), f.name, (), checks)
+    entry = EntryFacts(known)
+    for node in nodes:
+        inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
+        made = build(node.op, inputs, node.attrs, node.source, entry.facts)
+        entry.learn(made)
+        mapped.update(zip(node.outputs, made.outputs))
+    results = [mapped.get(v, v) for v in f.results]
+    return Function(params, results, f.name, f.result_names, entry.checks)

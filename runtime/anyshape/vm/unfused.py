@@ -1,0 +1,29 @@
+"""The plainest schedule: one step per node, in the order of the function. For debugging (`compile(..., fuse=False)`) and as an oracle."""
+
+from __future__ import annotations
+
+from anyshape.equations import Tensor
+from anyshape.errors import VerifyError
+from anyshape.graph.function import Function
+from anyshape.graph.infer import equations_of, tensors_of
+from anyshape.graph.value import Node, Value
+from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep
+
+
+def one_step_per_node(f: Function) -> Schedule:
+    tensors: dict[Value, Tensor] = {}
+    return Schedule(f, tuple(_step(node, tensors) for node in f.nodes))
+
+
+def _step(node: Node, tensors: dict[Value, Tensor]) -> Step:
+    if node.op.view:
+        source = node.grouped_inputs()[next(iter(node.op.view.values()))]
+        if not isinstance(source, Value):
+            raise VerifyError(f"{node.op.full_name} is a view of an input that is not one tensor")
+        return ViewStep(node, source, node.outputs[0])
+    ins, outs = tensors_of(node, tensors)
+    equations = tuple(equations_of(node, ins, outs).equations)
+    data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+    inputs = tuple(dict.fromkeys(v for v in data if v is not None))
+    border = {v: tensors[v] for v in (*inputs, *node.outputs)}
+    return KernelStep((node,), equations, inputs, node.outputs, border)
