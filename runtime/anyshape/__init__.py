@@ -21,7 +21,10 @@ _PLACES = {
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "parse": "anyshape.graph.parse",
 }  # fmt: skip
-_ROOMS = {"errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes", "onnx_backend": "anyshape.frontends.onnx_backend"}  # fmt: skip
+_ROOMS = {
+    "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
+    "onnx_backend": "anyshape.frontends.onnx_backend",
+}  # fmt: skip
 
 __all__ = [
     "Executable",

@@ -10,7 +10,7 @@ from anyshape.equations.expr import reduce_node
 from anyshape.graph.infer import build
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.value import Value
-from anyshape.rules import Bound, Rule, Undetermined, Vec
+from anyshape.rules import Bound, Rule, Vec
 
 NUMBERS = {"T": ("f32", "f64", "i32", "i64", "bool")}
 
@@ -23,7 +23,7 @@ def _binary_kernel(op: str) -> Any:
     def kernel(eqs: Equations, b: Bound) -> None:
         x, z, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
         i = eqs.indices("i", y.shape)
-        left, right = x[eqs.fit(i, x.shape)], z[eqs.fit(i, z.shape)]
+        left, right = x[fn.fit(i, x.shape)], z[fn.fit(i, z.shape)]
         eqs.define(y[i], {"add": left + right, "mul": left * right}[op])
 
     return kernel
@@ -125,8 +125,6 @@ DIMS = ParamDef("dims", "ints", operand=True)
 FILL = OpDef("fill", "dyn", X, (DIMS,), Y, NUMBERS, _fill_relation, _fill_kernel)
 PICK = OpDef("pick", "", (InputDef("x", "T"), InputDef("i", "i64")), (), Y, NUMBERS, _pick_relation, _pick_kernel)
 OPS = {o.full_name: o for o in (ADD, MUL, DOUBLE, STATIC_SUM, DYN_SUM, RESHAPE, FLATTEN, SHAPE_OF, FILL, PICK)}
-
-__all__ = ["OPS", "Undetermined", "call"]
 
 
 def call(op: OpDef, *inputs: Value | None, source: str = "", **attrs: Any) -> Value:

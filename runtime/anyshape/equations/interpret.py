@@ -76,7 +76,7 @@ class _Evaluation:
         full = (*extents, *([1] * (self.rank - len(extents))))
         if index:
             at = tuple(np.broadcast_to(i, full).astype(np.int64) for i in index)
-            target[at] = np.broadcast_to(value, full)
+            target[at] = np.broadcast_to(value, full) if full else value[()]
         else:
             target[()] = value.reshape(-1)[0]
 

@@ -16,7 +16,12 @@ DATA_OFFSET = 16
 def _published_layout() -> bool:
     """Whether arrays of this interpreter are laid out so; checked once, on arrays of several kinds."""
     try:
-        trials = [np.empty(3), np.empty((2, 5), np.float32)[1:], np.empty((), np.bool_), np.empty(0)]
+        trials: list[np.ndarray[Any, Any]] = [
+            np.empty(3),
+            np.empty((2, 5), np.float32)[1:],
+            np.empty((), np.bool_),
+            np.empty(0),
+        ]
         return all(Int64.from_address(id(a) + DATA_OFFSET).value == a.ctypes.data for a in trials)
     except Exception:
         return False

@@ -36,8 +36,7 @@ class Signature:
         if kwargs or len(args) != len(self.names):
             args = self._in_order(args, kwargs)
         out: list[Array] = []
-        k = 0
-        for a, (dtype, rank) in zip(args, self._fast):
+        for k, (a, (dtype, rank)) in enumerate(zip(args, self._fast)):
             if (
                 a.__class__ is _ndarray
                 and a.dtype is dtype
@@ -47,7 +46,6 @@ class Signature:
                 out.append(a)
             else:
                 out.append(adapt(self.names[k], self.types[k], a))
-            k += 1
         return out
 
     def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Cond, Dim, Size, bounds, free_symbols
+from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, fresh, ge
 from anyshape.dims import eq as equal
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.value import Value
@@ -68,6 +68,7 @@ class _Codegen:
     storages: dict[Value, _Storage] = field(default_factory=dict)
     pending: list[Check] = field(default_factory=list)
     late_regions: int = 0
+    sizes: set[Dim] = field(default_factory=set)
 
     def run(self) -> Program:
         self.f = self.schedule.function
@@ -134,7 +135,7 @@ class _Codegen:
         parts: tuple[str | Dim | Cond, ...] = (f"input {p.name}: dim {axis} must be {wanted}", ", got ", size)
         if not isinstance(wanted, int):
             parts = (f"input {p.name}: dim {axis} must be {wanted} = ", wanted, ", got ", size)
-        self.check(equal(size, wanted), parts)
+        self.check(equal(size, wanted), parts, equation=f"{p.name}.shape[{axis}] == {wanted}")
 
     def entry_bounds(self, s: Dim, p: Value, axis: int) -> None:
         """What the type says of a symbol: a variant's assumption makes the call go elsewhere, anything else is an error."""
@@ -157,7 +158,9 @@ class _Codegen:
 
     # --- checks and symbols ---
 
-    def check(self, cond: bool | Cond, parts: tuple[str | Dim | Cond, ...], op: str = "", source: str = "") -> None:
+    def check(
+        self, cond: bool | Cond, parts: tuple[str | Dim | Cond, ...], op: str = "", source: str = "", equation: str = ""
+    ) -> None:
         if cond is True:
             return
         symbols = tuple(dict.fromkeys(s for p in parts if not isinstance(p, str) for s in _sorted_symbols(p)))
@@ -165,7 +168,7 @@ class _Codegen:
         if len(known) < len(symbols):
             parts = tuple(p if isinstance(p, str) or self.code.is_defined(p) else str(p) for p in parts)
         registers = tuple(self.code.register(s) for s in known)
-        self.checks.append(CheckRecord(parts, known, registers, str(cond), op, source))
+        self.checks.append(CheckRecord(parts, known, registers, equation or str(cond), op, source))
         self.code.emit(Op.CHECK, self.code.register(cond), len(self.checks) - 1)
 
     def flush(self) -> None:
@@ -303,6 +306,7 @@ class _Codegen:
         return storage.address
 
     def output(self, k: int, v: Value) -> int:
+        self.check_sizes(v)
         return self.code.new(Op.OUTPUT, k, tuple(self.code.register(n) for n in v.type.shape or ()))
 
     # --- steps ---
@@ -311,19 +315,28 @@ class _Codegen:
         if at not in self.need.steps:
             return
         step = self.schedule.steps[at]
+        made = self.need.outputs[at] if isinstance(step, KernelStep) else (step.output,)
+        for v in made:
+            self.check_sizes(v)
         if isinstance(step, KernelStep):
-            for v in self.need.outputs[at]:
+            for v in made:
                 self.allocate(v)
             if at in self.need.stored:
-                for v in self.need.outputs[at]:
+                for v in made:
                     self.store(v)
             else:
                 self.invoke(at, step)
-            made: tuple[Value, ...] = self.need.outputs[at]
-        else:
-            made = (step.output,)
         for v in made:
             self.load_symbols(v)
+
+    def check_sizes(self, v: Value) -> None:
+        """A dim that is not surely a size is checked to be one, so that no memory is ever addressed with a negative one."""
+        for axis, n in enumerate(v.type.shape or ()):
+            if isinstance(n, Dim) and n not in self.sizes:
+                self.sizes.add(n)
+                where = v.node.op.full_name if v.node is not None else ""
+                source = v.node.source if v.node is not None else ""
+                self.check(ge(n, 0), (f"dim {axis} of the result would be negative: ", n), where, source)
 
     def store(self, v: Value) -> None:
         address = self.address(v)
@@ -361,8 +374,6 @@ def _sorted_symbols(e: Dim | Cond) -> list[Dim]:
 
 def _size_symbol(p: Value, axis: int) -> Dim:
     """A symbol for the actual size of an argument's axis, used in messages."""
-    from anyshape.dims import fresh
-
     return fresh(f"{p.name}_size{axis}_", low=0)
 
 

@@ -1,8 +1,9 @@
 """Programs of which a part cannot be typed before it runs: unknown ranks, and structures that a value decides.
 
-In: a function with values of unknown rank. It is cut before the first such: what comes before is a plan of its own, the *prefix*. At run time
-the rest, the *tail*, is rebuilt over the live values with the ranks that turned up, compiled like any function (and cut again if need be),
-and kept in a cache of at most LIMIT entries, the least recently used leaving first. What a live value fixes of a tail is its level:
+In: a function with values of unknown rank. It is cut before the first such: what comes before is a plan of its own, the
+*prefix*. At run time the rest, the *tail*, is rebuilt over the live values with the ranks that turned up, compiled like any
+function (and cut again if need be), and kept in a cache of at most LIMIT entries, the least recently used leaving first. What a
+live value fixes of a tail is its level:
 
     RANK    its rank; dims stay symbols
     SHAPE   its shape: an operand whose length decides a rank

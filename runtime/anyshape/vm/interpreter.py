@@ -9,6 +9,7 @@ import ctypes
 import operator
 import struct
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ _BINARY: dict[Op, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-def run(program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None = None) -> list[Array] | None:
+def run(
+    program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None = None
+) -> list[Array] | None:
     """Raises ShapeError for a failed check or kernel, OverflowedError for a size beyond 64 bits."""
     return _Run(program, arguments, context, trace).go()
 
@@ -46,7 +49,7 @@ class _Run:
     def go(self) -> list[Array] | None:
         table = {at: (op, operands) for at, op, operands in self.program.instructions()}
         order = sorted(table)
-        following = dict(zip(order, order[1:]))
+        following = dict(pairwise(order))
         at = 0
         while True:
             if at not in table:

@@ -165,7 +165,8 @@ class InterpretedKernel:
         except AnyshapeError as e:
             raise type(e)(f"{self.name}: {e}{_at(self.step)}") from e
         for t in self.outputs:
-            arrays[t][...] = results[t]
+            if t in results:  # no equation defines a tensor that is always empty
+                arrays[t][...] = results[t]
         return 0
 
 
@@ -178,5 +179,6 @@ def array_at(address: int, tensor: Tensor, sizes: Mapping[Dim, int]) -> NDArray[
     count = int(np.prod(shape, dtype=np.int64))
     if count == 0:
         return np.empty(shape, dtype)
-    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    return np.frombuffer(memory, dtype).reshape(shape)
+    memory: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    flat: NDArray[Any] = np.frombuffer(memory, dtype)
+    return flat.reshape(shape)

@@ -1,7 +1,8 @@
 """From a function to something that runs: the pipeline of a compile, and the variants of a program.
 
-In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `Straight` plan: a *main* program that assumes entry dims to be at
-least 1, and a *general* one for calls with an empty dim, compiled when first needed. Any other is continued at run time (`continuation`).
+In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `Straight` plan: a *main* program that assumes entry
+dims to be at least 1, and a *general* one for calls with an empty dim, compiled when first needed. Any other is continued at run
+time (`continuation`).
 """
 
 from __future__ import annotations
@@ -114,9 +115,7 @@ def undetermined(f: Function) -> bool:
 class Straight:
     """One program, and another plan for the calls that it declines."""
 
-    def __init__(
-        self, program: Program, general: Callable[[], Plan] | None, walk: bool, lock: threading.RLock
-    ) -> None:
+    def __init__(self, program: Program, general: Callable[[], Plan] | None, walk: bool, lock: threading.RLock) -> None:
         self.program = program
         self._make_general, self._general, self._lock = general, None, lock
         words, offsets = frame_of(program)
@@ -134,6 +133,8 @@ class Straight:
         context = pool.take()
         try:
             results = self._run(arrays, context)
+        except (MemoryError, ValueError) as e:
+            raise AnyshapeError(f"{self.program.name}: memory for a result is not to be had: {e}") from e
         finally:
             pool.give_back(context)
         return results if results is not None else self.general().run(arrays)
@@ -144,7 +145,9 @@ class Straight:
             with self._lock:
                 if self._general is None:
                     if self._make_general is None:
-                        raise AnyshapeError(f"{self.program.name}: a guard declined a call, and there is no other variant")
+                        raise AnyshapeError(
+                            f"{self.program.name}: a guard declined a call, and there is no other variant"
+                        )
                     self._general = self._make_general()
         return self._general
 

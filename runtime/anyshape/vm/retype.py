@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from anyshape.dims import Cond, Dim, Size, bounds, substitute, symbol
-from anyshape.errors import ArgumentError
+from anyshape.errors import ArgumentError, ShapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
 from anyshape.passes.entry_checks import EntryFacts
 from anyshape.rules import Check
+from anyshape.rules.rule import located
 
 
 def retype(f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
@@ -62,6 +63,8 @@ def _substituted(c: Check, values: Mapping[Dim, Size]) -> Check | None:
     cond = substitute(c.cond, values)
     if cond is True:
         return None
+    if cond is False:
+        raise ShapeError(located(c.op, c.where, c.message))
     parts = tuple(p if isinstance(p, str) else _part(substitute(p, values)) for p in c.parts)
     return replace(c, cond=cond, parts=parts)
 

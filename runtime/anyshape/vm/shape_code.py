@@ -119,5 +119,3 @@ class ShapeCode:
         for r in registers[1:]:
             first = self.pure(op, first, r)
         return first
-
-

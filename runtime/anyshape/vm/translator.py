@@ -17,8 +17,8 @@ import numpy as np
 from anyshape.dims import INT64_MAX
 from anyshape.errors import OverflowedError
 from anyshape.vm.address import DATA_OFFSET, FAST, Int64, address_of
-from anyshape.vm.interpreter import Array, failed_check, failed_kernel, load, overflow_text, store
 from anyshape.vm.arena import Context
+from anyshape.vm.interpreter import Array, failed_check, failed_kernel, load, overflow_text, store
 from anyshape.vm.program import Op, Operand, Program
 
 Run = Callable[[Sequence[Array], Context], "list[Array] | None"]

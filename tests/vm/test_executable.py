@@ -1,0 +1,235 @@
+"""Calls: results at many shapes, arguments of every kind, messages, variants, threads, memory."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anyshape
+import numpy as np
+import pytest
+from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, OverflowedError, ShapeError
+from anyshape.vm import Executable, compile
+from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, RESHAPE, SHAPE_OF, STATIC_SUM, call
+
+
+def model(**options: Any) -> Executable:
+    x, y, s = anyshape.input("x", "f32[n, 4]"), anyshape.input("y", "f32[4]"), anyshape.input("s", "i64[2]")
+    a = call(ADD, x, y)
+    b = call(DOUBLE, a)
+    r = call(RESHAPE, b, s, source="model:7")
+    results = {"r": r, "t": call(STATIC_SUM, b, axes=(1,)), "shape": call(SHAPE_OF, r), "a": a, "x": x, "again": r}
+    return compile(anyshape.function([x, y, s], results), **options)
+
+
+def wanted(x: Any, y: Any, s: Any) -> list[Any]:
+    b = (x + y) * 2
+    return [b.reshape(s), b.sum(1), np.asarray(s), x + y, x, b.reshape(s)]
+
+
+@pytest.mark.parametrize("walk", [False, True])
+@pytest.mark.parametrize("fuse", [False, True])
+def test_many_shapes_of_one_compile(walk: bool, fuse: bool) -> None:
+    exe = model(walk=walk, fuse=fuse)
+    y = np.arange(4, dtype=np.float32)
+    for n in (1, 2, 7, 64, 3):
+        x = np.random.default_rng(n).random((n, 4), np.float32)
+        got = exe(x, y, np.array([2 * n, 2]))
+        for g, w in zip(got, wanted(x, y, (2 * n, 2)), strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-6)
+    assert exe.compiled_after_first_call == 0
+
+
+def test_results_never_share_memory_with_arguments_or_each_other() -> None:
+    exe = model()
+    x, y = np.ones((2, 4), np.float32), np.ones(4, np.float32)
+    got = exe(x, y, np.array([4, 2]))
+    pieces = [x, y, *got]
+    assert not any(np.shares_memory(p, q) for k, p in enumerate(pieces) for q in pieces[:k])
+
+
+def test_an_empty_dim_runs_the_general_variant_compiled_when_first_needed() -> None:
+    exe = model()
+    y = np.zeros(4, np.float32)
+    got = exe(np.zeros((0, 4), np.float32), y, np.array([0, 9]))
+    assert [g.shape for g in got] == [(0, 9), (0,), (2,), (0, 4), (0, 4), (0, 9)]
+    assert exe.compiled_after_first_call == 1
+    exe(np.zeros((0, 4), np.float32), y, np.array([5, 0]))
+    assert exe.compiled_after_first_call == 1
+
+
+X, Y, S = np.zeros((3, 4), np.float32), np.zeros(4, np.float32), np.array([6, 2])
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        ((X[:, :3], Y, S), ShapeError, "input x: dim 1 must be 4, got 3"),
+        ((X, Y, np.array([6, 3])), ShapeError, "dyn.reshape (model:7): cannot view 12 elements as [6, 3]"),
+        ((X[0], Y, S), ShapeError, "input x must be f32[n, 4], of rank 2; got rank 1, shape (4,)"),
+        ((X.astype(np.float64), Y, S), DtypeError, "input x must be f32, got f64"),
+        ((X, Y, S.astype(">i4")), DtypeError, "input s must be i64, got i32"),
+        ((X, Y), ArgumentError, "the argument s is missing; the inputs are x, y, s"),
+        ((X, Y, S, S), ArgumentError, "4 arguments were given, and the inputs are x, y, s"),
+        ((X, Y, object()), ArgumentError, "input s must be an array of type i64[2]"),
+        ((X, Y, np.array([-6, -2])), ShapeError, "dim 0 of the result would be negative: -6"),
+    ],
+)
+@pytest.mark.parametrize("walk", [False, True])
+def test_errors_say_wanted_and_got(args: Any, error: type[AnyshapeError], message: str, walk: bool) -> None:
+    with pytest.raises(error) as caught:
+        model(walk=walk)(*args)
+    assert message in str(caught.value)
+    assert type(caught.value) is error
+
+
+def test_unknown_and_doubled_names() -> None:
+    exe = model()
+    with pytest.raises(ArgumentError, match="no input z; the inputs are x, y, s"):
+        exe(X, Y, z=S)
+    with pytest.raises(ArgumentError, match="x was given twice"):
+        exe(X, Y, S, x=X)
+
+
+def test_equal_names_are_one_dim() -> None:
+    x, y = anyshape.input("x", "f32[n, m]"), anyshape.input("y", "f32[m, 2*n]")
+    exe = compile(anyshape.function([x, y], [call(DOUBLE, x), call(DOUBLE, y)]))
+    exe(np.zeros((2, 3), np.float32), np.zeros((3, 4), np.float32))
+    with pytest.raises(ShapeError, match=r"input y: dim 0 must be m = 3, got 2"):
+        exe(np.zeros((2, 3), np.float32), np.zeros((2, 4), np.float32))
+    with pytest.raises(ShapeError, match=r"input y: dim 1 must be 2\*n = 4, got 5"):
+        exe(np.zeros((2, 3), np.float32), np.zeros((3, 5), np.float32))
+
+
+def test_dims_given_to_compile() -> None:
+    x = anyshape.input("x", "f32[n, m]")
+    f = anyshape.function([x], call(DOUBLE, x))
+    exe = compile(f, dims={"n": (2, 5), "m": 3})
+    assert exe(np.ones((4, 3), np.float32)).shape == (4, 3)
+    with pytest.raises(ShapeError, match=r"input x: dim 0 \(n\) must be at most 5, got 6"):
+        exe(np.ones((6, 3), np.float32))
+    with pytest.raises(ShapeError, match=r"input x: dim 0 \(n\) must be at least 2, got 0"):
+        exe(np.ones((0, 3), np.float32))
+    with pytest.raises(ShapeError, match="input x: dim 1 must be 3, got 4"):
+        exe(np.ones((4, 4), np.float32))
+    with pytest.raises(ArgumentError, match="no input has a dim k"):
+        compile(f, dims={"k": 1})
+
+
+def test_arguments_of_every_kind() -> None:
+    exe = model()
+    x = np.random.default_rng(0).random((3, 8), np.float32)
+    expected = wanted(x[:, ::2], Y, (6, 2))[0]
+    for given in (x[:, ::2], x[:, ::2].astype(">f4"), np.asfortranarray(x[:, ::2]), x[:, ::2].tolist()):
+        np.testing.assert_allclose(exe(given, y=[0, 0, 0, 0], s=(6, 2))[0], expected, rtol=1e-6)
+
+    class Foreign:
+        """Something that speaks only DLPack."""
+
+        def __init__(self, a: Any) -> None:
+            self.a = a
+
+        def __dlpack__(self, **kwargs: Any) -> Any:
+            return self.a.__dlpack__(**kwargs)
+
+        def __dlpack_device__(self) -> Any:
+            return self.a.__dlpack_device__()
+
+    np.testing.assert_allclose(exe(Foreign(x[:, ::2].copy()), Y, S)[0], expected, rtol=1e-6)
+    assert exe.run({"s": S, "y": Y, "x": X})[0].shape == (6, 2)
+
+
+def test_a_shape_from_elements_of_a_computed_tensor() -> None:
+    x, v = anyshape.input("x", "f32[]"), anyshape.input("v", "i64[2]")
+    f = anyshape.function([x, v], call(FILL, x, call(MUL, v, v)))
+    exe = compile(f)
+    assert exe(np.float32(3), np.array([2, -3])).shape == (4, 9)
+    with pytest.raises(OverflowedError):
+        exe(np.float32(3), np.array([1 << 40, 3]))
+
+
+def test_sizes_known_only_after_a_kernel_ran() -> None:
+    x, t, i = anyshape.input("x", "f32[]"), anyshape.input("t", "i64[k]"), anyshape.input("i", "i64[2]")
+    picked = call(PICK, t, i)
+    big = call(FILL, x, picked)
+    f = anyshape.function([x, t, i], call(STATIC_SUM, call(DOUBLE, call(ADD, big, big)), axes=(0,)))
+    for fuse in (False, True):
+        exe = compile(f, fuse=fuse)
+        for n, m in ((2, 5), (300, 200), (1, 1), (0, 3)):
+            got = exe(np.float32(0.5), np.array([9, n, m]), np.array([1, -1]))
+            np.testing.assert_allclose(got, np.full(m, 2.0 * n))
+        with pytest.raises(ShapeError, match="a dim cannot be negative, got -1"):
+            exe(np.float32(0.5), np.array([9, -1, 2]), np.array([1, -1]))
+
+
+def test_an_index_out_of_range_names_the_place() -> None:
+    t, i = anyshape.input("t", "i64[k]"), anyshape.input("i", "i64[2]")
+    exe = compile(anyshape.function([t, i], call(PICK, t, i, source="gather#3")))
+    with pytest.raises(ShapeError, match=r"gather#3"):
+        exe(np.arange(3), np.array([0, 3]))
+
+
+def test_constants_and_parameters_as_results() -> None:
+    x = anyshape.input("x", "f32[n]")
+    c = anyshape.constant(np.arange(6, dtype=np.float32).reshape(2, 3))
+    exe = compile(anyshape.function([x], [x, c, call(FLATTEN, c), call(FLATTEN, x)]))
+    got = exe(np.ones(4, np.float32))
+    np.testing.assert_array_equal(got[1], [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(got[2], np.arange(6))
+    got[1][...] = 7
+    np.testing.assert_array_equal(exe(np.ones(1, np.float32))[1], [[0, 1, 2], [3, 4, 5]])
+
+
+def test_threads_give_what_one_thread_gives() -> None:
+    exe = model()
+    rng = np.random.default_rng(1)
+    calls = [(rng.random((n, 4), np.float32), rng.random(4, np.float32), np.array([4, n])) for n in range(1, 25)]
+    expected = [exe(*c) for c in calls]
+    wrong: list[int] = []
+
+    def work(offset: int) -> None:
+        for k in range(len(calls)):
+            j = (k * 5 + offset) % len(calls)
+            for g, w in zip(exe(*calls[j]), expected[j], strict=True):
+                if not np.array_equal(g, w):
+                    wrong.append(j)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_memory_over_many_shapes_is_that_of_the_largest() -> None:
+    x = anyshape.input("x", "f32[n, m]")
+    a = call(DOUBLE, x)
+    b = call(MUL, a, x)
+    f = anyshape.function([x], call(STATIC_SUM, call(ADD, b, a), axes=(0, 1)))
+    exe = compile(f, fuse=False)
+    exe(np.ones((64, 100), np.float32))
+    largest = exe.memory
+    for n in range(1, 64):
+        exe(np.ones((n, 100), np.float32))
+        exe(np.ones((100, n), np.float32))
+    assert exe.memory == largest
+    assert largest <= 3 * (64 * 100 * 4 + 64)
+
+
+def test_options_are_checked() -> None:
+    x = anyshape.input("x", "f32[n]")
+    f = anyshape.function([x], call(DOUBLE, x))
+    with pytest.raises(ArgumentError, match="no option fast"):
+        compile(f, fast=True)
+    with pytest.raises(ArgumentError, match="kernels must be one of"):
+        compile(f, kernels="magic")
+    with pytest.raises(ArgumentError, match="compile takes a Function"):
+        compile(3)
+
+
+def test_dump_prints_the_stages(capsys: pytest.CaptureFixture[str]) -> None:
+    x = anyshape.input("x", "f32[n]")
+    compile(anyshape.function([x], call(DOUBLE, x)), dump=frozenset(("graph", "program")))
+    printed = capsys.readouterr().err
+    assert "=== graph: main" in printed and "invoke double" in printed

@@ -1,4 +1,0 @@
-import numpy as np
-from anyshape.vm import compile
-import anyshape
-from handmade import *
