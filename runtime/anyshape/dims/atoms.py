@@ -24,7 +24,7 @@ from anyshape.dims.expr import (
     remember,
     twin_of,
 )
-from anyshape.dims.substitution import substitute_atoms
+from anyshape.dims.substitution import INT64_MAX, INT64_MIN, substitute_atoms
 
 _minima: dict[tuple[Size, ...], Size] = {}
 _maxima: dict[tuple[Size, ...], Size] = {}
@@ -57,6 +57,8 @@ def _extreme(kind: str, xs: tuple[Size, ...]) -> Size:
                 members[member] = None
             elif number is None or (member < number if kind == "min" else member > number):
                 number = member
+    if members and number is not None and (number >= INT64_MAX if kind == "min" else number <= INT64_MIN):
+        number = None  # no size leaves 64 bits: evaluation is checked
     kept: list[Size] = [*members] if number is None else [*members, number]
     if len(kept) > 1:
         kept = _unbeaten(kind, kept)

@@ -11,6 +11,10 @@ from __future__ import annotations
 from anyshape.dims.expr import Atom, Bounds, Dim, Monomial, Size, build, replace_atoms
 from anyshape.dims.samples import samples
 
+LARGEST_SIZE = (
+    1 << 60
+)  # no symbol that is a size exceeds it: used only against constants beyond FAR, such as "to the end"
+FAR = 1 << 62
 DEPTH = 4  # how many opaque atoms one proof may take apart
 
 
@@ -29,11 +33,28 @@ def _bounds(p: Dim) -> Bounds:
         atom = terms[0][0][0]
         return atom.low, atom.high
     low, high = _interval(p)
+    if abs(p.constant) >= FAR:
+        return _far_bounds(p, low, high)
     if len(terms[0][0]) > 1 and len(terms) > 1:  # correlated terms: only then can the shifted form know more
         low = _larger(low, _shifted_low(terms, 1))
         above = _shifted_low(terms, -1)
         high = _smaller(high, None if above is None else -above)
     return low, high
+
+
+def _far_bounds(p: Dim, low: int | None, high: int | None) -> Bounds:
+    """Bounds of n - INT64_MAX and the like, which slices "to the end" compare with 0."""
+    weight = 0
+    for monomial, coefficient in p.terms:
+        if monomial:
+            atom = monomial[0]
+            if len(monomial) > 1 or atom.kind != "symbol" or atom.low is None or atom.low < -LARGEST_SIZE:
+                return low, high
+            weight += abs(coefficient)
+    if weight > 3:
+        return low, high
+    reach = weight * LARGEST_SIZE
+    return _larger(low, p.constant - reach), _smaller(high, p.constant + reach)
 
 
 def _larger(a: int | None, b: int | None) -> int | None:
