@@ -77,11 +77,9 @@ def load_kernel(kernel: Kernel, target: Any) -> Loaded:
 
 
 def library_addresses(kernel: Kernel, target: Any) -> dict[str, int]:
-    if not kernel.imports:
-        return {}
-    from anyshape.lower.gemm import library
+    from anyshape.lower.gemm import resolve
 
-    return dict(library(target).addresses)
+    return resolve(kernel.imports, target)
 
 
 def contents(t: Tensor, sizes: Mapping[Dim, int], rng: np.random.Generator, special: bool = False) -> Array:

@@ -15,19 +15,25 @@ _COST = {
 }  # fmt: skip
 
 
-def cost(root: Node, known: frozenset[Node] = frozenset()) -> int:
-    """Rough cycles per vector of everything below the node, each common part once; a full load counts half of 8."""
+def cost(root: Node, inner: frozenset[LoopVar], known: frozenset[Node] = frozenset()) -> int:
+    """Rough cycles per vector of what a loop over `inner` evaluates for the node; each common part counts once.
+
+    A load of the whole space counts 4, and so does a value that is known already: it is loaded from where it is kept.
+    """
     seen: set[Node] = set()
     total = 0
     stack = [root]
     while stack:
         n = stack.pop()
-        if n in seen or n.kind == "red" or n in known:
+        if n in seen or n.kind == "red" or not n.domain & inner:
             continue
         seen.add(n)
+        if n in known:
+            total += 4
+            continue
         if n.kind == "op":
             total += _COST.get(n.data, 1)
-        elif n.kind == "load" and n.domain >= root.domain:
+        elif n.kind == "load" and n.domain >= inner:
             total += 4
         stack.extend(n.inputs)
     return total

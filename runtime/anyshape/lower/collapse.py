@@ -51,25 +51,21 @@ def _merge(dag: Dag, stages: Stages, a: LoopVar, b: LoopVar) -> Stages:
     return _Renaming(dag, a, b, c).stages(stages)
 
 
-class _Renaming:
-    """Rebuilds nodes with b -> c and a dropped."""
+class Rebuild:
+    """Copies of nodes and stores with some nodes replaced."""
 
-    def __init__(self, dag: Dag, a: LoopVar, b: LoopVar, c: LoopVar) -> None:
-        self.dag, self.a, self.b, self.c = dag, a, b, c
-        self.memo: dict[Node, Node] = {}
-
-    def stages(self, stages: Stages) -> Stages:
-        return [[self.store(s) for s in stage] for stage in stages]
+    def __init__(self, dag: Dag, replaced: dict[Node, Node] | None = None) -> None:
+        self.dag = dag
+        self.memo: dict[Node, Node] = dict(replaced or {})
 
     def store(self, s: Store) -> Store:
         return Store(self.access(s.access), self.node(s.value), self.variables(s.variables))
 
     def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
-        return tuple(self.c if v is self.b else v for v in vs if v is not self.a)
+        return vs
 
     def affine(self, x: Affine) -> Affine:
-        terms = [(self.c if v is self.b else v, k) for v, k in x.terms if v is not self.a]
-        return affine(terms, x.offset, [(self.node(n), k) for n, k in x.lets])
+        return affine(x.terms, x.offset, [(self.node(n), k) for n, k in x.lets]) if x.lets else x
 
     def bound(self, b: Bound) -> Bound:
         return Bound(self.affine(b.index), b.extent, b.error, None if b.guard is None else self.node(b.guard))
@@ -85,8 +81,6 @@ class _Renaming:
         return made
 
     def _node(self, n: Node) -> Node:
-        if not n.inputs and not n.domain:
-            return n
         if n.kind == "load":
             return self.dag.load(self.access(n.data))
         if n.kind == "op":
@@ -95,3 +89,21 @@ class _Renaming:
             kind, variables = n.data
             return self.dag.red(kind, self.variables(variables), self.node(n.args[0]), n.dtype)
         return n
+
+
+class _Renaming(Rebuild):
+    """b becomes c, a is dropped."""
+
+    def __init__(self, dag: Dag, a: LoopVar, b: LoopVar, c: LoopVar) -> None:
+        super().__init__(dag)
+        self.a, self.b, self.c = a, b, c
+
+    def stages(self, stages: Stages) -> Stages:
+        return [[self.store(s) for s in stage] for stage in stages]
+
+    def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
+        return tuple(self.c if v is self.b else v for v in vs if v is not self.a)
+
+    def affine(self, x: Affine) -> Affine:
+        terms = [(self.c if v is self.b else v, k) for v, k in x.terms if v is not self.a]
+        return affine(terms, x.offset, [(self.node(n), k) for n, k in x.lets])

@@ -196,8 +196,8 @@ class Dag:
         return self._node("red", dtype, data, (body,), body.domain - frozenset(variables), data)
 
 
-def walk(roots: Iterable[Node]) -> list[Node]:
-    """Every node below the roots, each once, inputs before users."""
+def walk(roots: Iterable[Node], stop: Node | None = None) -> list[Node]:
+    """Every node below the roots, each once, inputs before users; nothing below `stop`."""
     seen: set[Node] = set()
     order: list[Node] = []
 
@@ -205,7 +205,7 @@ def walk(roots: Iterable[Node]) -> list[Node]:
         if n in seen:
             return
         seen.add(n)
-        for a in n.inputs:
+        for a in n.inputs if n is not stop else ():
             visit(a)
         order.append(n)
 

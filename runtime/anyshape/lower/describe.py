@@ -5,6 +5,7 @@ In: a `Group`. Out: one line per loop and action. Dims and tensors keep their na
 
 from __future__ import annotations
 
+from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Access, Affine, LoopVar, Node, Store
 from anyshape.lower.kernel import Group
 from anyshape.lower.schedule import Loop, Scope
@@ -19,10 +20,12 @@ def describe(group: Group) -> str:
     """The schedule of a group: scopes are shared loops, `along` marks the vector variable, `keep` goes to scratch."""
     from anyshape.lower.lowering import schedule_group
 
-    scopes, _ = schedule_group(group)
     text = _Text()
-    for scope in scopes:
-        text.scope(scope, 0)
+    for step in schedule_group(group).steps:
+        if isinstance(step, Product):
+            text.product(step)
+        else:
+            text.scope(step, 0)
     return "\n".join(text.lines) + "\n"
 
 
@@ -33,6 +36,17 @@ class _Text:
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append("  " * depth + text)
+
+    def product(self, p: Product) -> None:
+        self.names[p.sum] = f"r{len(self.names)}"
+        batch = "".join(f" {v} in {v.extent}," for v in p.batch)
+        b = f"{self.access(p.b)}{' prepacked' if p.packed is not None else ''}"
+        self.line(
+            0, f"product{batch} rows {p.m} in {p.m.extent}, columns {p.n} in {p.n.extent}, sum {p.k} in {p.k.extent}:"
+        )
+        self.line(1, f"{self.names[p.sum]} = {self.access(p.a)} * {b}")
+        for s in p.stores:
+            self.line(1, self.store(s))
 
     def scope(self, scope: Scope, depth: int) -> None:
         inside = depth

@@ -37,6 +37,8 @@ class Rows(Values):
         super().__init__(f, tensors)
         self.scratch: Size = 0
         self.element_bytes = 4
+        self.part, self.nparts = f.args[3], f.args[4]
+        self.filling: dict[Node, Buffer] = {}
 
     # scopes
 
@@ -72,7 +74,7 @@ class Rows(Values):
 
     def scope(self, scope: Scope, split: bool = False) -> None:
         if not scope.variables and split:
-            with self.when(self.f.compare("eq", self.f.args[3], 0)):
+            with self.when(self.f.compare("eq", self.part, 0)):
                 self.steps(scope)
             return
 
@@ -89,7 +91,7 @@ class Rows(Values):
                 self.loop_step(step)
             else:
                 buffers = [(s.node, self.allocate(s.node, s.variables)) for s in step.fills]
-                self.filling = {**getattr(self, "filling", {}), **dict(buffers)}
+                self.filling.update(buffers)
                 self.scope(step)
                 for node, buffer in buffers:
                     self.levels[-1].buffers[node] = buffer
@@ -120,6 +122,13 @@ class Rows(Values):
         self.scratch = self.scratch + (elements * size + slack) // 64 * 64
         return tensor
 
+    def place(self, t: Tensor) -> None:
+        """Scratch for a tensor that lives between phases."""
+        elements: Size = 1
+        for n in t.shape:
+            elements = elements * n
+        self.offsets[t] = self.offsets.pop(self.reserve(t.dtype, elements))
+
     # loops
 
     def nest(
@@ -147,7 +156,9 @@ class Rows(Values):
     def part_of(self, extent: Val, block: int) -> Range:
         """This part's share of a loop, in whole blocks."""
         f = self.f
-        part, nparts = f.args[3], f.args[4]
+        if self.nparts.number == 1:
+            return const(I64, 0), extent
+        part, nparts = self.part, self.nparts
         blocks = f.ceil_div(extent, block)
         first = f.binary("udiv", f.mul(blocks, part), nparts)
         last = f.binary("udiv", f.mul(blocks, f.add(part, 1)), nparts)
@@ -199,7 +210,8 @@ class Rows(Values):
     def _vertical_tiers(self, scope: Scope) -> tuple[int, ...]:
         """Vectors per block: as many as registers allow where the body is small, few where it is long."""
         loops = list(_loops(scope))
-        heavy = max((cost(n) for s in loops for n in _bodies(s)), default=1)
+        inner = frozenset(scope.variables).union(*(s.variables for s in loops))
+        heavy = max((cost(n, inner) for s in loops for n in _bodies(s)), default=1)
         count = max((len(s.reductions) for s in loops), default=0)
         if count == 0:
             return (2,) if heavy >= 40 else (4,)
@@ -228,7 +240,7 @@ class Rows(Values):
 
     def _horizontal(self, step: Loop, keeps: list[tuple[Node, Buffer]]) -> None:
         lanes = self.f.target.lanes(self.element_bytes)
-        heavy = sum(cost(n) for n in _bodies(step))
+        heavy = sum(cost(n, frozenset(step.variables)) for n in _bodies(step))
         unroll = 2 if heavy >= 40 else 4
         tiers = (unroll, 1) if step.reductions else (unroll,)
         sums = [self._start(r, unroll, lanes) for r in step.reductions]

@@ -26,6 +26,7 @@ class Level:
     memo: dict[Any, Val] = field(default_factory=dict)
     buffers: dict[Node, Any] = field(default_factory=dict)
     variables: list[LoopVar] = field(default_factory=list)
+    closed: bool = False
 
 
 @dataclass
@@ -52,8 +53,10 @@ class Levels:
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
-        """Emit at the open end of an outer level."""
+        """Emit at the open end of an outer level, or of the next one further in if that is closed."""
         top = len(self.levels) - 1
+        while self.levels[depth].closed and depth < top:
+            depth += 1
         if depth == top:
             yield
             return
@@ -126,6 +129,30 @@ class Levels:
             self.f.phi(value.type, [(initial, before), (value, latch)])
             for initial, value in zip(carried, turn.following, strict=True)
         )
+
+    @contextmanager
+    def section(self) -> Iterator[None]:
+        """Code whose blocks somebody else makes: the levels around it stay open meanwhile."""
+        body, after = self.f.new_block(), self.f.new_block()
+        self._push(body)
+        yield
+        self.f.jump(after)
+        self._pop()
+        self.f.jump(body)
+        self.f.start(after)
+        self.levels[-1].block = after
+
+    def enter(self) -> Level:
+        """A level at the current place, in code made by somebody else; `leave` ends it."""
+        self.levels[-1].block = self.f.block
+        self.levels.append(Level(self.f.block))
+        self._depths.clear()
+        return self.levels[-1]
+
+    def leave(self) -> None:
+        for v in self.levels.pop().variables:
+            del self.level_of[v]
+        self._depths.clear()
 
     # what exists where
 

@@ -157,17 +157,18 @@ class Values(Levels):
         """The address for the first lane of the first copy, summed level by level, outermost first.
 
         Terms along the lanes that are not contiguous, and computed indices that vary along them, are left to the caller.
+        Variables that are not bound yet are left out, which gives the part of an address that can be made early.
         """
         vector = None if self.vector is None else self.vector.variable
         byterm: dict[int, list[tuple[Node | LoopVar, Size]]] = {}
         for v, c in address.terms:
             c = self.coefficient(c)
-            if v is vector and c != 1:
+            if (v is vector and c != 1) or v not in self.level_of:
                 continue
             if c != 0:
                 byterm.setdefault(self.level_of[v], []).append((v, c))
         for n, c in address.lets:
-            if not self.varies(n):
+            if not self.varies(n) and all(v in self.level_of for v in n.domain):
                 byterm.setdefault(self.depth(n), []).append((n, c))
         element = elementwise.memory_type(t.dtype)
         pointer = self.base(t)

@@ -1,86 +1,141 @@
 """`lower_group`: from a fused group of equations to a kernel.
 
-In: a `Group` and a `Target`. Out: a `Kernel`. The steps are a list: inline, collapse, plan, mark what is kept, emit.
+In: a `Group` and a `Target`. Out: a `Kernel`. The steps are a list: inline, collapse, split into phases, plan, emit.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
-from anyshape import dims
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.lower.collapse import collapse
+from anyshape.lower.contraction import Phases, Product, split_phases
 from anyshape.lower.dag import Store, walk
+from anyshape.lower.emit_product import emit_product, prepack
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.inline import inline_group
-from anyshape.lower.kernel import Group, Kernel
+from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import Module
-from anyshape.lower.llvm.types import I32, const
-from anyshape.lower.schedule import Scope, keep_shared_values, plan
+from anyshape.lower.llvm.types import I32, I64, const
+from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
 
 _NAME = "anyshape_kernel"
 
 
-def schedule_group(group: Group) -> tuple[list[Scope], list[list[Store]]]:
-    """The schedule trees, in order, and the stores by stage."""
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What a group became: scopes and products in order, the tensors that stay in scratch."""
+
+    steps: tuple[Scope | Product, ...]
+    stages: tuple[tuple[Store, ...], ...]
+    temporaries: tuple[Tensor, ...]
+    serial: bool
+    errors: tuple[KernelError, ...]
+
+
+def schedule_group(group: Group) -> Schedule:
     inlined = inline_group(group)
     stages = collapse(inlined.dag, inlined.stages)
-    scopes = plan(stages)
-    for scope in scopes:
-        keep_shared_values(scope)
-    return scopes, stages
+    phases: Phases = split_phases(inlined.dag, stages, group.constants)
+    steps = tuple(p if isinstance(p, Product) else plan(p) for p in phases.items)
+    stores = tuple(tuple(p.stores) if isinstance(p, Product) else tuple(p) for p in phases.items)
+    return Schedule(steps, stores, (*inlined.temporaries, *phases.temporaries), phases.serial, inlined.errors)
 
 
 def lower_group(group: Group, target: Target) -> Kernel:
-    inlined = inline_group(group)
-    stages = collapse(inlined.dag, inlined.stages)
-    scopes = plan(stages)
-    for scope in scopes:
-        keep_shared_values(scope)
-    operands = {t: k for k, t in enumerate((*group.inputs, *group.outputs))}
+    schedule = schedule_group(group)
+    operands, panels = _operands(group, schedule, target)
     module = Module(target)
     with module.kernel(_NAME) as f:
-        rows = Rows(f, operands)
-        rows.element_bytes = _element_bytes(stages)
-        for t in inlined.temporaries:
-            rows.offsets[t] = _placed(rows, t)
-        if len(stages) > 1:
+        rows = Rows(f, _places(operands, group.outputs, panels))
+        rows.element_bytes = _element_bytes(schedule)
+        for t in schedule.temporaries:
+            rows.place(t)
+        if schedule.serial:
+            rows.part, rows.nparts = const(I64, 0), const(I64, 1)
             with rows.when(f.compare("eq", f.args[3], 0)):
-                for scope in scopes:
-                    rows.scope(scope)
+                _emit(rows, schedule, panels)
         else:
-            for scope in scopes:
-                rows.top(scope)
+            _emit(rows, schedule, panels)
         f.ret(const(I32, 0))
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
+    forms = tuple("product" if isinstance(s, Product) else "rows" for s in schedule.steps)
     return Kernel(
         symbol,
         text.replace(_NAME, symbol),
         tuple(rows.scalars),
-        group.inputs,
+        operands,
         group.outputs,
         rows.scratch,
-        inlined.errors,
-        ("rows",),
+        schedule.errors,
+        forms,
         tuple(module.imports),
     )
 
 
-def _placed(rows: Rows, t: Tensor) -> dims.Size:
-    elements: dims.Size = 1
-    for n in t.shape:
-        elements = elements * n
-    return rows.offsets.pop(rows.reserve(t.dtype, elements))
+def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None:
+    for step in schedule.steps:
+        if isinstance(step, Product):
+            emit_product(rows, step, panels.get(step))
+        else:
+            rows.top(step)
 
 
-def _element_bytes(stages: list[list[Store]]) -> int:
+Operand = Tensor | Packed
+
+
+def _operands(group: Group, schedule: Schedule, target: Target) -> tuple[tuple[Operand, ...], dict[Product, Tensor]]:
+    """The operands with constants in their packed form, which comes in place of the tensor where nothing else reads it.
+
+    The second result names the packed form of each product: a tensor that only marks its place among the operands.
+    """
+    operands: list[Operand] = list(group.inputs)
+    panels: dict[Product, Tensor] = {}
+    products = [s for s in schedule.steps if isinstance(s, Product) and s.packed is not None]
+    for p in products:
+        t = p.packed
+        assert t is not None
+        packed = prepack(p, group.constants[t], target)
+        if t in operands and _reads(schedule, t) == 1:
+            operands[operands.index(t)] = packed
+        else:
+            operands.append(packed)
+        panels[p] = Tensor(f"panels{len(panels)}", t.dtype, t.shape)
+    return tuple(operands), panels
+
+
+def _reads(schedule: Schedule, t: Tensor) -> int:
+    """How many places of the graph read a tensor."""
+    nodes = walk([r for stores in schedule.stages for s in stores for r in s.roots])
+    loads = {n for n in nodes if n.kind == "load" and n.data.tensor is t}
+    return sum(a in loads for n in nodes for a in n.inputs) + sum(
+        s.value in loads for ss in schedule.stages for s in ss
+    )
+
+
+def _places(
+    operands: tuple[Operand, ...], outputs: tuple[Tensor, ...], panels: dict[Product, Tensor]
+) -> dict[Tensor, int]:
+    places: dict[Tensor, int] = {}
+    marks = list(panels.items())
+    for k, operand in enumerate((*operands, *outputs)):
+        if isinstance(operand, Tensor):
+            places[operand] = k
+        else:
+            mark = next(m for p, m in marks if p.packed is operand.tensor and m not in places)
+            places[mark] = k
+    return places
+
+
+def _element_bytes(schedule: Schedule) -> int:
     """Lanes are those of 4-byte elements unless all that is computed is 8 bytes wide."""
     dtypes: set[DType] = set()
-    for stage in stages:
-        for s in stage:
+    for stores in schedule.stages:
+        for s in stores:
             dtypes.add(s.access.tensor.dtype)
             dtypes |= {n.dtype for n in walk([s.value])}
     sizes = {d.itemsize for d in dtypes if d.kind != "bool"}

@@ -51,12 +51,14 @@ class Scope:
 Target = Store | Scratch
 
 
-def plan(stages: list[list[Store]]) -> list[Scope]:
-    """One scope per component of stores that share a reduction or a domain."""
-    return [_Planner(set()).scope(list(part), frozenset(), False) for stage in stages for part in _components(stage)]
+def plan(stores: list[Store]) -> Scope:
+    """The tree of one component."""
+    scope = _Planner(set()).scope(list(stores), frozenset(), False)
+    keep_shared_values(scope)
+    return scope
 
 
-def _components(stores: list[Store]) -> list[list[Store]]:
+def components(stores: list[Store]) -> list[list[Store]]:
     """Stores that share a reduction, or that have no reduction and the same domain, are computed together."""
     parts: list[tuple[set[object], list[Store]]] = []
     for s in stores:
@@ -207,11 +209,13 @@ def _ordered(variables: frozenset[LoopVar], targets: Iterable[Target], reds: Ite
 
 def keep_shared_values(scope: Scope) -> None:
     """Marks what the first of several loops over the same inner variables writes to scratch for the later ones."""
-    loops = [s for s in scope.steps if isinstance(s, Loop)]
+    loops = [s for s in scope.steps if isinstance(s, Loop) and s.variables]
+    kept: set[Node] = set()
     for i, first in enumerate(loops):
-        later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables) and first.variables]
+        later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables)]
         if later:
-            first.keep = _worth_keeping(first, later)
+            first.keep = _worth_keeping(first, later, frozenset(kept))
+            kept |= set(first.keep)
     for s in scope.steps:
         if isinstance(s, Scope):
             keep_shared_values(s)
@@ -229,9 +233,10 @@ def _values(loop: Loop) -> set[Node]:
     return found
 
 
-def _worth_keeping(first: Loop, later: list[Loop]) -> tuple[Node, ...]:
+def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[Node]) -> tuple[Node, ...]:
+    """Common values that are expensive, or that take two full loads or more: those of them that no other contains."""
     inner = frozenset(first.variables)
-    common = _values(first) & set().union(*(_values(s) for s in later))
-    full = [n for n in common if n.kind == "op" and inner <= n.domain and cost(n) >= 8]
+    common = _values(first) & set().union(*(_values(s) for s in later)) - kept
+    full = [n for n in common if n.kind == "op" and inner <= n.domain and cost(n, inner, kept) >= 8]
     covered = {a for n in full for a in walk(n.inputs)}
     return tuple(sorted((n for n in full if n not in covered), key=lambda n: n.serial))

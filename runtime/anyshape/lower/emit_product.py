@@ -1,0 +1,143 @@
+"""A matrix product as a phase of a kernel: operands and strides for the template, the graph as its epilogue.
+
+In: a `Product`. Out: the template's loops, and inside them the stores of the product. What depends on columns only is
+emitted once per vector of columns, the rest per row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from anyshape import dims
+from anyshape.equations import Tensor
+from anyshape.lower import elementwise, gemm
+from anyshape.lower.contraction import Product
+from anyshape.lower.dag import Affine, LoopVar, Node, walk
+from anyshape.lower.emit_rows import Rows
+from anyshape.lower.emit_value import Vector
+from anyshape.lower.kernel import Packed
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import I8, Val
+from anyshape.lower.target import Target
+from numpy.typing import NDArray
+
+
+def emit_product(rows: Rows, p: Product, prepacked: Tensor | None) -> None:
+    """`prepacked` is the operand that holds b as panels, if it does."""
+    _Emission(rows, p).run(prepacked)
+
+
+class _Emission:
+    def __init__(self, rows: Rows, p: Product) -> None:
+        self.rows, self.p = rows, p
+        self.element = elementwise.register_type(p.sum.dtype)
+        self.tiles = gemm.tiles_for(rows.f.target, self.element)
+
+    def run(self, prepacked: Tensor | None) -> None:
+        rows, p = self.rows, self.p
+        with rows.section():
+            spec = self.spec(prepacked)
+            bytes_ = gemm.scratch_bytes(
+                self.tiles, p.m.extent, p.n.extent, p.k.extent, spec.packs_b, dims.minimum, dims.maximum
+            )
+            scratch = rows.f.gep(rows.f.args[2], rows.size(rows.scratch), I8)
+            rows.scratch = rows.scratch + (bytes_ + 63) // 64 * 64
+            gemm.emit_contraction(rows.f, spec, scratch, rows.part, rows.nparts)
+
+    def spec(self, prepacked: Tensor | None) -> gemm.ContractionSpec:
+        rows, p = self.rows, self.p
+        size = rows.size
+
+        def start(t: Tensor, address: Affine) -> Val:
+            return rows.pointer(t, Affine((), address.offset))
+
+        def stride(address: Affine, v: LoopVar) -> Val | int:
+            c = address.coefficient(v)
+            return c if isinstance(c, int) else size(c)
+
+        a, b = p.a.address, p.b.address
+        left = gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
+        right: gemm.Strided | gemm.Prepacked = (
+            gemm.Prepacked(rows.base(prepacked))
+            if prepacked is not None
+            else (gemm.Strided(start(p.b.tensor, b), stride(b, p.k), stride(b, p.n)))
+        )
+        c = p.stores[0].access.address
+        batch = []
+        for v in p.batch:
+            b_step = stride(b, v)
+            if prepacked is not None:
+                b_step = self.packed_step(v)
+            batch.append(gemm.Batch(size(v.extent), stride(a, v), b_step, stride(c, v)))
+        direct = p.is_plain and c.coefficient(p.n) == 1
+        to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
+        return gemm.ContractionSpec(
+            self.element, size(p.m.extent), size(p.n.extent), size(p.k.extent), left, right, to,
+            None if direct else self.columns, batch,
+        )  # fmt: skip
+
+    def packed_step(self, v: LoopVar) -> int:
+        """How far one batch of a prepacked operand is from the next: batches are packed in the order of the loops."""
+        own = [w for w in self.p.batch if self.p.b.address.coefficient(w) != 0]
+        if v not in own:
+            return 0
+        step = int(gemm.prepacked_elements(self.p.k.extent, self.p.n.extent, self.tiles))
+        for w in own[own.index(v) + 1 :]:
+            step *= int(w.extent)  # type: ignore[arg-type]
+        return step
+
+    # the epilogue
+
+    def columns(self, f: Function, tile: gemm.Tile, column: Val, mask: Val | None) -> gemm.RowBody:
+        rows, p = self.rows, self.p
+        level = rows.enter()
+        for v, index in zip(p.batch, tile.batch, strict=True):
+            rows.indices[v] = index
+            rows.bind(v)
+        rows.indices[p.n] = column
+        rows.bind(p.n)
+        rows.vector = Vector(p.n, self.tiles.lanes, (mask,))
+        self.ahead()
+        level.closed = True
+        return self.row
+
+    def ahead(self) -> None:
+        """Values and addresses that do not depend on the row."""
+        rows, p = self.rows, self.p
+        late: set[Node] = set()
+        for n in walk([r for s in p.stores for r in s.roots], stop=p.sum):
+            if n is p.sum or p.m in n.domain or any(a in late for a in n.inputs):
+                late.add(n)
+                if n.kind == "load":
+                    rows.pointer(n.data.tensor, n.data.address)
+            else:
+                rows.value(n)
+        for s in p.stores:
+            rows.pointer(s.access.tensor, s.access.address)
+
+    def row(self, f: Function, row: Val, sums: Val) -> None:
+        rows, p = self.rows, self.p
+        rows.enter()
+        rows.indices[p.m] = row
+        rows.bind(p.m)
+        rows.remember((p.sum, 0), sums)
+        for s in p.stores:
+            rows.store(s.access, rows.value(s.value), 0)
+        rows.leave()
+        rows.leave()
+        rows.vector = None
+
+
+def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
+    """The panels of a constant operand, as the emitted strides expect them."""
+    assert p.packed is not None
+    flat = np.ascontiguousarray(array).reshape(-1)
+    own = [v for v in p.batch if p.b.address.coefficient(v) != 0]
+    order: list[LoopVar] = [*own, p.k, p.n]
+    extents = tuple(int(v.extent) for v in order)  # type: ignore[arg-type]
+    steps = tuple(int(p.b.address.coefficient(v)) * flat.itemsize for v in order)  # type: ignore[arg-type]
+    view = np.lib.stride_tricks.as_strided(flat, extents, steps)
+    tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
+    packed = gemm.prepack_b(view, tiles)
+    return Packed(p.packed, f"panels {tiles.columns}", packed)

@@ -1,0 +1,217 @@
+"""Contractions: native code equals the interpreter, in every transposition, with batches, epilogues and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from anyshape import dims
+from anyshape.dtypes import F32, F64, I64
+from anyshape.equations import Tensor
+from anyshape.equations.functions import maximum, where
+from anyshape.lower import Group, Packed, describe, host_target, lower_group
+
+from tests.lower.groups import B, Builder, K, M, N
+from tests.lower.native import Array, check
+
+SIZES = [
+    {N: n, M: m, K: k, B: 2}
+    for n, m, k in ((5, 70, 33), (1, 40, 20), (0, 3, 2), (3, 2, 0), (20, 17, 100), (33, 129, 64), (3, 0, 4), (1, 1, 1))
+]
+
+
+def with_constants(group: Group, arrays: Mapping[Tensor, Array]) -> Group:
+    return replace(group, constants=dict(arrays))
+
+
+@pytest.mark.parametrize(("ta", "tb"), [(False, False), (True, False), (False, True), (True, True)])
+def test_transpositions(ta: bool, tb: bool) -> None:
+    b = Builder("matmul")
+    p, q = b.input([K, N] if ta else [N, K]), b.input([M, K] if tb else [K, M])
+    b.output(b.matmul(p, q, ta, tb))
+    native = check(b.group(), SIZES, tolerance=1e-4)
+    assert native.kernel.schedule == ("product",)
+
+
+@pytest.mark.parametrize("batch", [((B,), (B,)), ((B,), ()), ((), (B,)), ((B, 3), (3,)), ((1, 3), (B, 1))])
+def test_batches(batch: tuple[tuple[Any, ...], tuple[Any, ...]]) -> None:
+    b = Builder("matmul")
+    b.output(b.matmul(b.input([*batch[0], N, K]), b.input([*batch[1], K, M])))
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+def test_open_batch() -> None:
+    """A batch dim that is only known to be equal or 1."""
+    b = Builder("matmul")
+    p, q = dims.symbol("p"), dims.symbol("q")
+    b.output(b.matmul(b.input([p, N, K]), b.input([q, K, M])))
+    for pp, qq in ((1, 1), (3, 1), (1, 3), (3, 3)):
+        check(b.group(), [{N: 5, M: 20, K: 7, p: pp, q: qq}], tolerance=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, I64])
+def test_dtypes(dtype: Any) -> None:
+    b = Builder("matmul")
+    b.output(b.matmul(b.input([N, K], dtype), b.input([K, M], dtype)))
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+def test_bias_gelu_residual() -> None:
+    b = Builder("mlp")
+    y = b.matmul(b.input([B, N, K]), b.input([K, M]))
+    y = b.gelu(b.map(lambda p, q: p + q, y, b.input([M])))
+    b.output(b.map(lambda p, q: p + q, y, b.input([B, N, M])))
+    native = check(b.group(), SIZES, tolerance=1e-4)
+    assert native.kernel.schedule == ("product",)
+
+
+def test_scale_and_mask() -> None:
+    b = Builder("scores")
+    y = b.matmul(b.input([B, N, K]), b.input([B, M, K]), tb=True)
+    flag = b.input([B, 1, M], "bool")
+    b.output(b.map(lambda s, c: where(c, s * 0.125, -1e9), y, flag, dtype="f32"))
+    native = check(b.group(), SIZES, tolerance=1e-4)
+    assert native.kernel.schedule == ("product",)
+
+
+def test_two_outputs() -> None:
+    b = Builder("two")
+    y = b.output(b.matmul(b.input([N, K]), b.input([K, M])))
+    b.output(b.map(lambda p: maximum(p, 0.0), y))
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+def test_heads_split_and_merged() -> None:
+    """Operands and results that are views of [batch, length, heads * width]."""
+    b = Builder("heads")
+    q, k = b.input([B, N, 4, 8]), b.input([B, M, 4, 8])
+    y = b.tensor([B, 4, N, M])
+    i = b.eqs.indices("i", y.shape)
+    from anyshape.equations.functions import reduce_
+
+    b.eqs.define(y[i], reduce_("sum", [8], lambda r: q[i[0], i[2], i[1], r] * k[i[0], i[3], i[1], r]))
+    b.output(y)
+    v = b.input([B, N, M, 4])
+    z = b.tensor([B, N, 4, 8])
+    j = b.eqs.indices("j", z.shape)
+    b.eqs.define(z[j], reduce_("sum", [M], lambda r: v[j[0], j[1], r, j[2]] * k[j[0], r, j[2], j[3]]))
+    b.output(z)
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+def test_transposed_result() -> None:
+    b = Builder("transposed")
+    y = b.matmul(b.input([N, K]), b.input([K, M]))
+    z = b.tensor([M, N])
+    i, j = b.eqs.indices("i", z.shape)
+    b.eqs.define(z[i, j], y[j, i] + 1.0)
+    b.output(z)
+    check(b.group(), SIZES, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_constant_operand_is_packed(transposed: bool, shared: bool) -> None:
+    b = Builder("linear")
+    x = b.input([B, N, 20])
+    w = b.input([45, 20] if transposed else [20, 45])
+    y = b.matmul(x, w, tb=transposed)
+    y = b.map(lambda p, q: p + q, y, b.input([45]))
+    b.output(y)
+    if shared:
+        b.output(b.map(lambda p: p * 2.0, w))
+    array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
+    group = with_constants(b.group(), {w: array})
+    native = check(group, SIZES, tolerance=1e-4, given={w: array})
+    packed = [t for t in native.kernel.inputs if isinstance(t, Packed)]
+    assert len(packed) == 1
+    assert len(native.kernel.inputs) == 3 + shared
+
+
+def test_constant_batched_operand() -> None:
+    b = Builder("experts")
+    w = b.input([3, 20, 45])
+    b.output(b.matmul(b.input([3, N, 20]), w))
+    array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
+    check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+
+
+def test_computed_operand() -> None:
+    """A factor that is more than a load is computed once, into scratch."""
+    b = Builder("prologue")
+    x = b.gelu(b.input([N, K]))
+    b.output(b.matmul(x, b.input([K, M])))
+    native = check(b.group(), SIZES, tolerance=1e-4)
+    assert native.kernel.schedule == ("rows", "product")
+
+
+def test_product_then_layer_norm() -> None:
+    b = Builder("project")
+    y = b.matmul(b.input([N, K]), b.input([K, M]))
+    y = b.map(lambda p, q: p + q, y, b.input([N, M]))
+    b.output(b.layer_norm(y, b.input([M]), b.input([M])))
+    native = check(b.group(), SIZES, tolerance=3e-4)
+    assert native.kernel.schedule[0] == "product"
+
+
+def test_whole_attention() -> None:
+    b = Builder("attention")
+    q, k, v = b.input([B, N, K]), b.input([B, M, K]), b.input([B, M, K])
+    s = b.map(lambda p: p * 0.25, b.matmul(q, k, tb=True))
+    b.output(b.matmul(b.softmax(s), v))
+    native = check(b.group(), SIZES, tolerance=1e-4)
+    assert native.kernel.schedule == ("product", "rows", "product")
+
+
+def test_matrix_vector_goes_to_rows() -> None:
+    b = Builder("vector")
+    b.output(b.matmul(b.input([N, K]), b.input([K, 1])))
+    native = check(b.group(), SIZES, tolerance=1e-4)
+    assert native.kernel.schedule == ("rows",)
+
+
+def test_schedules_read_well() -> None:
+    b = Builder("mlp")
+    y = b.matmul(b.input([N, K]), b.input([K, M]))
+    b.output(b.gelu(b.map(lambda p, q: p + q, y, b.input([M]))))
+    assert describe(b.group()) == (
+        "product rows i0 in n, columns i1 in m, sum i2 in k:\n"
+        "  r0 = x0[i0*k + i2] * x1[i1 + i2*m]\n"
+        "  t2[i0*m + i1] = (((r0 + x2[i1]) * 0.5) * (erf(((r0 + x2[i1]) * 0.7071067811865476)) + 1.0))\n"
+    )
+
+
+def test_schedule_of_softmax_and_layer_norm() -> None:
+    b = Builder("softmax")
+    b.output(b.softmax(b.input([N, M])))
+    assert describe(b.group()) == (
+        "for i0 in n:\n"
+        "  loop i1 in m along:\n"
+        "    r0 = max x0[i0*m + i1]\n"
+        "  loop i1 in m along:\n"
+        "    keep exp((x0[i0*m + i1] - r0))\n"
+        "    r1 = sum kept2\n"
+        "  loop i1 in m along:\n"
+        "    t2[i0*m + i1] = (kept2 / r1)\n"
+    )
+    b = Builder("layer_norm")
+    b.output(b.layer_norm(b.input([N, M]), b.input([M]), b.input([M])))
+    assert describe(b.group()) == (
+        "for i0 in n:\n"
+        "  loop i1 in m along:\n"
+        "    r0 = sum x0[i0*m + i1]\n"
+        "  loop i1 in m along:\n"
+        "    r1 = sum ((x0[i0*m + i1] - (r0 / m)) * (x0[i0*m + i1] - (r0 / m)))\n"
+        "  loop i1 in m along:\n"
+        "    t2[i0*m + i1] = ((((x0[i0*m + i1] - (r0 / m)) / sqrt(((r1 / m) + 1e-05))) * x1[i1]) + x2[i1])\n"
+    )
+
+
+def test_text_is_deterministic() -> None:
+    b = Builder("mlp")
+    b.output(b.gelu(b.matmul(b.input([N, K]), b.input([K, M]))))
+    group = b.group()
+    assert lower_group(group, host_target()).text == lower_group(group, host_target()).text
