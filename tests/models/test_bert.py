@@ -1,0 +1,39 @@
+"""bert_mini whole: one compile, every listed shape, against onnxruntime; and a 12-layer BERT's type inference is quick."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from benchmarks.inference_speed import imported, least
+from benchmarks.models import load
+
+
+@pytest.fixture(scope="module")
+def bert_mini(tmp_path_factory):
+    import anyshape
+
+    path = load("bert_mini").build(tmp_path_factory.mktemp("models") / "bert_mini.onnx")
+    return anyshape.compile(path), onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def test_bert_mini_agrees_with_onnxruntime_at_every_shape_from_one_compile(bert_mini):
+    ours, theirs = bert_mini
+    model = load("bert_mini")
+    assert len(model.SHAPES) == 20
+    for batch, length in model.SHAPES:
+        arguments = model.inputs(batch, length, seed=batch * 1000 + length)
+        for a, b in zip(ours.run(arguments), theirs.run(None, arguments), strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-4, err_msg=f"{batch}x{length}")
+    assert ours.compiled_after_first_call == 0
+
+
+def test_bert_mini_takes_an_empty_batch(bert_mini):
+    ours, _ = bert_mini
+    out = ours.run(load("bert_mini").inputs(0, 5))
+    assert [a.shape for a in out] == [(0, 5, 256), (0, 256)]
+
+
+def test_types_of_a_twelve_layer_bert_are_inferred_in_a_fifth_of_a_second():
+    from anyshape.passes import infer_types
+
+    f = imported("bert_base")
+    assert least(lambda: infer_types(f)) < 0.2
