@@ -3,6 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
+
 from benchmarks.inference_speed import imported, least
 from benchmarks.models import load
 
