@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from anyshape.lower.gemm.library import library_module
+from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.jit import CodegenError, Loaded, compile_module, compile_object, load_object
 from anyshape.lower.llvm.object_cache import ObjectCache
@@ -141,3 +143,14 @@ def test_object_cache_ignores_damage_and_stays_bounded(tmp_path: Path) -> None:
     assert cache.get("19") == bytes(1000)
     ObjectCache(None).put("a", b"")
     assert ObjectCache(None).get("a") is None
+
+
+def test_another_architecture_gets_object_code_from_the_same_builder() -> None:
+    """Vector mathematics and the matrix product hold no instruction of one processor."""
+    arm = Target("aarch64-unknown-linux-gnu", "neoverse-n1", "", 16, 32, 64 << 10, 1 << 20, 4 << 20)
+    module = library_module(arm, F32)
+    with module.function("waves", VOID, [("x", PTR)]) as f:
+        x = f.load(f.args[0], F32.vector(arm.lanes(4)))
+        f.store(vecmath.exp(f, vecmath.erf(f, vecmath.pow_(f, vecmath.sin(f, x), 1.5))), f.args[0])
+        f.ret()
+    assert compile_object(module.text(), arm).startswith(b"\x7fELF")

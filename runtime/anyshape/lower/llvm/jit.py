@@ -17,6 +17,7 @@ from functools import cache
 
 import llvmlite
 import llvmlite.binding as llvm
+
 from anyshape.errors import AnyshapeError
 
 from ..target import Target, initialize
@@ -53,6 +54,9 @@ class Loaded:
 @cache
 def _machine(target: Target) -> llvm.TargetMachine:
     initialize()
+    if target.triple.split("-")[0] != llvm.get_default_triple().split("-")[0]:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=_LEVEL, reloc="pic", codemodel="small", jit=False
     )
