@@ -1,0 +1,1 @@
+"""The command line: `anyshape run|compile|explain MODEL`."""

@@ -1,0 +1,73 @@
+"""Words of the command line to values: NAME=4x128, NAME=1:512, NAME=file.npy or NAME=[2, -1]."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.errors import ArgumentError
+
+
+def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:
+    """{name: text} of NAME=TEXT words."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, text = word.rpartition("=")
+        if not equals or not name or not text:
+            raise ArgumentError(f"{option} wants {form}, got {word!r}")
+        if name in found:
+            raise ArgumentError(f"{option} names {name} twice")
+        found[name] = text
+    return found
+
+
+def shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """ids=4x128; a scalar is `NAME=scalar`."""
+    form = "NAME=4x128 (or NAME=scalar)"
+    found: dict[str, tuple[int, ...]] = {}
+    for name, text in named(words, "--shape", form).items():
+        pieces = () if text == "scalar" else tuple(text.split("x"))
+        if not all(p.isascii() and p.isdigit() for p in pieces):
+            raise ArgumentError(f"--shape wants {form}, got {name}={text}")
+        found[name] = tuple(int(p) for p in pieces)
+    return found
+
+
+def dims(words: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
+    """batch=8, seq=1:512, seq=1: for no upper bound."""
+    form = "NAME=8, NAME=1:512 or NAME=1:"
+    found: dict[str, int | tuple[int, int | None]] = {}
+    for name, text in named(words, "--dim", form).items():
+        low, colon, high = text.partition(":")
+        if not low.isdigit() or not (high.isdigit() or high == ""):
+            raise ArgumentError(f"--dim wants {form}, got {name}={text}")
+        found[name] = (int(low), int(high) if high else None) if colon else int(low)
+    return found
+
+
+def bounds(text: str, option: str) -> tuple[int, int]:
+    low, colon, high = text.partition(":")
+    try:
+        found = int(low), int(high)
+    except ValueError:
+        raise ArgumentError(f"{option} wants LOW:HIGH, got {text!r}") from None
+    if not colon or found[0] >= found[1]:
+        raise ArgumentError(f"{option} wants LOW:HIGH with LOW below HIGH, got {text!r}")
+    return found
+
+
+def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """mask=mask.npy from a file, or shape=[2,-1] as it stands."""
+    form = "NAME=file.npy or NAME=[1, 2]"
+    found: dict[str, NDArray[Any]] = {}
+    for name, text in named(words, "--input", form).items():
+        try:
+            found[name] = np.load(Path(text), allow_pickle=False) if text.endswith(".npy") else np.array(json.loads(text))
+        except (OSError, ValueError) as e:
+            raise ArgumentError(f"--input wants {form}, got {name}={text}: {e}") from None
+    return found

@@ -1,0 +1,34 @@
+"""`anyshape explain`: the types a model has, what each symbolic dim is, and what stayed dynamic, with its cause."""
+
+from __future__ import annotations
+
+from anyshape.dims import Dim, bounds
+from anyshape.graph.function import Function
+from anyshape.vm import Executable
+
+
+def explanation(exe: Executable) -> str:
+    """All of it, as text."""
+    lines = ["inputs:", *_typed(exe.input_names, exe.input_types)]
+    lines += ["outputs:", *_typed(exe.output_names, exe.output_types)]
+    symbols = exe.function.symbols()
+    if symbols:
+        lines += ["symbolic dims:", *(f"  {_symbol(s, exe.function)}" for s in symbols)]
+    born = sorted({str(s) for t in exe.output_types for s in t.symbols()} - set(map(str, symbols)))
+    if born:
+        lines.append(f"sizes that only the data decides: {', '.join(born)}")
+    return "\n".join([*lines, str(exe.report)])
+
+
+def _typed(names: tuple[str, ...], types: tuple[object, ...]) -> list[str]:
+    width = max(map(len, names), default=0)
+    return [f"  {n:<{width}}  {t}" for n, t in zip(names, types)]
+
+
+def _symbol(s: Dim, f: Function) -> str:
+    low, high = bounds(s)
+    places = [
+        f"{p.name}[{k}]" for p in f.params for k, d in enumerate(p.type.shape or ()) if isinstance(d, Dim) and d is s
+    ]
+    limits = f"{low or 0} to {high}" if high is not None else f"at least {low or 0}"
+    return f"{s}: {', '.join(places) or 'part of a dim'}; {limits}"

@@ -1,0 +1,116 @@
+"""`anyshape run|compile|explain MODEL`: words in, text on stdout, one clean message and exit code 2 for anything wrong."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from anyshape.cli import arguments
+from anyshape.cli.progress import progress
+from anyshape.errors import AnyshapeError
+
+if TYPE_CHECKING:
+    from anyshape.vm import Executable
+
+Command = Callable[["Executable", argparse.Namespace], str]
+
+_DESCRIPTION = "Compile ONNX models whose shapes are not known before they run, and run them at any shape."
+_EXAMPLES = """\
+examples:
+  anyshape explain bert.onnx                             what is dynamic in it, and why
+  anyshape run bert.onnx --shape ids=4x128               random inputs; other inputs follow from shared dims
+  anyshape run bert.onnx --shape ids=4x128 --ints 0:30000 --repeat 20
+  anyshape run model.onnx --input x=x.npy --input newshape='[2, -1]'
+  anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
+
+Exit codes: 0 done, 2 something is wrong with the model, the inputs or the command, as the message says.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The entry point. Returns the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        start = time.perf_counter()
+        exe = _compiled(args)
+        print(args.command(exe, args))
+        if args.timings:
+            print(_timings(exe, time.perf_counter() - start))
+    except AnyshapeError as e:
+        print(f"anyshape: {e}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "anyshape",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    run = _command(commands, "run", "run a model on random or given inputs, and time it", _run)
+    run.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
+    run.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, or [1, 2]")
+    run.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
+    run.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    run.add_argument("--repeat", type=int, default=5, metavar="N", help="further runs for the clock (5)")
+    _command(commands, "compile", "compile a model, and say what came of it", _compile)
+    _command(commands, "explain", "say what a model's dims are, what stayed dynamic in it, and why", _explain)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, command: Command
+) -> argparse.ArgumentParser:
+    one = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    one.add_argument(
+        "--dim", action="append", default=[], metavar="NAME=8", help="binds a named dim of the inputs, or bounds it: seq=1:512"
+    )
+    one.add_argument("--timings", action="store_true", help="print the seconds of each phase")
+    one.set_defaults(command=command)
+    return one
+
+
+def _compiled(args: argparse.Namespace) -> Executable:
+    dims = arguments.dims(args.dim)
+    with progress(f"compiling {args.model}"):
+        from anyshape.frontends.onnx import load
+        from anyshape.vm import compile
+
+        return compile(load(args.model, dims or None))
+
+
+def _run(exe: Executable, args: argparse.Namespace) -> str:
+    from anyshape.cli.run import run
+
+    return run(exe, args)
+
+
+def _compile(exe: Executable, args: argparse.Namespace) -> str:
+    return f"{exe!r}\n{exe.report}"
+
+
+def _explain(exe: Executable, args: argparse.Namespace) -> str:
+    from anyshape.cli.explain import explanation
+
+    return explanation(exe)
+
+
+def _timings(exe: Executable, total: float) -> str:
+    phases = [f"  {name:<12} {seconds * 1e3:9.1f} ms" for name, seconds in exe.report.phases.items()]
+    return "\n".join(["timings:", *phases, f"  {'all':<12} {total * 1e3:9.1f} ms"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""A sign of life for anything that takes more than a second, on stderr, so that stdout stays what was asked for."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+QUIET = 1.0
+"""Seconds in which nothing is said"""
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """Says `what` and the seconds it has taken: on a terminal in one line that goes away, elsewhere every ten seconds."""
+    done = threading.Event()
+    teller = threading.Thread(target=_tell, args=(what, done), daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def _tell(what: str, done: threading.Event) -> None:
+    start, terminal, said = time.monotonic(), sys.stderr.isatty(), False
+    wait = QUIET
+    while not done.wait(wait):
+        seconds = time.monotonic() - start
+        text = f"{what} … {seconds:.0f} s"
+        print(f"\r{text}" if terminal else text, end="" if terminal else "\n", file=sys.stderr, flush=True)
+        said, wait = True, 0.5 if terminal else 10.0
+    if said and terminal:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,51 @@
+"""`anyshape run`: a model on random or given inputs; prints what came out and how long it took."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.cli import arguments
+from anyshape.cli.made_inputs import make_inputs
+from anyshape.cli.progress import progress
+from anyshape.vm import Executable
+
+
+def run(exe: Executable, args: argparse.Namespace) -> str:
+    """Runs once, then `--repeat` times for the clock. Returns the text to print."""
+    shapes, given = arguments.shapes(args.shape), arguments.arrays(args.input)
+    ints = arguments.bounds(args.ints, "--ints")
+    feed, sizes = make_inputs(exe.input_names, exe.input_types, shapes, given, ints, args.seed)
+    lines = [f"{name}: {_spell(a)}" for name, a in feed.items()]
+    if sizes.chosen:
+        chosen = ", ".join(f"{name}={n}" for name, n in sizes.chosen.items())
+        lines.append(f"(chosen, as nothing said them: {chosen}; --shape NAME=4x128 says them)")
+    with progress("running"):
+        first, results = _timed(exe, feed)
+        times = [_timed(exe, feed)[0] for _ in range(args.repeat)]
+    lines += [f"{name}: {_spell(a)}\n{_values(a)}" for name, a in zip(exe.output_names, results)]
+    lines.append(f"first call {_seconds(first)}" + (f", best of {len(times)}: {_seconds(min(times))}" if times else ""))
+    return "\n".join(lines)
+
+
+def _timed(exe: Executable, feed: dict[str, NDArray[Any]]) -> tuple[float, list[NDArray[Any]]]:
+    start = time.perf_counter()
+    results = exe.run(feed)
+    return time.perf_counter() - start, results
+
+
+def _seconds(s: float) -> str:
+    return f"{s:.2f} s" if s >= 1 else f"{s * 1e3:.2f} ms" if s >= 1e-3 else f"{s * 1e6:.0f} µs"
+
+
+def _spell(a: NDArray[Any]) -> str:
+    return f"{a.dtype}[{', '.join(map(str, a.shape))}]"
+
+
+def _values(a: NDArray[Any]) -> str:
+    text = np.array2string(a, threshold=24, edgeitems=3, precision=5, suppress_small=True)
+    return "\n".join(f"  {line}" for line in text.splitlines())

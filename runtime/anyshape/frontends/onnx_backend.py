@@ -1,0 +1,107 @@
+"""ONNX's standard backend interface, as `anyshape.onnx_backend`: what tools that test or compare backends call.
+
+What we do not support raises UnsupportedError everywhere, so that a refusal is never mistaken for a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx.backend.base import Backend as BaseBackend
+from onnx.backend.base import BackendRep
+
+from anyshape.dtypes import from_numpy
+from anyshape.errors import ArgumentError, DtypeError, UnsupportedError
+from anyshape.frontends.onnx import load
+from anyshape.frontends.onnx.dtypes import NUMBER_OF
+from anyshape.vm import Executable, compile
+
+Array = NDArray[Any]
+
+
+class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
+    """A compiled model. `run` takes a list in the order of the inputs, a dict, or one array."""
+
+    def __init__(self, executable: Executable) -> None:
+        self.executable = executable
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
+        return tuple(self.executable.run(self._by_name(inputs)))
+
+    def _by_name(self, inputs: Any) -> Mapping[str, Any]:
+        if isinstance(inputs, Mapping):
+            return inputs
+        listed = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+        names = self.executable.input_names
+        if len(listed) != len(names):
+            raise ArgumentError(f"the model has {len(names)} inputs ({', '.join(names)}), got {len(listed)}")
+        return dict(zip(names, listed))
+
+
+class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
+    """`onnx.backend.base.Backend` on anyshape."""
+
+    @classmethod
+    def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
+        """Whether the model can be imported; a damaged one raises ModelError."""
+        try:
+            load(model)
+        except UnsupportedError:
+            return False
+        return cls.supports_device(device)
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Prepared:
+        """Compiles a model, given as for `anyshape.compile`; options of `compile` may follow."""
+        if not cls.supports_device(device):
+            raise UnsupportedError(f"device {device!r} is not supported; there is CPU")
+        return Prepared(compile(load(model), **kwargs))
+
+    @classmethod
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Array, ...]:
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
+    ) -> tuple[Array, ...]:
+        """One node on its own; `opset_version` says what it means, the newest if left out."""
+        opset = kwargs.pop("opset_version", None) or onnx.defs.onnx_opset_version()
+        arrays = _arrays(node, inputs)
+        return cls.run_model(_model_of(node, arrays, opset), arrays, device, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return device.split(":")[0].upper() == "CPU"
+
+
+def _arrays(node: Any, inputs: Any) -> dict[str, Array]:
+    if isinstance(inputs, Mapping):
+        return {name: np.asarray(a) for name, a in inputs.items()}
+    listed: Sequence[Any] = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+    names = [name for name in node.input if name]
+    if len(listed) != len(names):
+        raise ArgumentError(f"{node.op_type} has {len(names)} inputs ({', '.join(names)}), got {len(listed)}")
+    return {name: np.asarray(a) for name, a in zip(names, listed)}
+
+
+def _model_of(node: Any, arrays: Mapping[str, Array], opset: int) -> Any:
+    try:
+        kinds = {name: NUMBER_OF[from_numpy(a.dtype)] for name, a in arrays.items()}
+    except DtypeError as e:
+        raise UnsupportedError(f"{node.op_type}: {e}") from None
+    inputs = [onnx.helper.make_tensor_value_info(name, kinds[name], a.shape) for name, a in arrays.items()]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "node", inputs, outputs)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, opset)])
+
+
+is_compatible = Backend.is_compatible
+prepare = Backend.prepare
+run_model = Backend.run_model
+run_node = Backend.run_node
+supports_device = Backend.supports_device

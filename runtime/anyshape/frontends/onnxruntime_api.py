@@ -1,0 +1,78 @@
+"""`InferenceSession`: the onnxruntime calls that programs already have, answered by a compiled model.
+
+Options, providers and run options are accepted and have no effect: there is one provider, and it needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from anyshape.dims import Size
+from anyshape.errors import ArgumentError
+from anyshape.frontends.onnx import load
+from anyshape.types import TensorType
+from anyshape.vm import compile
+
+PROVIDER = "CPUExecutionProvider"
+_ELEMENT = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double", "bool": "bool"}
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output as onnxruntime describes it: dims are numbers, names, or None where nothing names them."""
+
+    name: str
+    type: str
+    shape: list[int | str | None] | None
+
+
+class InferenceSession:
+    """A model ready to run; thread-safe, as onnxruntime's is."""
+
+    def __init__(
+        self,
+        path_or_bytes: Any,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Any] | None = None,
+        **options: Any,
+    ) -> None:
+        """`options` are those of `anyshape.compile`. Raises ModelError or UnsupportedError."""
+        self.executable = compile(load(path_or_bytes), **options)
+
+    def get_inputs(self) -> list[NodeArg]:
+        return [_described(*pair) for pair in zip(self.executable.input_names, self.executable.input_types)]
+
+    def get_outputs(self) -> list[NodeArg]:
+        return [_described(*pair) for pair in zip(self.executable.output_names, self.executable.output_types)]
+
+    def get_providers(self) -> list[str]:
+        return [PROVIDER]
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[NDArray[Any]]:
+        """The outputs named, or all of them, in order."""
+        names = self.executable.output_names
+        unknown = [n for n in output_names or () if n not in names]
+        if unknown:
+            raise ArgumentError(f"there is no output {', '.join(unknown)}; the outputs are {', '.join(names)}")
+        results = self.executable.run(input_feed)
+        return results if not output_names else [results[names.index(n)] for n in output_names]
+
+
+def _described(name: str, t: TensorType) -> NodeArg:
+    kind, bits = t.dtype.kind, t.dtype.bits
+    element = _ELEMENT.get(t.dtype.name) or f"{kind}{bits}"
+    return NodeArg(name, f"tensor({element})", None if t.shape is None else [_dim(d) for d in t.shape])
+
+
+def _dim(d: Size) -> int | str | None:
+    if isinstance(d, int):
+        return d
+    text = str(d)
+    return None if text.startswith("?") else text

@@ -1,0 +1,208 @@
+"""ONNX's standard node tests, each in four forms, and the ratchet: the list of those that pass, which may only grow.
+
+    python -m tests.frontends.onnx_suite [--only TEXT] [--form FORM] [--failures] [--update-ratchet]
+
+Forms of a case: `given` as the suite has it; `constants` with every input dim unknown and small integer operands as constants (which
+must then become static); `operands` with every input dim unknown and operands computed at run time; `rankless` with unknown ranks.
+Declared output shapes are dropped in all but the first. Outcomes: pass, unsupported (an UnsupportedError), or a failure with its
+message. Cases run in child processes, so that a crash is one failure and not the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+RATCHET = Path(__file__).with_name("onnx_ratchet.txt")
+FORMS = ("given", "constants", "operands", "rankless")
+LONGEST = 60.0
+"""Seconds a case may take before its process is ended"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`word` is pass, unsupported, fail or crash."""
+
+    case: str
+    form: str
+    word: str
+    why: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.case}/{self.form}"
+
+
+@cache
+def cases() -> dict[str, Any]:
+    """{name: case}, of the suite that the installed onnx generates."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {c.name: c for c in collect_testcases(None)}
+
+
+def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[str]]:
+    """The model, and the names of the inputs that remain, in the order of the case's data."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    names = [i.name for i in model.graph.input]
+    if form == "given":
+        return model, names
+    for info in model.graph.output:
+        info.ClearField("type")
+    del model.graph.value_info[:]
+    constant = dict(zip(names, case.data_sets[0][0])) if form == "constants" else {}
+    kept = []
+    for info in list(model.graph.input):
+        value = constant.get(info.name)
+        if is_operand(value) and len(case.data_sets) == 1:
+            model.graph.initializer.append(onnx.numpy_helper.from_array(value, info.name))
+        else:
+            forget(info.type.tensor_type, form == "rankless")
+            kept.append(info)
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    return model, names
+
+
+def is_operand(value: Any) -> bool:
+    """Whether an input looks like a shape, axes or bounds: few integers in a vector or scalar."""
+    return isinstance(value, np.ndarray) and value.dtype == np.int64 and value.ndim <= 1 and value.size <= 16
+
+
+def forget(tensor: Any, rank: bool) -> None:
+    if rank:
+        tensor.ClearField("shape")
+    elif tensor.HasField("shape"):
+        for d in tensor.shape.dim:
+            d.Clear()
+
+
+def run_case(name: str, form: str) -> Outcome:
+    from anyshape.errors import UnsupportedError
+    from anyshape.frontends import onnx_backend
+
+    case = cases()[name]
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            model, names = in_form(case, form)
+            prepared = onnx_backend.prepare(model)
+            for inputs, wanted in case.data_sets:
+                feed = {n: a for n, a in zip(names, inputs) if n in prepared.executable.input_names}
+                compare(wanted, prepared.run(feed), case.rtol, case.atol)
+    except UnsupportedError as e:
+        return Outcome(name, form, "unsupported", str(e))
+    except Exception as e:
+        return Outcome(name, form, "fail", f"{type(e).__name__}: {e}")
+    return Outcome(name, form, "pass")
+
+
+def compare(wanted: Sequence[Any], got: Sequence[Any], rtol: float, atol: float) -> None:
+    assert len(wanted) == len(got), f"{len(wanted)} outputs wanted, got {len(got)}"
+    for k, (w, g) in enumerate(zip(wanted, got)):
+        w = np.asarray(w)
+        assert g.dtype == w.dtype, f"output {k}: {w.dtype} wanted, got {g.dtype}"
+        assert g.shape == w.shape, f"output {k}: shape {w.shape} wanted, got {g.shape}"
+        if w.dtype.kind in "fiu":
+            np.testing.assert_allclose(g, w, rtol, atol)
+        else:
+            np.testing.assert_array_equal(g, w)
+
+
+def run_isolated(keys: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
+    """Outcomes in order; a process that dies or hangs costs one case."""
+    at = 0
+    context = multiprocessing.get_context("fork")
+    cases()
+    while at < len(keys):
+        here, there = context.Pipe(duplex=False)
+        child = context.Process(target=_work, args=(there, keys[at:]), daemon=True)
+        child.start()
+        there.close()
+        while at < len(keys):
+            try:
+                if not here.poll(LONGEST):
+                    raise EOFError
+                yield here.recv()
+            except EOFError:
+                child.kill()
+                child.join()
+                yield Outcome(*keys[at], "crash", f"exit code {child.exitcode}")
+                at += 1
+                break
+            at += 1
+        child.join()
+
+
+def _work(pipe: Any, keys: Sequence[tuple[str, str]]) -> None:
+    for name, form in keys:
+        pipe.send(run_case(name, form))
+
+
+def read_ratchet() -> list[tuple[str, str]]:
+    """(case, form) of all that passed when the file was written."""
+    if not RATCHET.exists():
+        return []
+    found = []
+    for line in RATCHET.read_text().splitlines():
+        name, _, forms = line.partition(" ")
+        found += [(name, FORMS[int(k)]) for k in forms]
+    return found
+
+
+def write_ratchet(passed: Sequence[tuple[str, str]]) -> None:
+    """One line per case: its name and the numbers of its forms."""
+    by_case: dict[str, str] = {}
+    for name, form in sorted(passed, key=lambda k: (k[0], FORMS.index(k[1]))):
+        by_case[name] = by_case.get(name, "") + str(FORMS.index(form))
+    RATCHET.write_text("".join(f"{name} {forms}\n" for name, forms in by_case.items()))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("onnx_suite", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--form", action="append", choices=FORMS, help="only these forms")
+    parser.add_argument("--failures", action="store_true", help="print every failure")
+    parser.add_argument("--update-ratchet", action="store_true", help="write the list of what passes")
+    args = parser.parse_args()
+    keys = [(name, form) for name in cases() if args.only in name for form in args.form or FORMS]
+    start, held = time.monotonic(), set(read_ratchet())
+    counts: Counter[tuple[str, str]] = Counter()
+    passed, fallen = [], []
+    for k, outcome in enumerate(run_isolated(keys)):
+        key = (outcome.case, outcome.form)
+        counts[outcome.form, outcome.word] += 1
+        if outcome.word == "pass":
+            passed.append(key)
+        elif key in held:
+            fallen.append(outcome)
+        if args.failures and outcome.word in ("fail", "crash"):
+            print(f"{outcome.word} {outcome.key}: {' '.join(outcome.why.split())[:300]}")
+        if k % 500 == 499:
+            print(f"… {k + 1} of {len(keys)}, {time.monotonic() - start:.0f} s", flush=True)
+    for form in args.form or FORMS:
+        print(form, ", ".join(f"{word} {n}" for (f, word), n in sorted(counts.items()) if f == form))
+    for outcome in fallen:
+        print(f"no longer passes: {outcome.key}: {outcome.word} {outcome.why}")
+    if args.update_ratchet:
+        asked = set(keys)
+        write_ratchet([*passed, *(k for k in held if k not in asked)])
+    return 1 if fallen and not args.update_ratchet else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
