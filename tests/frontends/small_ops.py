@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from anyshape.equations import Equations
+from anyshape.equations.functions import fit, maximum
 from anyshape.frontends.onnx.mappings import BOOKKEEPING, Table
 from anyshape.frontends.onnx.node import OnnxNode
 from anyshape.graph.infer import build
@@ -26,9 +28,21 @@ def _drop(r: Rule, x: Any, axis: int) -> Bound:
     return r.bind(outputs={"y": Vec([*list(x)[:k], *list(x)[k + 1 :]])})
 
 
+def _add_kernel(eqs: Equations, b: Bound) -> None:
+    x, z, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
+    i = eqs.indices("i", y.shape)
+    eqs.define(y[i], x[fit(i, x.shape)] + z[fit(i, z.shape)])
+
+
+def _relu_kernel(eqs: Equations, b: Bound) -> None:
+    x, y = eqs.tensor("x"), eqs.tensor("y")
+    i = eqs.indices("i", y.shape)
+    eqs.define(y[i], maximum(x[i], 0))
+
+
 _FLOATS = {"T": ("f32", "f64")}
-ADD = OpDef("add", "", (InputDef("a", "T"), InputDef("b", "T")), (), (OutputDef("y", "T"),), _FLOATS, _join)
-RELU = OpDef("relu", "", (InputDef("x", "T"),), (), (OutputDef("y", "T"),), _FLOATS, _same)
+ADD = OpDef("add", "", (InputDef("a", "T"), InputDef("b", "T")), (), (OutputDef("y", "T"),), _FLOATS, _join, _add_kernel)
+RELU = OpDef("relu", "", (InputDef("x", "T"),), (), (OutputDef("y", "T"),), _FLOATS, _same, _relu_kernel)
 DROP = OpDef("drop", "", (InputDef("x", "T"),), (ParamDef("axis", "axis"),), (OutputDef("y", "T"),), _FLOATS, _drop)
 
 

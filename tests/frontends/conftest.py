@@ -1,0 +1,13 @@
+"""Fixtures of the frontend tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.small_ops import TABLE
+
+
+@pytest.fixture
+def small_table(monkeypatch):
+    """Every import sees the ops of small_ops alone."""
+    monkeypatch.setattr("anyshape.frontends.onnx.importer.all_mappings", lambda: TABLE)

@@ -1,0 +1,89 @@
+"""The command line: what it prints, how it fails."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from anyshape.cli.main import main
+from anyshape.cli.progress import progress
+
+from tests.frontends.models import chain, model, node, tensor
+
+pytestmark = pytest.mark.usefixtures("small_table")
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(chain().SerializeToString())
+    return str(tmp_path / "m.onnx")
+
+
+def test_run_prints_results_and_times(path, capsys):
+    assert main(["run", path, "--shape", "x=3x4", "--repeat", "2", "--timings"]) == 0
+    out = capsys.readouterr().out
+    assert "x: float32[3, 4]" in out and "y: float32[3, 4]" in out
+    assert "best of 2" in out and "timings:" in out
+
+
+def test_run_takes_values_and_files(path, tmp_path, capsys):
+    assert main(["run", path, "--input", "x=[[1, 2, 3, 4]]"]) == 0
+    assert "[[2. 5. 8. 11.]]" in " ".join(capsys.readouterr().out.split()).replace("[ ", "[")
+    np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
+    assert main(["run", path, "--input", f"x={tmp_path}/x.npy"]) == 0
+    assert "y: float32[2, 4]" in capsys.readouterr().out
+
+
+def test_run_chooses_what_nobody_says_and_tells(path, capsys):
+    assert main(["run", path]) == 0
+    assert "batch=8" in capsys.readouterr().out
+
+
+def test_compile_and_explain(path, capsys):
+    assert main(["compile", path, "--dim", "batch=1:64"]) == 0
+    assert "kernels" in capsys.readouterr().out
+    assert main(["explain", path]) == 0
+    out = capsys.readouterr().out
+    assert "f32[batch, 4]" in out and "batch: x[0]" in out and "stayed dynamic" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "{gone}"], "cannot be read"),
+        (["run", "{path}", "--shape", "x"], "NAME=4x128"),
+        (["run", "{path}", "--shape", "x=4xb"], "NAME=4x128"),
+        (["run", "{path}", "--shape", "z=4"], "no input 'z'"),
+        (["run", "{path}", "--shape", "x=4"], "rank 2"),
+        (["run", "{path}", "--shape", "x=2x5"], "x"),
+        (["run", "{path}", "--input", "x=gone.npy"], "gone.npy"),
+        (["run", "{path}", "--ints", "5:1"], "LOW:HIGH"),
+        (["explain", "{path}", "--dim", "bach=3"], "did you mean 'batch'"),
+        (["explain", "{path}", "--dim", "batch=many"], "NAME=1:512"),
+        (["compile", "{bad}"], "Det"),
+    ],
+)
+def test_what_is_wrong_is_one_message_and_exit_code_2(words, said, path, tmp_path, capsys):
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(model([node("Det", "x", "y")], [tensor("x", [2, 2])], "y").SerializeToString())
+    places = {"path": path, "bad": str(bad), "gone": str(tmp_path / "gone.onnx")}
+    assert main([w.format(**places) for w in words]) == 2
+    caught = capsys.readouterr()
+    assert said in caught.err and caught.err.startswith("anyshape: ") and "Traceback" not in caught.err
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert left.value.code == 0 and "--shape ids=4x128" in out and "explain" in out
+
+
+def test_progress_speaks_only_of_what_is_long(capsys, monkeypatch):
+    monkeypatch.setattr("anyshape.cli.progress.QUIET", 0.05)
+    with progress("short"):
+        pass
+    with progress("long"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "long … 0 s\n"

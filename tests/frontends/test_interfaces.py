@@ -1,0 +1,68 @@
+"""What tools and programs call: the standard ONNX backend and the onnxruntime look-alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from anyshape.errors import ArgumentError, ModelError, UnsupportedError
+from anyshape.frontends import onnx_backend
+from anyshape.frontends.onnxruntime_api import InferenceSession
+
+from tests.frontends.models import chain, model, node, tensor
+
+pytestmark = pytest.mark.usefixtures("small_table")
+X = np.array([[-9.0, 1.0, -2.5, 3.0]] * 2, np.float32)
+WANTED = np.maximum(X + np.arange(4, dtype=np.float32), 0) + X
+
+
+def test_backend_runs_models_at_any_shape():
+    prepared = onnx_backend.prepare(chain())
+    for n in (2, 1, 0, 7, 2):
+        x = np.resize(X, (n, 4))
+        (y,) = prepared.run([x])
+        np.testing.assert_allclose(y, np.maximum(x + np.arange(4, dtype=np.float32), 0) + x)
+    np.testing.assert_allclose(onnx_backend.run_model(chain(), {"x": X})[0], WANTED)
+    np.testing.assert_allclose(onnx_backend.Backend.run_model(chain(), X)[0], WANTED)
+    with pytest.raises(ArgumentError, match="1 inputs"):
+        prepared.run([X, X])
+
+
+def test_backend_runs_nodes():
+    (y,) = onnx_backend.run_node(node("Relu", "x", "y"), [X])
+    np.testing.assert_allclose(y, np.maximum(X, 0))
+    (y,) = onnx_backend.run_node(node("Add", "x x", "y"), [X, X], opset_version=13)
+    np.testing.assert_allclose(y, X + X)
+    with pytest.raises(UnsupportedError, match="Det"):
+        onnx_backend.run_node(node("Det", "x", "y"), [X])
+    with pytest.raises(UnsupportedError, match="complex64"):
+        onnx_backend.run_node(node("Relu", "x", "y"), [X.astype(np.complex64)])
+
+
+def test_backend_says_what_it_can_do():
+    assert onnx_backend.is_compatible(chain())
+    assert not onnx_backend.is_compatible(model([node("Det", "x", "y")], [tensor("x", [2, 2])], "y"))
+    assert onnx_backend.supports_device("CPU") and not onnx_backend.supports_device("CUDA:0")
+    with pytest.raises(UnsupportedError, match="CUDA"):
+        onnx_backend.prepare(chain(), "CUDA")
+    with pytest.raises(ModelError):
+        onnx_backend.is_compatible(b"not a model")
+    assert issubclass(onnx_backend.Backend, onnx.backend.base.Backend)
+
+
+def test_session_answers_as_onnxruntime_does(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    proto = chain()
+    proto.ir_version = 8
+    proto.graph.output[0].CopyFrom(tensor("y", ["batch", 4]))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    theirs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    ours = InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for get in ("get_inputs", "get_outputs"):
+        told = [[(a.name, a.type, a.shape) for a in getattr(s, get)()] for s in (theirs, ours)]
+        assert told[0] == told[1]
+    for names in (None, ["y"]):
+        np.testing.assert_allclose(ours.run(names, {"x": X})[0], theirs.run(names, {"x": X})[0])
+    with pytest.raises(ArgumentError, match="there is no output z"):
+        ours.run(["z"], {"x": X})
