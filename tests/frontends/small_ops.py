@@ -41,7 +41,9 @@ def _relu_kernel(eqs: Equations, b: Bound) -> None:
 
 
 _FLOATS = {"T": ("f32", "f64")}
-ADD = OpDef("add", "", (InputDef("a", "T"), InputDef("b", "T")), (), (OutputDef("y", "T"),), _FLOATS, _join, _add_kernel)
+ADD = OpDef(
+    "add", "", (InputDef("a", "T"), InputDef("b", "T")), (), (OutputDef("y", "T"),), _FLOATS, _join, _add_kernel
+)
 RELU = OpDef("relu", "", (InputDef("x", "T"),), (), (OutputDef("y", "T"),), _FLOATS, _same, _relu_kernel)
 DROP = OpDef("drop", "", (InputDef("x", "T"),), (ParamDef("axis", "axis"),), (OutputDef("y", "T"),), _FLOATS, _drop)
 

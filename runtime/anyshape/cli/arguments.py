@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from anyshape.errors import ArgumentError
+from numpy.typing import NDArray
 
 
 def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:
@@ -67,7 +66,9 @@ def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
     found: dict[str, NDArray[Any]] = {}
     for name, text in named(words, "--input", form).items():
         try:
-            found[name] = np.load(Path(text), allow_pickle=False) if text.endswith(".npy") else np.array(json.loads(text))
+            found[name] = (
+                np.load(Path(text), allow_pickle=False) if text.endswith(".npy") else np.array(json.loads(text))
+            )
         except (OSError, ValueError) as e:
             raise ArgumentError(f"--input wants {form}, got {name}={text}: {e}") from None
     return found

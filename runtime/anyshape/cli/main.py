@@ -75,7 +75,11 @@ def _command(
     one = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
     one.add_argument(
-        "--dim", action="append", default=[], metavar="NAME=8", help="binds a named dim of the inputs, or bounds it: seq=1:512"
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=8",
+        help="binds a named dim of the inputs, or bounds it: seq=1:512",
     )
     one.add_argument("--timings", action="store_true", help="print the seconds of each phase")
     one.set_defaults(command=command)

@@ -81,14 +81,14 @@ class _Import:
 
     def _initializers(self) -> dict[str, Value | None]:
         values: dict[str, Value | None] = {}
-        for t in self.graph.initializer:
+        for k, t in enumerate(self.graph.initializer):
             where = f"{self.where}: initializer {t.name!r}"
             if not t.name:
                 raise ModelError(f"{self.where}: an initializer has no name")
             if t.name in values:
                 raise ModelError(f"{self.where}: two initializers are called {t.name!r}")
             try:
-                values[t.name] = constant(tensor_array(t, self.read.folder, where), t.name)
+                values[t.name] = constant(tensor_array(t, self.read.folder, where, self.read.weights.get(k)), t.name)
             except Refusal as e:
                 values[t.name] = None
                 self.refusals.add("initializer", "", None, str(e), repr(t.name))

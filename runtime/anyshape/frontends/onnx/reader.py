@@ -5,16 +5,16 @@ Nothing in here looks at nodes. What a damaged file can do to the parser ends he
 
 from __future__ import annotations
 
+import mmap
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.legible import check_text
-
-LARGEST = 2**31 - 1
-"""Protobuf cannot hold more in one message; larger models keep their weights beside the file"""
+from anyshape.frontends.onnx.wire import strip_weights
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Source:
     model: Any
     name: str
     folder: Path | None
+    weights: Mapping[int, memoryview] = field(default_factory=dict)
+    """raw data of initializers by their position, where it was left in the file"""
 
 
 def read_model(source: Any) -> Source:
@@ -33,26 +35,32 @@ def read_model(source: Any) -> Source:
     if isinstance(source, onnx.ModelProto):
         read = Source(source, "model", None)
     elif isinstance(source, (bytes, bytearray, memoryview)):
-        read = Source(parse(bytes(source), "model"), "model", None)
+        read = _source(memoryview(source).cast("B"), "model", None)
     elif isinstance(source, (str, os.PathLike)):
         path = Path(os.fspath(source))
-        read = Source(parse(_contents(path), str(path)), str(path), path.parent)
+        read = _source(_contents(path), str(path), path.parent)
     else:
         raise ModelError(f"a model is a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
     _check_frame(read)
     return read
 
 
-def _contents(path: Path) -> bytes:
+def _contents(path: Path) -> memoryview:
+    """The file, mapped."""
     try:
-        size = path.stat().st_size
-        if size > LARGEST:
-            raise ModelError(
-                f"{path}: {size} bytes are more than one ONNX file can hold; save the weights as external data"
-            )
-        return path.read_bytes()
-    except OSError as e:
-        raise ModelError(f"{path}: cannot be read: {e.strerror or e}") from None
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as e:
+        raise ModelError(f"{path}: cannot be read: {getattr(e, 'strerror', None) or e}") from None
+
+
+def _source(data: memoryview, name: str, folder: Path | None) -> Source:
+    stripped = strip_weights(data)
+    if stripped is None:
+        return Source(parse(bytes(data), name), name, folder)
+    return Source(parse(stripped.data, name), name, folder, stripped.taken)
 
 
 def parse(data: bytes, name: str) -> Any:

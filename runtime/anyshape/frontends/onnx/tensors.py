@@ -1,6 +1,6 @@
 """TensorProto to ndarray: sizes checked before anything is read, external data only from inside the model's own folder.
 
-External data is mapped, not copied. `raw_data` costs the one copy that protobuf makes when asked for it.
+External data and long weights inside the file are mapped, and copied only where they lie at odd addresses.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _BITS = {10: np.uint16, 16: np.uint16}
 """16-bit floats are spelled in int32_data as their bits"""
 
 
-def tensor_array(t: Any, folder: Path | None, where: str) -> NDArray[Any]:
-    """The elements as a read-only array. Raises ModelError for damage, Refusal for element types we do not have."""
+def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None = None) -> NDArray[Any]:
+    """The elements as a read-only array; `raw` is raw data that was left in the file. Raises ModelError for damage, Refusal for element types we do not have."""
     dims = tuple(t.dims)
     if any(n < 0 for n in dims):
         raise ModelError(f"{where}: a tensor of shape {list(dims)}; sizes cannot be negative")
@@ -40,8 +40,8 @@ def tensor_array(t: Any, folder: Path | None, where: str) -> NDArray[Any]:
         count *= n
     if t.data_location == EXTERNAL:
         flat = _external(t, folder, dtype, count, where)
-    elif t.HasField("raw_data"):
-        flat = _raw(t.raw_data, dtype, count, where)
+    elif raw is not None or t.HasField("raw_data"):
+        flat = _raw(t.raw_data if raw is None else raw, dtype, count, where)
     else:
         flat = _typed(t, dtype, count, where)
     try:
@@ -50,7 +50,7 @@ def tensor_array(t: Any, folder: Path | None, where: str) -> NDArray[Any]:
         raise ModelError(f"{where}: a tensor of shape {list(dims)} cannot be held in memory") from None
 
 
-def _raw(data: bytes, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]:
+def _raw(data: bytes | memoryview, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]:
     if len(data) != count * dtype.itemsize:
         raise ModelError(
             f"{where}: {count} elements of {dtype} are {count * dtype.itemsize} bytes, but there are {len(data)}"
