@@ -24,7 +24,10 @@ _BITS = {10: np.uint16, 16: np.uint16}
 
 
 def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None = None) -> NDArray[Any]:
-    """The elements as a read-only array; `raw` is raw data that was left in the file. Raises ModelError for damage, Refusal for element types we do not have."""
+    """The elements as a read-only array; `raw` is raw data that was left in the file.
+
+    Raises ModelError for damage, Refusal for element types we do not have.
+    """
     dims = tuple(t.dims)
     if any(n < 0 for n in dims):
         raise ModelError(f"{where}: a tensor of shape {list(dims)}; sizes cannot be negative")
