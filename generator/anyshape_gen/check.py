@@ -108,7 +108,10 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
 def _solved_scope(spec: OpSpec, kinds: Mapping[str, ValueKind]) -> dict[str, ValueKind]:
     """What the signature makes known: tensors, dims, runs, params; not what the rule assigns."""
     assigned = set(_assigned(spec.shape))
-    scope = {name: kind for name, kind in kinds.items() if name not in assigned}
+    # Names that could not be solved have a finding of their own.
+    unsolved = {name for operand in spec.inputs for name in piece_names(operand)} | {p.name for p in spec.params}
+    scope = dict.fromkeys(unsolved - assigned, K.ANY)
+    scope |= {name: kind for name, kind in kinds.items() if name not in assigned}
     for operand in spec.inputs:
         scope[operand.name] = K.TENSORS if operand.signature.variadic else K.TENSOR
     scope |= dict.fromkeys((rule.var for rule in spec.dtypes), K.DTYPE)

@@ -91,10 +91,9 @@ def _reference(spec: OpSpec, findings: Findings) -> None:
     if spec.reference is None:
         return
     known = {operand.name for operand in spec.inputs} | {param.name for param in spec.params} | {"np", "scipy"}
-    for name in spec.reference.names:
-        if name not in known and not hasattr(builtins, name):
-            at = spec.reference.span
-            findings.unknown(at, "name in the reference", name, known)
+    for read in spec.reference.reads:
+        if read.id not in known and not hasattr(builtins, read.id):
+            findings.unknown(read.span, "name", read.id, known, " in the reference")
 
 
 def _view(spec: OpSpec, findings: Findings) -> None:

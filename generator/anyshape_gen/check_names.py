@@ -28,7 +28,7 @@ from anyshape_gen.nodes import (
     Star,
     Statement,
 )
-from anyshape_gen.source import Findings
+from anyshape_gen.source import Findings, nearest
 from anyshape_gen.traverse import children
 
 K = ValueKind
@@ -73,6 +73,8 @@ class NameChecker:
         self.used.add(name)
         if name not in scope and name not in CONSTANTS and name != "<broken>":
             self.findings.unknown(node.span, "name", name, scope)
+            # What was meant is not unused as well.
+            self.used.add(nearest(name, scope) or name)
 
     def _loop(self, node: Comprehension | Reduction, scope: Mapping[str, ValueKind], where: str) -> None:
         inner = dict(scope)
@@ -118,7 +120,7 @@ class NameChecker:
             self.findings.add(node.span, arity_text(node.func, known.least, known.most, given))
         for keyword, _ in node.keywords:
             if keyword not in known.keywords:
-                self.findings.unknown(node.span, f"keyword of '{node.func}'", keyword, known.keywords)
+                self.findings.unknown(node.span, "keyword", keyword, known.keywords, f" of '{node.func}'")
         if node.func == "len" and given == 1 and kind_of(node.args[0], scope) in SINGLE:
             self.findings.add(node.args[0].span, "a single number has no length")
 

@@ -72,7 +72,7 @@ class _Loader:
     def known_keys(self, node: YMap, keys: tuple[Key, ...], where: str) -> None:
         for key, _ in node.entries:
             if key.text.value not in names(keys):
-                self.findings.unknown(key.span, f"key of {where}", key.text.value, names(keys))
+                self.findings.unknown(key.span, "key", key.text.value, names(keys), f" in {where}")
 
     def entries(self, node: YNode | None) -> tuple[tuple[YScalar, YNode], ...]:
         """The entries of a mapping; of nothing, none."""
@@ -117,11 +117,13 @@ class _Loader:
             found = families.get(family.value)
             if found is None:
                 self.findings.unknown(family.span(), "family", family.value, families)
-            else:
-                base = YMap(self.entries(found), found.span)
-                self.known_keys(base, OP_KEYS, f"family '{family.value}'")
+                return None
+            base = YMap(self.entries(found), found.span)
+            self.known_keys(base, OP_KEYS, f"family '{family.value}'")
+        before = self.findings.unreadable
         functions = {**shared, **self.functions(base.get("define")), **self.functions(own.get("define"))}
-        return self._build(key, merge(own, base), functions, family.value if family else None)
+        spec = self._build(key, merge(own, base), functions, family.value if family else None)
+        return spec if self.findings.unreadable == before else None
 
     def _build(self, key: YScalar, node: YMap, functions: dict[str, Function], family: str | None) -> OpSpec:
         inputs = tuple(self._operands(node.get("inputs"), is_output=False))

@@ -14,6 +14,7 @@ from anyshape_gen.nodes import (
     Expr,
     Function,
     Kernel,
+    Name,
     Node,
     Procedure,
     Statement,
@@ -241,7 +242,12 @@ class Reference(Node):
     """The independent oracle, an expression over np, scipy, inputs and params; printed as it is."""
 
     text: str
-    names: tuple[str, ...]
+    reads: tuple[Name, ...]
+    """the free names, each where it first stands"""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name.id for name in self.reads)
 
 
 # --- operators ----------------------------------------------------------------------------------------------------

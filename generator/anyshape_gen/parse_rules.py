@@ -129,6 +129,7 @@ class RuleReader:
             at = self.text.offset(error.lineno or 1, 0) + max((error.offset or 1) - 1, 0)
             reason = (error.msg or "invalid syntax").removeprefix("invalid syntax. ")
             self.findings.add(self.text.span(at, at + 1), f"not in the rule language: {reason}")
+            self.findings.unreadable += 1
             return None
 
     def expr(self, node: ast.expr) -> Expr:
@@ -340,6 +341,8 @@ def _noun(node: ast.AST) -> str:
         "Lambda": "a lambda",
         "Dict": "a dictionary",
         "Set": "a set",
+        "SetComp": "a set",
+        "DictComp": "a dictionary",
         "Tuple": "a tuple (write a vector, `[a, b]`)",
         "Attribute": "an attribute",
         "JoinedStr": "an f-string",

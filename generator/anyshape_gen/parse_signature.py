@@ -150,8 +150,8 @@ def parse_kind(text: Text, findings: Findings) -> Kind:
         hint = suggestion(base, KINDS)
         if base == "enum":
             hint = "; write the members: `kind: [none, tanh]`"
-        findings.add(text.span(), f"unknown kind '{text.value}'{hint}", KINDS)
-        return Kind("int", span=text.span())
+        findings.add(text.span(), f"unknown kind '{text.value}'{hint}", KINDS, "known")
+        return Kind("str", span=text.span())
     if not bracket:
         return Kind(base, span=text.span())
     opening = text.value.index("[")

@@ -74,16 +74,21 @@ def parse_view(node: YNode, findings: Findings) -> tuple[View, ...]:
 
 def parse_reference(text: Text, findings: Findings) -> Reference:
     """The oracle stays text; only its names are looked at."""
+    text = text.cut(0)
     try:
-        tree = ast.parse(text.value.strip(), mode="eval")
+        tree = ast.parse(text.value, mode="eval")
     except SyntaxError as error:
         at = max((error.offset or 1) - 1, 0)
         findings.add(text.span(at, at + 1), f"not a Python expression: {error.msg}")
         return Reference(text.value, (), span=text.span())
     bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
-    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - bound
-    return Reference(text.value, tuple(sorted(names)), span=text.span())
+    reads: dict[str, Name] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id not in bound:
+            at = text.offset(node.lineno, node.col_offset)
+            reads.setdefault(node.id, Name(node.id, span=text.span(at, at + len(node.id))))
+    return Reference(text.value, tuple(reads.values()), span=text.span())
 
 
 def parse_default(kind: Kind, node: YScalar, findings: Findings) -> Expr:

@@ -28,6 +28,7 @@ class Span:
 
 
 NOWHERE = Span("<built>", 0, 0, 0)
+LONG_LIST = 12
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Finding:
     span: Span
     text: str
     scope: tuple[str, ...] = ()
+    label: str = "in scope"
+    """what the names listed below the line are: `in scope`, or `known` keys, functions, kinds"""
 
 
 @dataclass
@@ -45,17 +48,25 @@ class Findings:
 
     sources: dict[str, list[str]] = field(default_factory=dict)
     found: list[Finding] = field(default_factory=list)
+    unreadable: int = 0
+    """how many texts were no valid syntax; what depends on them is not judged"""
 
-    def add(self, span: Span, text: str, scope: Iterable[str] = ()) -> None:
+    def add(self, span: Span, text: str, scope: Iterable[str] = (), label: str = "in scope") -> None:
         """Record an error; the same words at the same place are recorded once."""
-        finding = Finding(span, text, tuple(sorted(set(scope))))
+        finding = Finding(span, text, tuple(sorted(set(scope))), label)
         if finding not in self.found:
             self.found.append(finding)
 
-    def unknown(self, span: Span, what: str, name: str, known: Iterable[str]) -> None:
-        """Record a name nobody knows, with the nearest known one as a suggestion and the names in scope."""
+    def unknown(self, span: Span, what: str, name: str, known: Iterable[str], where: str = "") -> None:
+        """Record a name nobody knows, with the nearest known one as a suggestion and the names in scope.
+
+        A long list of what the language knows is left out where a suggestion says enough.
+        """
         names = sorted(set(known))
-        self.add(span, f"unknown {what} '{name}'{suggestion(name, names)}", names)
+        hint = suggestion(name, names)
+        label = "in scope" if what == "name" else "known"
+        listed = [] if hint and label == "known" and len(names) > LONG_LIST else names
+        self.add(span, f"unknown {what} '{name}'{where}{hint}", listed, label)
 
     def render(self) -> str:
         """All errors in file order, each with its source line and a caret below."""
@@ -75,11 +86,17 @@ class Findings:
             width = max(1, min(span.end, len(line) + 1) - span.col)
             out += [f"    {line}", "    " + " " * (span.col - 1) + "^" + "~" * (width - 1)]
         if finding.scope:
-            out.append(f"    in scope: {', '.join(finding.scope)}")
+            out.append(f"    {finding.label}: {', '.join(finding.scope)}")
         return "\n".join(out)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` when some known name is close, else nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    near = nearest(name, known)
+    return f"; did you mean '{near}'?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that this one is most likely a slip of."""
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return near[0] if near else None

@@ -1,0 +1,84 @@
+"""JSON Schema of spec files, for editors that complete and check while one types.
+
+In: the loader's own tables of keys, kinds, traits and dtypes. Out: `specs/spec.schema.json`, written by `make gen`.
+What it cannot say (names, scopes, shapes) the generator checks.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from anyshape_gen.keys import FILE_KEYS, OP_KEYS, PARAM_KEYS, TRAITS, Key
+from anyshape_gen.parse_signature import KINDS, VECTOR_KINDS
+from anyshape_gen.parse_values import CLASSES, DTYPES, OTHER_DTYPES
+
+Schema = dict[str, Any]
+PATH = "specs/spec.schema.json"
+
+_TEXT: Schema = {"type": "string"}
+_SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
+_VECTORS = "|".join(VECTOR_KINDS)
+
+
+def _map_of(values: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _list_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def forms() -> dict[str, Schema]:
+    """The schema of every form that a key's value can have."""
+    dtype = {"enum": [*CLASSES, *DTYPES, *OTHER_DTYPES]}
+    computed = {"type": "string", "pattern": r"^(param [A-Za-z_]\w*|(accum|promote)\(.*\))$"}
+    signature = {"type": "string", "pattern": r"^((seq|opt)\s+)?[A-Za-z]\w*\s*\[.*\]"}
+    kind: Schema = {
+        "anyOf": [
+            {"enum": list(KINDS)},
+            {"type": "string", "pattern": rf"^({_VECTORS})\[.+\]$"},
+            {"type": "array", "items": _SCALAR, "minItems": 1},
+        ]
+    }
+    param = {"anyOf": [{"$ref": "#/$defs/kind"}, _object(PARAM_KEYS, required=("kind",))]}
+    return {
+        "code": _TEXT,
+        "prose": _TEXT,
+        "word": _TEXT,
+        "scalar": _SCALAR,
+        "operand": {"const": "operand"},
+        "texts": _list_of(_TEXT),
+        "names": _map_of(_TEXT),
+        "signatures": _map_of(signature),
+        "kind": kind,
+        "params": _map_of(param),
+        "dtypes": _map_of({"anyOf": [dtype, computed, _list_of(dtype)]}),
+        "traits": _list_of({"enum": list(TRAITS)}),
+        "onnx": _map_of({"type": "object", "patternProperties": {"^[0-9]+$": {"type": ["string", "null"]}}}),
+        "examples": _list_of({"type": "object"}),
+        "op": _object(OP_KEYS),
+        "ops": _map_of({"$ref": "#/$defs/op"}),
+        "families": _map_of({"$ref": "#/$defs/op"}),
+    }
+
+
+def _object(keys: tuple[Key, ...], required: tuple[str, ...] = ()) -> Schema:
+    properties = {key.name: {"description": key.doc, "$ref": f"#/$defs/{key.form}"} for key in keys}
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema | ({"required": list(required)} if required else {})
+
+
+def schema() -> Schema:
+    """The whole schema."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "anyshape operator specs",
+        **_object(FILE_KEYS),
+        "$defs": forms(),
+    }
+
+
+def schema_text() -> str:
+    """The file, as `make gen` writes it."""
+    return json.dumps(schema(), indent=2) + "\n"
