@@ -110,6 +110,18 @@ def _flatten_relation(r: Rule, *, x: Vec) -> Bound:
     return r.bind(outputs={"y": Vec((prod(x),))})
 
 
+def _product_relation(r: Rule, *, a: Vec, b: Vec) -> Bound:
+    k = r.equal(a[1], b[0], "the rows of b")
+    return r.bind(outputs={"y": Vec((a[0], b[1]))}, k=k)
+
+
+def _product_kernel(eqs: Equations, b: Bound) -> None:
+    x, z, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
+    i, j = eqs.indices("i", y.shape)
+    k = eqs.index("k", b.k)
+    eqs.define(y[i, j], reduce_node("sum", (k,), x[i, k] * z[k, j], None, y.dtype))
+
+
 X = (InputDef("x", "T"),)
 Y = (OutputDef("y", "T"),)
 ADD, MUL = _binary("add"), _binary("mul")
@@ -124,7 +136,9 @@ SHAPE_OF = OpDef("shape_of", "", X, (), (OutputDef("y", "i64"),), NUMBERS, _shap
 DIMS = ParamDef("dims", "ints", operand=True)
 FILL = OpDef("fill", "dyn", X, (DIMS,), Y, NUMBERS, _fill_relation, _fill_kernel)
 PICK = OpDef("pick", "", (InputDef("x", "T"), InputDef("i", "i64")), (), Y, NUMBERS, _pick_relation, _pick_kernel)
-OPS = {o.full_name: o for o in (ADD, MUL, DOUBLE, STATIC_SUM, DYN_SUM, RESHAPE, FLATTEN, SHAPE_OF, FILL, PICK)}
+PAIR = (InputDef("a", "T"), InputDef("b", "T"))
+PRODUCT = OpDef("product", "", PAIR, (), Y, NUMBERS, _product_relation, _product_kernel)
+OPS = {o.full_name: o for o in (PRODUCT, ADD, MUL, DOUBLE, STATIC_SUM, DYN_SUM, RESHAPE, FLATTEN, SHAPE_OF, FILL, PICK)}
 
 
 def call(op: OpDef, *inputs: Value | None, source: str = "", **attrs: Any) -> Value:

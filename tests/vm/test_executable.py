@@ -169,6 +169,17 @@ def test_an_index_out_of_range_names_the_place() -> None:
         exe(np.arange(3), np.array([0, 3]))
 
 
+def test_results_are_put_where_the_caller_says() -> None:
+    exe = model()
+    place = np.empty(3, np.float32)
+    got = exe.run({"x": X + 1, "y": Y, "s": S}, outputs={"t": place})
+    assert got[1] is place and place.tolist() == [8, 8, 8]
+    with pytest.raises(ArgumentError, match=r"output t must be an array of shape \(3,\)"):
+        exe.run({"x": X, "y": Y, "s": S}, outputs={"t": np.empty(4, np.float32)})
+    with pytest.raises(ArgumentError, match="there is no output q; the outputs are r, t"):
+        exe.run({"x": X, "y": Y, "s": S}, outputs={"q": place})
+
+
 def test_constants_and_parameters_as_results() -> None:
     x = anyshape.input("x", "f32[n]")
     c = anyshape.constant(np.arange(6, dtype=np.float32).reshape(2, 3))
@@ -233,3 +244,23 @@ def test_dump_prints_the_stages(capsys: pytest.CaptureFixture[str]) -> None:
     compile(anyshape.function([x], call(DOUBLE, x)), dump=frozenset(("graph", "program")))
     printed = capsys.readouterr().err
     assert "=== graph: main" in printed and "invoke double" in printed
+
+
+def test_a_size_is_never_computed_in_the_kernel_that_needs_it() -> None:
+    t, i = anyshape.input("t", "i64[k]"), anyshape.input("i", "i64[1]")
+    picked = call(PICK, t, i)
+    c = anyshape.constant(np.int64(3))
+    f = anyshape.function([t, i], call(ADD, call(FILL, c, picked), picked))
+    for fuse in (False, True):
+        np.testing.assert_array_equal(compile(f, fuse=fuse)(np.array([9, 4]), np.array([-1])), [7, 7, 7, 7])
+
+
+def test_a_size_is_an_element_that_no_other_kernel_reads() -> None:
+    t, i = anyshape.input("t", "i64[k]"), anyshape.input("i", "i64[1]")
+    picked = call(PICK, t, i)
+    doubled = call(DOUBLE, picked)
+    c = anyshape.constant(np.int64(3))
+    f = anyshape.function([t, i], [call(FILL, c, call(FLATTEN, doubled)), call(DOUBLE, doubled)])
+    for fuse in (False, True):
+        filled, more = compile(f, fuse=fuse)(np.array([9, 4]), np.array([-1]))
+        assert filled.shape == (8,) and more.tolist() == [16]

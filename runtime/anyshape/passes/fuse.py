@@ -114,7 +114,7 @@ class _Fusion:
             return
         if self.is_view(producer) or not self.forms_fit(producer, consumer, value, node):
             return
-        if not self.stays_acyclic(producer, consumer):
+        if not self.stays_acyclic(producer, consumer) or self.sizes_from(producer, consumer):
             return
         self.merge(producer, consumer)
 
@@ -170,6 +170,12 @@ class _Fusion:
         others = consumer.needs & ~(1 << producer.id)
         between = [g for g in self.groups if others >> g.id & 1 and g.needs >> producer.id & 1]
         return not between
+
+    @staticmethod
+    def sizes_from(producer: _Group, consumer: _Group) -> bool:
+        """Whether elements of the producer may decide sizes of the consumer, which a kernel has to know before it starts."""
+        operands = (v for n in consumer.nodes for v in n.inputs[len(n.inputs) - len(n.op.operands) :])
+        return any(v is not None and v.node in producer.nodes for v in operands)
 
     def merge(self, producer: _Group, consumer: _Group) -> None:
         """Everything moves into the consumer, whose place in the order is the later one."""
@@ -230,7 +236,7 @@ class _Fusion:
         ]
         nodes = _ordered(group.nodes)
         equations = tuple(q for n in nodes for q in self.equations[n])
-        border = {v: self.tensors[v] for v in (*inputs, *outputs)}
+        border = {v: self.tensors[v] for v in (*inputs, *(v for n in nodes for v in n.outputs))}
         return KernelStep(tuple(nodes), equations, tuple(inputs), tuple(outputs), border)
 
     @staticmethod

@@ -13,7 +13,8 @@ from anyshape.graph.value import Node, Value
 
 @dataclass(frozen=True, eq=False, slots=True)
 class KernelStep:
-    """One fused group of nodes, to be lowered to one kernel. `tensors` maps the values at its border to the equations' tensors."""
+    """One fused group of nodes, to be lowered to one kernel. `tensors` maps its inputs and all its nodes' results to the
+    equations' tensors; `outputs` are the results that others read."""
 
     nodes: tuple[Node, ...]
     equations: tuple[Equation, ...]

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import ArgumentError
@@ -34,24 +35,26 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
     chosen = make_options({**options, "dims": dims or {}})
     report = Report()
     with report.phase("import"):
-        f = _function(model)
-        if chosen.dims:
-            f = constrained(f, chosen.dims)
+        f = _function(model, chosen.dims)
     plan = Compiler(chosen, report, threading.RLock()).plan(f)
     report.finished = True
     return Executable(f, plan, report)
 
 
-def _function(model: Any) -> Function:
+def _function(model: Any, dims: Mapping[str, Any]) -> Function:
     if isinstance(model, Function):
-        return model
+        return constrained(model, dims) if dims else model
     if isinstance(model, (str, bytes, os.PathLike)) or hasattr(model, "SerializeToString"):
         from importlib import import_module
 
-        loaded = import_module("anyshape.frontends.onnx").load(model)
+        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None)
         assert isinstance(loaded, Function)
         return loaded
     raise ArgumentError(f"compile takes a Function or an ONNX model (a path, bytes or a ModelProto), got {model!r}")
+
+
+def _described(place: Any) -> str:
+    return f"{place.shape} {place.dtype}" if isinstance(place, np.ndarray) else repr(place)
 
 
 class Executable:
@@ -68,9 +71,22 @@ class Executable:
         results = self._run(self._bind(args, kwargs))
         return results[0] if self._single else tuple(results)
 
-    def run(self, inputs: Mapping[str, Any]) -> list[Array]:
-        """The same from a dict of inputs, as a list in the order of `output_names`."""
-        return self._run(self._bind((), inputs))
+    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> list[Array]:
+        """The same from a dict of inputs, as a list in the order of `output_names`. Results named in `outputs` are put there."""
+        results = self._run(self._bind((), inputs))
+        for name, place in (outputs or {}).items():
+            k = self._result(name)
+            if not isinstance(place, np.ndarray) or place.shape != results[k].shape or place.dtype != results[k].dtype:
+                wanted = f"an array of shape {results[k].shape} and dtype {results[k].dtype}"
+                raise ArgumentError(f"output {name} must be {wanted}, got {_described(place)}")
+            np.copyto(place, results[k])
+            results[k] = place
+        return results
+
+    def _result(self, name: str) -> int:
+        if name not in self.output_names:
+            raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self.output_names)}")
+        return self.output_names.index(name)
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -39,9 +39,10 @@ class LoweredStep:
 
 
 class KernelMaker(Protocol):
-    """Turns steps into kernels; `made` counts the kernels that had to be made."""
+    """Turns steps into kernels; `made` counts the different kernels."""
 
-    made: int
+    @property
+    def made(self) -> int: ...
 
     def lower(self, step: KernelStep) -> LoweredStep: ...
 
@@ -50,17 +51,28 @@ def kernel_maker(options: Options) -> KernelMaker:
     return InterpretedKernels() if options.kernels == "interpret" else NativeKernels()
 
 
-@dataclass(eq=False)
-class NativeKernel:
-    """Machine code; `loaded` keeps it in memory."""
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class MachineCode:
+    """A loaded kernel; `loaded` keeps it in memory."""
 
-    name: str
-    errors: tuple[str, ...]
     entry: Any
     loaded: Any
 
 
-_LOADED: WeakValueDictionary[tuple[str, str], NativeKernel] = WeakValueDictionary()
+@dataclass(eq=False, slots=True)
+class NativeKernel:
+    """Machine code with what its errors mean at one place of a model; steps of equal text share the code."""
+
+    name: str
+    errors: tuple[str, ...]
+    code: MachineCode
+
+    @property
+    def entry(self) -> Any:
+        return self.code.entry
+
+
+_LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
 
 
 class NativeKernels:
@@ -70,7 +82,12 @@ class NativeKernels:
         from anyshape.lower.target import host_target
 
         self.target = host_target()
-        self.made = 0
+        self._codes: dict[str, MachineCode] = {}
+        self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
+
+    @property
+    def made(self) -> int:
+        return len(self._codes)
 
     def lower(self, step: KernelStep) -> LoweredStep:
         from anyshape.lower import Group, Packed, lower_group
@@ -81,20 +98,29 @@ class NativeKernels:
         group = Group(step_name(step), step.equations, inputs, outputs, constants)
         kernel = lower_group(group, self.target)
         operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
-        return LoweredStep(self._load(kernel, step), kernel.scalars, operands, kernel.outputs, kernel.scratch)
+        native = self._native(kernel, step)
+        return LoweredStep(native, kernel.scalars, operands, kernel.outputs, kernel.scratch)
 
-    def _load(self, kernel: Any, step: KernelStep) -> NativeKernel:
+    def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
+        errors = tuple(f"{e.message}{_at(step)}" for e in kernel.errors)
+        key = (kernel.text, errors)
+        found = self._kernels.get(key)
+        if found is None:
+            found = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
+        return found
+
+    def _load(self, kernel: Any) -> MachineCode:
+        """Machine code by its text, shared by all programs of the process that need it."""
+        from anyshape.lower.gemm.library import resolve
         from anyshape.lower.llvm.jit import load_object, object_for
 
-        errors = tuple(f"{e.message}{_at(step)}" for e in kernel.errors)
-        key = (kernel.text, "\n".join(errors))
-        found = _LOADED.get(key)
-        if found is None:
-            loaded = load_object(object_for(kernel.text, self.target), [kernel.symbol])
-            entry = ENTRY(loaded.address(kernel.symbol))
-            found = _LOADED[key] = NativeKernel(step_name(step), errors, entry, loaded)
-            self.made += 1
-        return found
+        code = _LOADED.get(kernel.text)
+        if code is None:
+            imports = resolve(kernel.imports, self.target)
+            loaded = load_object(object_for(kernel.text, self.target), [kernel.symbol], imports)
+            code = _LOADED[kernel.text] = MachineCode(ENTRY(loaded.address(kernel.symbol)), loaded)
+        self._codes[kernel.text] = code
+        return code
 
 
 def step_name(step: KernelStep) -> str:
@@ -112,10 +138,14 @@ class InterpretedKernels:
     """A debug switch: every kernel is the interpreter of equations, over the same buffers."""
 
     def __init__(self) -> None:
-        self.made = 0
+        self._count = 0
+
+    @property
+    def made(self) -> int:
+        return self._count
 
     def lower(self, step: KernelStep) -> LoweredStep:
-        self.made += 1
+        self._count += 1
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
         symbols = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))

@@ -14,7 +14,7 @@ from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Read, Tensor, walk
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Element, Value
-from anyshape.passes.steps import KernelStep, Schedule, ViewStep
+from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep
 from anyshape.vm.kernels import KernelMaker, LoweredStep
 from anyshape.vm.program import ELEMENT_CODE
 
@@ -75,7 +75,7 @@ class _Analysis:
         for p in f.params:
             self.elements(p, -1)
         for at, step in enumerate(self.schedule.steps):
-            for v in step.outputs if isinstance(step, KernelStep) else (step.output,):
+            for v in results_of(step):
                 self.elements(v, at)
 
     def elements(self, v: Value, at: int) -> None:
@@ -112,7 +112,7 @@ class _Analysis:
                 need.reads[at] = (step.input,)
                 self.want(step.input)
             return
-        outputs = tuple(v for v in step.outputs if v in self.values)
+        outputs = tuple(v for v in results_of(step) if v in self.values)
         if not outputs:
             return
         need.steps.add(at)
@@ -139,8 +139,15 @@ class _Analysis:
         return all(self.need.defined_at.get(s, at) < at for s in symbols)
 
 
+def results_of(step: Step) -> tuple[Value, ...]:
+    """Everything a step computes, also what only its own equations read: an element of that may be a size."""
+    if isinstance(step, ViewStep):
+        return (step.output,)
+    return tuple(v for node in step.nodes for v in node.outputs)
+
+
 def narrowed(step: KernelStep, outputs: tuple[Value, ...]) -> KernelStep:
-    """The step without what only other outputs need."""
+    """The step with these outputs, and without what only others need."""
     if outputs == step.outputs:
         return step
     wanted: set[Tensor] = {step.tensors[v] for v in outputs}
