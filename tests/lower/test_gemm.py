@@ -182,7 +182,9 @@ def test_every_type_and_level(dtype: str, level: str) -> None:
         check(contract(left, right, kind, level=level), a, b)
 
 
-@pytest.mark.parametrize("m, n, k", [(1, 300, 20), (5, 200, 31), (64, 33, 50), (129, 70, 10), (0, 5, 3), (3, 0, 4)])
+@pytest.mark.parametrize(
+    "m, n, k", [(1, 300, 20), (1, 9001, 5), (5, 200, 31), (64, 33, 50), (129, 70, 10), (0, 5, 3), (3, 0, 4)]
+)
 @pytest.mark.parametrize("batch", [(1, 1), (2, 3), (0, 2), (5, 1)])
 def test_parts_are_bit_equal(m: int, n: int, k: int, batch: tuple[int, int]) -> None:
     a, b = random_of("float32", *batch, m, k), random_of("float32", *batch, k, n)
@@ -206,7 +208,7 @@ def test_columns_of_c_may_be_strided(m: int, n: int, k: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-@pytest.mark.parametrize("m, n, k", [(1, 200, 30), (3, 77, 5), (8, 32, 0), (29, 45, 64), (1, 0, 4)])
+@pytest.mark.parametrize("m, n, k", [(1, 200, 30), (1, 9001, 7), (3, 77, 5), (8, 32, 0), (29, 45, 64), (1, 0, 4)])
 def test_epilogue_sees_every_element_once(dtype: str, m: int, n: int, k: int) -> None:
     a, b, bias = random_of(dtype, 2, 1, m, k), random_of(dtype, 2, 1, k, n), random_of(dtype, n + 1)
     plain = contract(a, b, "unit")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ..llvm.builder import Function
 from ..llvm.types import I1, I64, PTR, VOID, Operand, Type, Val, const
-from .microkernels import DOT, FULL, MASKED, NARROW, WIDE, table_index, table_name
+from .microkernels import DOT, FULL, MASKED, NARROW, STRIP, WIDE, table_index, table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import (
     ContractionSpec,
@@ -79,6 +79,8 @@ class _Panels:
     column_step: Val
     dot: Val | None = None
     """Columns contiguous along k, and few rows of A likewise: neither operand is packed."""
+    in_place: Val | None = None
+    """B as it lies, its columns adjacent."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class _Driver:
         self.a_scratch = self._aligned(scratch)
         self.b_scratch = self._aligned(f.gep(self.a_scratch, self._a_elements(), spec.element))
         direct = spec.c is not None and spec.c.column == 1
-        self.temporary = None if direct else f.alloca(spec.element, tiles.rows * tiles.columns)
+        self.temporary = None if direct else f.alloca(spec.element, tiles.temporary)
 
     # sizes
 
@@ -250,7 +252,7 @@ class _Driver:
             return packed
         assert ops.b is not None
         one = const(I64, 1)
-        in_place = _Panels(f.gep(ops.b, first, spec.element), first, end, f.i64(spec.b.outer), one)
+        in_place = _Panels(f.gep(ops.b, first, spec.element), first, end, f.i64(spec.b.outer), one, None, const(I1, 1))
         if spec.b.inner == 1:
             return in_place
         inner, outer = f.i64(spec.b.inner), f.i64(spec.b.outer)
@@ -266,6 +268,7 @@ class _Driver:
             f.select(dot, inner, f.select(unit, in_place.step, packed.step)),
             f.select(dot, inner, f.select(unit, one, self.k)),
             dot,
+            unit,
         )
 
     def _fits_dot(self, unit: Val, outer: Val) -> Val:
@@ -332,22 +335,32 @@ class _Driver:
         f.jump(body)
         f.start(body)
         column = Val(f.fresh(), I64)
-        left = f.sub(panels.end, column)
-        fits_wide, fits = f.compare("ge", left, wide), f.compare("ge", left, tiles.columns)
-        full, masked, narrow, several, dot = (
-            const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, NARROW, WIDE, DOT)
-        )
-        ragged = f.select(f.compare("le", left, tiles.lanes), narrow, masked)
-        kind = f.select(fits_wide, several, f.select(fits, full, ragged))
-        if panels.dot is not None:
-            kind = f.select(panels.dot, dot, kind)
-        count = f.select(fits_wide, wide, f.smin(left, tiles.columns))
+        kind, count = self._choose(panels, block, f.sub(panels.end, column), wide)
         with f.for_range(block.first, block.end, at_least_once=True) as loop:
             self._tile(ops, panels, block, loop.index, kind, column, count)
         following = f.add(column, count)
         f.set_phi(column, [(panels.first, before), (following, f.block)], body)
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
+
+    def _choose(self, panels: _Panels, block: _Block, left: Val, wide: Val) -> tuple[Val, Val]:
+        """The kind of kernel for the next columns, and how many of the columns left it takes."""
+        f, tiles = self.f, self.tiles
+        full, masked, narrow, several, dot, strip = (
+            const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, NARROW, WIDE, DOT, STRIP)
+        )
+        fits_wide, fits = f.compare("ge", left, wide), f.compare("ge", left, tiles.columns)
+        ragged = f.select(f.compare("le", left, tiles.lanes), narrow, masked)
+        kind = f.select(fits_wide, several, f.select(fits, full, ragged))
+        count = f.select(fits_wide, wide, f.smin(left, tiles.columns))
+        if panels.dot is not None:
+            kind = f.select(panels.dot, dot, kind)
+        if panels.in_place is not None:
+            long = f.compare("gt", left, tiles.panels(1) * tiles.columns)
+            single = f.and_(panels.in_place, f.and_(long, f.compare("eq", block.count, 1)))
+            kind = f.select(single, strip, kind)
+            count = f.select(single, f.smin(left, tiles.strip), count)
+        return kind, count
 
     def _tile(
         self, ops: _Operands, panels: _Panels, block: _Block, index: Val, kind: Val, column: Val, count: Val

@@ -10,11 +10,13 @@ from ..llvm.builder import Function, Module
 from ..llvm.types import VOID, Type, Val, const
 from .dots import emit_dot
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add
+from .strips import emit_strip
 from .tiles import Tiles
 
-FULL, MASKED, NARROW, WIDE, DOT = range(5)
+FULL, MASKED, NARROW, WIDE, DOT, STRIP = range(6)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
-panels (few rows only); rows and columns that are both contiguous along k (few rows only, see `dots`)."""
+panels (few rows only); rows and columns that are both contiguous along k (few rows only, see `dots`); one row and any number
+of columns of a B in place (see `strips`)."""
 
 
 def table_name(element: Type) -> str:
@@ -43,11 +45,13 @@ def emit_kernels(module: Module, tiles: Tiles) -> None:
         names.append(_name(tiles, DOT, rows) if rows else "")
         if rows:
             emit_dot(module, tiles, names[-1], rows)
+    names += [""] * (table_index(tiles, STRIP, 1) - len(names)) + [_name(tiles, STRIP, 1)]
+    emit_strip(module, tiles, names[-1])
     module.pointer_table(table_name(tiles.element), names, exported=True)
 
 
 def _name(tiles: Tiles, kind: int, rows: int) -> str:
-    return f"{tiles.element.suffix}_{('full', 'masked', 'narrow', 'wide', 'dot')[kind]}_{rows}"
+    return f"{tiles.element.suffix}_{('full', 'masked', 'narrow', 'wide', 'dot', 'strip')[kind]}_{rows}"
 
 
 def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, masked: bool) -> None:

@@ -22,7 +22,8 @@ ALIGN = 64
 class Tiles:
     """`rows` x `columns` accumulators (`columns` = two vectors) fit the registers beside the operands.
 
-    `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3). K is never
+    `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3);
+    `strip` is how many sums of a single row wait in memory (half of L1). K is never
     cut: at 14 rows a tile reads B slowly enough for any cache, and whole sums leave nothing to add up later.
     """
 
@@ -33,6 +34,7 @@ class Tiles:
     columns: int
     a_block: int
     b_block: int
+    strip: int
 
     def panels(self, rows: int) -> int:
         """How many column panels one call takes: few rows alone would leave the multipliers waiting."""
@@ -53,6 +55,11 @@ class Tiles:
         return min(_FEW_ROWS, self.rows)
 
     @property
+    def temporary(self) -> int:
+        """Elements of the sums between a micro-kernel and the epilogue."""
+        return max(self.rows * self.columns, self.strip)
+
+    @property
     def slack(self) -> int:
         """Elements that packing may write past its end."""
         return 2 * self.lanes * max(self.rows, self.columns)
@@ -71,6 +78,7 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         rows=rows,
         columns=vectors * lanes,
         a_block=target.l2_bytes // 2 // element.bytes,
+        strip=target.l1_bytes // 2 // element.bytes // lanes * lanes,
         b_block=max(target.l3_bytes // 4, target.l2_bytes) // element.bytes,
     )
 

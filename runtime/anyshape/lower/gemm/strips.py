@@ -1,0 +1,57 @@
+"""The micro-kernel of one row against a B read in place: memory is all it waits for.
+
+Panels would read a few hundred bytes of every row of B and skip the rest, which no prefetcher likes. Here some whole rows
+(as far as the columns asked for go) are read side by side, the sums waiting in memory meanwhile; each sum still adds up
+in the order of k.
+
+In: the arguments of every kernel; `count` columns, any number. Out: the function.
+"""
+
+from __future__ import annotations
+
+from ..llvm.builder import Function, Module
+from ..llvm.types import I64, VOID, Val, const
+from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add
+from .tiles import Tiles
+
+_ABREAST = 4
+
+
+def emit_strip(module: Module, tiles: Tiles, name: str) -> None:
+    element, lanes = tiles.element, tiles.lanes
+    with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
+        k, a, a_step, b, b_step, _, c, _, count = f.args
+        whole = f.binary("and", count, const(I64, -lanes))
+        mask = f.tail_mask(f.sub(count, whole), lanes)
+        ragged = f.compare("lt", whole, count)
+        with f.for_range(0, whole, lanes) as loop:
+            f.store(const(element.vector(lanes), 0), c, loop.index)
+        with f.if_(ragged):
+            f.masked_store(const(element.vector(lanes), 0), c, mask, whole)
+        together = f.binary("and", k, const(I64, -_ABREAST))
+        for start, stop, step in ((const(I64, 0), together, _ABREAST), (together, k, 1)):
+            with f.for_range(start, stop, step) as loop:
+                factors, rows = [], []
+                for i in range(step):
+                    at = f.add(loop.index, i)
+                    factors.append(f.splat(f.load(a, element, f.mul(at, a_step)), lanes))
+                    rows.append(f.gep(b, f.mul(at, b_step), element))
+                _add_rows(f, tiles, factors, rows, c, whole, ragged, mask)
+        f.ret()
+
+
+def _add_rows(
+    f: Function, tiles: Tiles, factors: list[Val], rows: list[Val], c: Val, whole: Val, ragged: Val, mask: Val
+) -> None:
+    """c += the rows, each times its factor."""
+    vector = tiles.element.vector(tiles.lanes)
+    with f.for_range(0, whole, tiles.lanes) as loop:
+        total = f.load(c, vector, loop.index)
+        for factor, row in zip(factors, rows):
+            total = multiply_add(f, factor, f.load(row, vector, loop.index), total)
+        f.store(total, c, loop.index)
+    with f.if_(ragged):
+        total = f.masked_load(c, vector, mask, whole)
+        for factor, row in zip(factors, rows):
+            total = multiply_add(f, factor, f.masked_load(row, vector, mask, whole), total)
+        f.masked_store(total, c, mask, whole)
