@@ -1,0 +1,103 @@
+"""Every example of every spec is true: the rule gives its shapes or its error, and the reference agrees with the rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+from anyshape_gen.analysis import load_specs
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.model import Example, ExampleValue, Operand
+
+from tests.generator.evaluate import Evaluation, Refused
+
+ROOT = Path(__file__).parents[2]
+FILES = [*(ROOT / "specs").glob("*.yaml"), ROOT / "tests/generator/data/new_user.yaml"]
+OPS = load_specs(FILES, ROOT).ops
+CASES = [(op, example) for op in OPS for example in op.spec.examples]
+NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
+
+
+def dtype_of(op: OpAnalysis, operand: Operand) -> Any:
+    """The first dtype that the signature allows."""
+    var = operand.signature.dtype
+    rule = next((rule for rule in op.spec.dtypes if rule.var == var), None)
+    return NUMPY[rule.choices[0] if rule is not None and rule.choices else var]
+
+
+def array(value: ExampleValue, dtype: Any, seed: int) -> Any:
+    """An array of an example's shape (or a list of them), or its literal."""
+    rng = np.random.default_rng(seed)
+    if value.literal:
+        return np.array(value.value, NUMPY[value.dtype] if value.dtype else dtype)
+    shape: Any = value.value
+    if shape and isinstance(shape[0], tuple):
+        return [rng.uniform(0.5, 2.0, part).astype(dtype) for part in shape]
+    return np.asarray(rng.uniform(0.5, 2.0, shape)).astype(dtype)
+
+
+def inputs(op: OpAnalysis, example: Example) -> dict[str, Any]:
+    given = dict(example.given)
+    return {
+        operand.name: array(given[operand.name], dtype_of(op, operand), seed)
+        for seed, operand in enumerate(op.spec.inputs)
+        if operand.name in given
+    }
+
+
+def shape_of(tensor: Any) -> Any:
+    return [list(part.shape) for part in tensor] if isinstance(tensor, list) else list(tensor.shape)
+
+
+def listed(value: object) -> object:
+    return [listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def evaluated(op: OpAnalysis, example: Example) -> tuple[Evaluation, dict[str, Any]]:
+    tensors = {operand.name for operand in op.spec.inputs}
+    params = {name: listed(value.value) for name, value in example.given if name not in tensors}
+    shapes = {name: shape_of(tensor) for name, tensor in inputs(op, example).items()}
+    evaluation = Evaluation(op)
+    return evaluation, evaluation.run(shapes, params)
+
+
+@pytest.mark.parametrize(("op", "example"), CASES, ids=[f"{op.spec.name}-{k}" for k, (op, _) in enumerate(CASES)])
+def test_example(op: OpAnalysis, example: Example) -> None:
+    if example.error is not None:
+        with pytest.raises(Refused, match=example.error):
+            evaluated(op, example)
+        return
+    evaluation, outputs = evaluated(op, example)
+    for name, value in example.expected:
+        expected = list(np.shape(value.value)) if value.literal else listed(value.value)  # type: ignore[arg-type]
+        assert outputs[name] == expected, name
+    results = reference(op, example, evaluation)
+    for output, result in zip(op.spec.outputs, results, strict=True):
+        assert shape_of(result) == outputs[output.name], output.name
+        literal = dict(example.expected).get(output.name)
+        if literal is not None and literal.literal:
+            np.testing.assert_array_equal(result, np.array(literal.value))
+
+
+def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[Any]:
+    """What the oracle computes, with resolved parameters; absent optional inputs are their constant."""
+    names: dict[str, Any] = {"np": np, "scipy": scipy}
+    for param in op.spec.params:
+        value = evaluation.env[param.name]
+        names[param.name] = NUMPY[value] if param.kind.base == "dtype" else value
+    for operand in op.spec.inputs:
+        if operand.signature.default is not None:
+            constant = evaluation.expr(operand.signature.default, {})
+            names[operand.name] = np.array(constant, dtype_of(op, operand))
+    names |= inputs(op, example)
+    assert op.spec.reference is not None
+    with np.errstate(all="ignore"):
+        result = eval(op.spec.reference.text, names)
+    if op.spec.outputs[0].signature.variadic is not None:
+        return [list(result)]
+    results = list(result) if len(op.spec.outputs) > 1 else [result]
+    return [np.asarray(r) for r in results]
