@@ -224,6 +224,20 @@ def fit(variables: Iterable[Expr], extents: Iterable[Size]) -> tuple[Expr, ...]:
     return tuple(index)
 
 
+def item(values: Iterable[ExprLike], position: ExprLike) -> Expr:
+    """values[position] for a position that is an expression: a selection among the items, the last one for any other."""
+    items = tuple(map(as_expr, values))
+    i = as_expr(position)
+    if not items:
+        return const(0)
+    if isinstance(i, Const):
+        return items[int(i.value)]
+    result = items[-1]
+    for k in range(len(items) - 2, -1, -1):
+        result = apply("select", apply("eq", i, k), items[k], result)
+    return result
+
+
 def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tuple[Expr, ...]:
     """The index of `[*rest, *picked@axes]`: picked[k] at position axes[k], rest in order elsewhere."""
     chosen = dict(zip(axes, picked, strict=True))
@@ -235,6 +249,6 @@ def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tup
 
 __all__ = [
     "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "cast", "ceil", "clamp", "cos",
-    "eq", "erf", "exp", "fit", "floor", "fmod", "ge", "gt", "le", "log", "lt", "maximum", "minimum", "ne", "not_", "or_",
+    "eq", "erf", "exp", "fit", "floor", "fmod", "ge", "gt", "item", "le", "log", "lt", "maximum", "minimum", "ne", "not_", "or_",
     "pad", "pow_", "reduce_", "round_even", "sin", "sqrt", "tanh", "trunc", "trunc_div", "where", "wrap",
 ]  # fmt: skip

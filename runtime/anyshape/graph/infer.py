@@ -80,9 +80,10 @@ def build(
     return node
 
 
-def _shape(op: OpDef, name: str, value: Value | None) -> Vec:
+def _shape(op: OpDef, name: str, value: Value | None) -> Vec | None:
+    """None for an absent optional input."""
     if value is None:
-        return Vec(())
+        return None
     if value.type.shape is None:
         raise Undetermined(name, f"the rank of {name} is not known")
     return Vec(value.type.shape)

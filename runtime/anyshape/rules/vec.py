@@ -360,3 +360,20 @@ def keep(items: Iterable[Any], conditions: Iterable[Any]) -> Vec:
         if c:
             kept.append(x)
     return Vec(kept)
+
+
+def drop(v: Sequence[Any], positions: Iterable[Any]) -> Vec:
+    """The items that are not at the positions, in order."""
+    gone = {number(p, "a position") for p in positions}
+    return Vec(x for k, x in enumerate(v) if k not in gone)
+
+
+def place(rest: Sequence[Any], picked: Any, positions: Sequence[Any]) -> Vec:
+    """picked[k] at positions[k], the items of rest in order elsewhere; a scalar goes to every position."""
+    places = [number(p, "a position") for p in positions]
+    values = picked if is_vector(picked) else (picked,) * len(places)
+    total = len(rest) + len(places)
+    if len(values) != len(places) or len(set(places)) != len(places) or any(not 0 <= p < total for p in places):
+        raise ShapeError(f"{Vec(values)} cannot be placed at the positions {Vec(places)} of {total}")
+    chosen, others = dict(zip(places, values)), iter(rest)
+    return Vec(chosen[k] if k in chosen else next(others) for k in range(total))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from anyshape.dtypes import DType
@@ -46,6 +46,16 @@ class OnnxNode(Protocol):
 
 Mapping = Callable[[OnnxNode], Sequence[Value]]
 """What a node means: the values of its outputs, in order."""
+
+
+T = TypeVar("T")
+
+
+def needed(n: OnnxNode, value: T | None, name: str) -> T:
+    """A value that the op cannot do without."""
+    if value is None:
+        n.refuse(f"{name} is missing")
+    return value
 
 
 def length_of(n: OnnxNode, v: Value | None) -> int:

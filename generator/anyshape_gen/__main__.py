@@ -1,0 +1,7 @@
+"""`python -m anyshape_gen`."""
+
+import sys
+
+from anyshape_gen.cli import main
+
+sys.exit(main())

@@ -1,0 +1,104 @@
+"""`python -m anyshape_gen`: specs in, the generated package and its pages out; or a check that they are current.
+
+In: command line arguments. Out: files, and 0 if all is well, 1 if `--check` finds a difference, 2 if a spec is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from anyshape.errors import SpecError
+from anyshape_gen.analysis import load_specs
+from anyshape_gen.emit.package import emit_package
+from anyshape_gen.source import Findings
+from anyshape_gen.write import differences, synchronise
+
+DEFAULT_PACKAGE = "anyshape_ops"
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="anyshape_gen", description="Generate ops from their specs.")
+    parser.add_argument("command", nargs="?", choices=("gen", "new-op"), default="gen")
+    parser.add_argument("name", nargs="?", help="new-op: the name of the op")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if anything is not current")
+    parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
+    parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the name of the generated package")
+    parser.add_argument("--out", type=Path, default=Path("generated"), help="the folder that holds the package")
+    parser.add_argument("--docs", type=Path, help="the folder of the ops' pages (default: docs/ops of this repository)")
+    parser.add_argument("--file", default="elementwise", help="new-op: the spec file to append to, without .yaml")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = arguments().parse_args(argv)
+    try:
+        if options.command == "new-op":
+            return new_op(options.name, options.specs / f"{options.file}.yaml")
+        return generate(options)
+    except SpecError as e:
+        print(e, file=sys.stderr)
+        return 2
+
+
+def generate(options: argparse.Namespace) -> int:
+    files = {options.out / path: text for path, text in render(options.specs, options.package).items()}
+    owned = [options.out / options.package]
+    if options.check:
+        found = differences(files, owned)
+        for difference in found:
+            print(difference)
+        print(f"{len(files)} generated files, {len(found)} not current" + ("; run `make gen`" if found else ""))
+        return 1 if found else 0
+    for difference in synchronise(files, owned):
+        print(difference)
+    print(f"{len(files)} generated files are current")
+    return 0
+
+
+def render(specs: Path, package: str) -> dict[str, str]:
+    """All files of the package, {path below the output folder: text}. Raises SpecError."""
+    paths = sorted(specs.glob("*.yaml"))
+    if not paths:
+        raise SpecError(f"there are no *.yaml specs in {specs}")
+    analysis = load_specs(paths, specs.parent)
+    findings = Findings(sources={f"{specs.name}/{p.name}": p.read_text().splitlines() for p in paths})
+    files = emit_package(analysis, package, findings)
+    findings.raise_if_any()
+    return files
+
+
+def new_op(name: str | None, path: Path) -> int:
+    """Appends a commented skeleton to a spec file."""
+    if not name or not name.isidentifier() or not name.islower():
+        print(f"new-op needs a name in lower case, like rms_norm; got {name!r}", file=sys.stderr)
+        return 2
+    old = path.read_text() if path.exists() else "# yaml-language-server: $schema=spec.schema.json\n\nops:\n"
+    if f"\n  {name}:" in old:
+        print(f"{path} already has an op {name}", file=sys.stderr)
+        return 2
+    path.write_text(old.rstrip("\n") + "\n" + _SKELETON.replace("NAME", name))
+    print(f"{path}: {name} added; edit it, then run `make gen` and `make test OP={name}`")
+    return 0
+
+
+_SKELETON = """
+  NAME:
+    summary: What it computes, in one line.
+    inputs: {x: "T[*d]"}                   # T any dtype; *d any dims, n one dim; the same name twice must be equal
+    outputs: {y: "T[*d]"}
+    dtypes: {T: float}                     # bool, int, float, number, any, or a list such as [f32, i64]
+    # params: {axis: {kind: axis, default: -1}}
+    # shape: |                             # what the signature cannot say: `s = …`, `assert condition, "message {n}"`
+    kernel: "y[*i] = x[*i]"
+    reference: np.copy(x)                  # the same, in np and scipy, from inputs and params alone
+    # onnx: {Name: {1: "x"}}
+    examples:
+      - {x: [2, 3], y: [2, 3]}             # shapes; one `error: text` example for every assert
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The functions people call: `ops.softmax(x, axis=-1)`, `ops.static.reshape`, `ops.dyn.reshape`.
+
+In: an op's analysis and a variant ("" is the plain name). Out: the text of a typed function with a docstring.
+"""
+
+from __future__ import annotations
+
+import keyword
+import textwrap
+
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.emit.module import Code
+from anyshape_gen.emit.names import constant_name
+from anyshape_gen.emit.ops import default_text
+from anyshape_gen.emit.rule_text import source_of
+from anyshape_gen.model import Operand, OpSpec, ParamSpec
+
+KNOWN = {
+    **dict.fromkeys(("call", "call_alias", "Operand"), "anyshape.graph.call"),
+    "Value": "anyshape.graph.value",
+    "Sequence": "collections.abc",
+    "parse_dtype": "anyshape.dtypes",
+    "DType": "anyshape.dtypes",
+    "Any": "typing",
+    "inf": "math",
+}
+
+_TYPES = {
+    "bool": "bool", "int": "int", "float": "float", "number": "int | float", "str": "str", "enum": "str",
+    "dtype": "DType | str", "axis": "int", "axes": "Sequence[int]", "ints": "Sequence[int]",
+    "floats": "Sequence[float]",
+}  # fmt: skip
+
+
+def function(a: OpAnalysis, variant: str) -> str:
+    """`variant`: "static", "dyn", or "" for the plain name, which picks a variant when the op has two."""
+    spec = a.spec
+    code = Code()
+    code.comment(source_of(spec))
+    name = python_name(spec.name)
+    code.add(f"def {name}({', '.join(_parameters(spec, variant))}) -> {result_type(spec)}:")
+    code.indent()
+    _docstring(code, spec, variant)
+    inputs = f"[{', '.join(python_name(o.name) for o in spec.inputs)}]"
+    params = "{" + ", ".join(f'"{p.name}": {python_name(p.name)}' for p in spec.params) + "}"
+    rest = f"{inputs}, {params}, source"
+    if spec.dyn_params and not variant:
+        both = f"{constant_name(spec.name, 'static')}, {constant_name(spec.name, 'dyn')}"
+        call = f"call_alias({both}, {rest})"
+    else:
+        call = f"call({constant_name(spec.name, variant)}, {rest})"
+    code.add(f"return {call}{'' if returns_tuple(spec) else '[0]'}")
+    return code.text()
+
+
+def python_name(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def returns_tuple(spec: OpSpec) -> bool:
+    return len(spec.outputs) != 1 or spec.outputs[0].signature.variadic is not None
+
+
+def result_type(spec: OpSpec) -> str:
+    return "tuple[Value, ...]" if returns_tuple(spec) else "Value"
+
+
+def _optional(o: Operand) -> bool:
+    return o.signature.optional or o.signature.default is not None
+
+
+def _parameters(spec: OpSpec, variant: str) -> list[str]:
+    """Inputs, then params, in the order of the spec; keyword-only after the first required one behind an optional one."""
+    found: list[tuple[str, bool]] = []
+    for o in spec.inputs:
+        if o.signature.variadic is not None:
+            found.append((f"{o.name}: Sequence[Operand]", True))
+        else:
+            found.append((f"{python_name(o.name)}: Operand{' = None' if _optional(o) else ''}", not _optional(o)))
+    for p in spec.params:
+        found.append((_parameter(p, variant), p.default is None))
+    words: list[str] = []
+    seen_optional = starred = False
+    for text, required in found:
+        if required and seen_optional and not starred:
+            words.append("*")
+            starred = True
+        seen_optional |= not required
+        words.append(text)
+    if not starred:
+        words.append("*")
+    return [*words, 'source: str = ""']
+
+
+def _parameter(p: ParamSpec, variant: str) -> str:
+    name = python_name(p.name)
+    kind = _TYPES[p.kind.base]
+    if p.dyn and variant == "dyn":
+        kind = "Operand"
+    elif p.dyn and not variant:
+        kind = f"{kind} | Value"
+    if p.default is None:
+        return f"{name}: {kind}"
+    value = default_text(p)
+    if p.kind.base == "dtype" and value != "None":
+        value = value.removeprefix("parse_dtype(").removesuffix(")")
+    if kind != "Operand" and (value == "None" or p.dyn and not variant):
+        kind += " | None"
+    return f"{name}: {kind} = {value}"
+
+
+def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
+    lines = textwrap.wrap(spec.summary or spec.name, 108)
+    types = [f"{o.name}: {o.signature.text}" for o in (*spec.inputs, *spec.outputs)]
+    split = len(spec.inputs)
+    signature = f"({', '.join(types[:split])}) -> ({', '.join(types[split:])})"
+    if spec.dyn_params:
+        promoted = ", ".join(p.name for p in spec.dyn_params)
+        lines += ["", *textwrap.wrap(_VARIANT[variant].format(promoted), 108)]
+    lines += ["", *textwrap.wrap(signature, 108)]
+    code.lines.append(f'    """{lines[0]}')
+    code.lines += [f"    {line}" if line else "" for line in lines[1:]]
+    code.lines.append('    """')
+
+
+_VARIANT = {
+    "static": "Here {} must be known when the call is built: attributes.",
+    "dyn": "Here {} may be computed at run time: operands.",
+    "": "Whichever of {} is a Value makes this the dyn variant; without any it is the static one.",
+}

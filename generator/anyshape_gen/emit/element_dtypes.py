@@ -1,0 +1,71 @@
+"""The dtype of a kernel expression, as the spec's letters say it: what a scratch tensor without an annotation holds.
+
+In: a resolved kernel. Out: a dtype variable or name per expression. Literals and sizes take the dtype they meet.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ValueKind
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.nodes import BinOp, BoolOp, Call, Compare, Expr, IfExp, Name, Node, Reduction, TensorRead, Unary
+
+
+class ElementDtypes:
+    """Dtypes of the tensors of one kernel, scratches found from the equations that define them."""
+
+    def __init__(self, a: OpAnalysis, kernel: ResolvedKernel) -> None:
+        self.kinds = a.kinds
+        self.known: dict[str, str] = {o.name: o.signature.dtype for o in (*a.spec.inputs, *a.spec.outputs)}
+        self.known |= {s.name: s.dtype for s in kernel.scratch if s.dtype is not None}
+        self.variables = frozenset(d.var for d in a.spec.dtypes)
+        self.functions = {f.name: f for f in a.kernel_functions}
+        self.values: dict[str, Expr] = {}
+        for q in kernel.equations:
+            self.values.setdefault(q.target.tensor, q.value)
+
+    def of(self, e: Expr) -> str:
+        """Raises NotExecuted where nothing says it."""
+        found = self.find(e)
+        if found is None:
+            raise NotExecuted(e, "a scratch tensor of nothing but literals, without an annotation,")
+        return found
+
+    def find(self, e: Node) -> str | None:
+        match e:
+            case TensorRead(tensor):
+                return self._tensor(tensor)
+            case Compare() | BoolOp() | Unary("not", _):
+                return "bool"
+            case Reduction(kind, element):
+                if kind in ("any", "all"):
+                    return "bool"
+                return "i64" if kind in ("count", "argmax", "argmin") else self.find(element)
+            case Call(func, args, _):
+                return self._call(func, args)
+            case Unary(_, operand):
+                return self.find(operand)
+            case BinOp(_, left, right):
+                return self.find(left) or self.find(right)
+            case IfExp(_, then, other):
+                return self.find(then) or self.find(other)
+        return None
+
+    def _call(self, func: str, args: tuple[Node, ...]) -> str | None:
+        if func == "cast":
+            last = args[-1]
+            return last.id if isinstance(last, Name) else None
+        if func in self.variables or func in ("f32", "f64", "i32", "i64"):
+            return func
+        if func in self.functions:
+            return next((d for x in args if (d := self.find(x))), self.find(self.functions[func].result))
+        return next((d for x in args if (d := self.find(x))), None)
+
+    def _tensor(self, name: str) -> str | None:
+        if name not in self.known and name in self.values:
+            found = self.find(self.values[name])
+            if found is not None:
+                self.known[name] = found
+        return self.known.get(name)
+
+
+__all__ = ["ElementDtypes", "ValueKind"]

@@ -1,0 +1,192 @@
+"""Kernel builders: one function per op with one `eqs.define` per equation of the spec.
+
+In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule that it reads, which the relation binds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anyshape_gen.analysis_model import IndexVar, OpAnalysis, ResolvedEquation, ResolvedKernel, Role, ScratchTensor
+from anyshape_gen.emit.element_dtypes import ElementDtypes
+from anyshape_gen.emit.kernel_text import KernelText
+from anyshape_gen.emit.layout import WIDTH
+from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.relations import attribute_name, attributes_of
+from anyshape_gen.emit.rule_text import source_of
+from anyshape_gen.nodes import Expr, Function, Name, Unary
+
+KNOWN = {**KERNEL_NAMES, "Any": "typing", "as_expr": "anyshape.equations.expr", "item": "anyshape.equations.functions"}
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel builder, and what it needs from the relation."""
+
+    text: str
+    bound: tuple[str, ...]
+    hoisted: Mapping[str, Expr]
+    """Sizes that the relation computes for it, since they carry checks or rest on what the relation has learned."""
+
+
+def dtype_keys(a: OpAnalysis) -> dict[str, str]:
+    """{dtype variable: key in Equations.dtypes}; a variable that a parameter says is found under `param:<name>`."""
+    found = {}
+    for rule in a.spec.dtypes:
+        key = rule.var
+        if rule.expr is not None:
+            if not isinstance(rule.expr, Name):
+                raise NotExecuted(rule, "a computed dtype")
+            key = f"param:{rule.expr.id}"
+        found[rule.var] = key
+    return found
+
+
+def kernel(a: OpAnalysis) -> KernelCode:
+    """The builder; raises NotExecuted."""
+    assert a.kernel is not None
+    return KernelEmitter(a, a.kernel).emit()
+
+
+class KernelEmitter:
+    """Writes one kernel builder."""
+
+    def __init__(self, a: OpAnalysis, kernel: ResolvedKernel) -> None:
+        self.a, self.kernel = a, kernel
+        tensors = frozenset([o.name for o in (*a.spec.inputs, *a.spec.outputs)] + [s.name for s in kernel.scratch])
+        functions = frozenset(f.name for f in a.kernel_functions)
+        self.text = KernelText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
+        self.dtypes = ElementDtypes(a, kernel)
+        self.code = Code()
+        self.scratch = {s.name: s for s in kernel.scratch}
+        self.loops: tuple[str, ...] = ()
+
+    def emit(self) -> KernelCode:
+        for born in self.kernel.born:
+            raise NotExecuted(born, "a size that is found by counting")
+        for check in self.kernel.asserts:
+            raise NotExecuted(check.cond, "an assert that reads values")
+        self.code.indent()
+        for function in self.a.kernel_functions:
+            self._function(function)
+        self._equations(self.kernel.equations, ())
+        head = Code()
+        head.comment(source_of(self.a.spec))
+        head.add(f"def {self.a.spec.name}_kernel(eqs: Equations, bound: Bound) -> None:")
+        head.indent()
+        self._locals(head)
+        return KernelCode(head.text() + "\n" + self.code.text(), tuple(self.text.used), dict(self.text.hoisted))
+
+    def _locals(self, head: Code) -> None:
+        """The names of the rule and the tensors that the equations read."""
+        _unpack(head, [(kernel_name(n), f"bound.{attribute_name(n)}") for n in self.text.used])
+        tensors = [o for o in (*self.a.spec.inputs, *self.a.spec.outputs) if o.name in self.text.used_tensors]
+        makers = ["tensors" if o.signature.variadic else "tensor" for o in tensors]
+        _unpack(head, [(kernel_name(o.name), f'eqs.{m}("{o.name}")') for o, m in zip(tensors, makers)])
+        if any("rule." in line for line in self.code.lines):
+            head.add("rule = Rule(eqs.op)")
+
+    def _function(self, f: Function) -> None:
+        args = ", ".join(f"{kernel_name(x)}: Any" for x in f.args)
+        self.code.add(f"def {kernel_name(f.name)}({args}) -> Any:")
+        self.code.indent()
+        before = dict(self.text.variables)
+        for x in f.args:
+            self.text.variables[x] = False
+        for assign in f.body:
+            for name in assign.names:
+                self.text.variables[name] = False
+            self.code.add(f"{', '.join(map(kernel_name, assign.names))} = {self.text.text(assign.value)}")
+        self.code.add(f"return {self.text.text(f.result)}")
+        self.text.variables = before
+        self.code.dedent()
+        self.code.add()
+
+    # --- equations
+
+    def _equations(self, equations: tuple[ResolvedEquation, ...], outer: tuple[Expr, ...]) -> None:
+        """Equations under static conditions become Python ifs, `if c` followed by `if not c` an else."""
+        last: Expr | None = None
+        at = 0
+        while at < len(equations):
+            inner = equations[at].conditions[len(outer) :]
+            if not inner:
+                self._equation(equations[at])
+                at, last = at + 1, None
+                continue
+            cond = inner[0]
+            end = at
+            while end < len(equations) and equations[end].conditions[len(outer) :][:1] == (cond,):
+                end += 1
+            is_else = last is not None and cond == Unary("not", last)
+            self.code.add("else:" if is_else else f"if {self._static(cond)}:")
+            self.code.indent()
+            self._equations(equations[at:end], (*outer, cond))
+            self.code.dedent()
+            at, last = end, None if is_else else cond
+
+    def _static(self, cond: Expr) -> str:
+        return self.text.text(cond)
+
+    def _equation(self, q: ResolvedEquation) -> None:
+        if q.op != "=":
+            raise NotExecuted(q.target, f"an update ({q.op})")
+        if q.recurrence is not None:
+            raise NotExecuted(q.target, "a recurrence")
+        if q.target.items is None:
+            raise NotExecuted(q.target, "a size that is found by counting")
+        text = self.text
+        text.variables = {}
+        scratch = self.scratch.pop(q.target.tensor, None)
+        if scratch is not None:
+            self._scratch(scratch, q)
+        elements = [v for v in q.vars if v.role is Role.ELEMENT]
+        loops = [v for v in q.vars if v.role is Role.LOOP]
+        for v in elements:
+            self.code.add(f"for {kernel_name(v.name)} in range({text.text(v.extent)}):")
+            self.code.indent()
+        text.numbers = {v.name for v in elements}
+        text.conditional = bool(q.conditions)
+        self._variables(loops)
+        target = text.name(q.target.tensor)
+        if q.target.element is not None:
+            target = f"{target}[{text.text(q.target.element)}]"
+        value = text.text(q.value)
+        line = f"eqs.define({target}{text.index(q.parts)}, {value}, {quoted(source_of(q.target))})"
+        self.code.add(line)
+        for _ in elements:
+            self.code.dedent()
+
+    def _variables(self, loops: list[IndexVar]) -> None:
+        if not loops:
+            return
+        makers = []
+        for v in loops:
+            maker = "indices" if v.run else "index"
+            extent = self.text.hoist(f"{v.name}_extents" if v.run else f"{v.name}_extent", v.extent)
+            makers.append(f'eqs.{maker}("{v.name}", {extent})')
+        for v in loops:
+            self.text.variables[v.name] = v.run
+        _unpack(self.code, [(kernel_name(v.name), m) for v, m in zip(loops, makers)])
+
+    def _scratch(self, s: ScratchTensor, q: ResolvedEquation) -> None:
+        dtype = self.text.dtype_named(s.dtype or self.dtypes.of(q.value))
+        self.code.add(f'{kernel_name(s.name)} = eqs.scratch("{s.name}", {dtype}, {self.text.text(s.shape)})')
+
+
+def _unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
+    """`a, b = x, y`; on lines of their own where that is too long."""
+    if not pairs:
+        return
+    line = f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}"
+    if len(line) + 4 * code.depth <= WIDTH:
+        code.add(line)
+        return
+    for name, value in pairs:
+        code.add(f"{name} = {value}")
+
+
+__all__ = ["KNOWN", "KernelCode", "dtype_keys", "kernel"]

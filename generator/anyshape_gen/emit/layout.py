@@ -1,0 +1,124 @@
+"""Long lines of Python broken the way a formatter would, so that generated files need none.
+
+In: a statement as one line. Out: lines of at most WIDTH columns. Breaks only inside brackets, at commas first, then at
+`for`, `if`, `else`, operators and between adjacent strings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+WIDTH = 120
+_OPEN, _CLOSE = "([{", ")]}"
+_STRING = re.compile(r"""[fr]{0,2}("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_WEAK_BREAKS = (" for ", " if ", " else ", " + ", " * ", '" f"', '" "')
+
+
+def layout(text: str, indent: int = 0) -> list[str]:
+    """The statement, indented by `indent` columns, on as many lines as it needs."""
+    pad = " " * indent
+    if indent + len(text) <= WIDTH:
+        return [pad + text]
+    pair = _widest_brackets(text)
+    if pair is None or pair[1] - pair[0] < 20:
+        wrapped = _parenthesised(text)
+        return layout(wrapped, indent) if wrapped else [pad + text]
+    start, end = pair
+    head, body, tail = text[: start + 1], text[start + 1 : end], text[end:]
+    inner = indent + 4
+    items = _split(body, ",")
+    if len(items) == 1 or inner + len(body) <= WIDTH and head[-1] != "{":
+        lines = _inside(body.strip(), inner)
+    else:
+        lines = []
+        for item in items:
+            lines += _inside(item.strip() + ",", inner)
+    return [pad + head, *lines, pad + tail]
+
+
+def _inside(text: str, indent: int) -> list[str]:
+    """One item within brackets, where a line may end anywhere."""
+    if indent + len(text) <= WIDTH:
+        return [" " * indent + text]
+    for mark in _WEAK_BREAKS:
+        at = [k for k in _positions(text, mark) if k > 0]
+        if at:
+            lines, start = [], 0
+            for k in [*at, len(text)]:
+                skip = 1 if mark != '" f"' and mark != '" "' else 2
+                piece = text[start : k + skip - 1] if k < len(text) else text[start:]
+                lines += _bracketed(piece.strip(), indent)
+                start = k + skip - 1
+            return lines
+    return _bracketed(text, indent)
+
+
+def _bracketed(text: str, indent: int) -> list[str]:
+    return layout(text, indent) if _widest_brackets(text) else [" " * indent + text]
+
+
+def _parenthesised(text: str) -> str | None:
+    for mark in ("return ", ""):
+        if mark and text.startswith(mark):
+            return f"{mark}({text[len(mark) :]})"
+    at = text.find(" = ")
+    value = text[at + 3 :]
+    if at < 0 or value.startswith("("):
+        return None
+    return f"{text[: at + 3]}({value})"
+
+
+def _tokens(text: str) -> Iterator[tuple[int, str, int]]:
+    """(position, character, depth) outside strings; the depth of a bracket is that of what is around it."""
+    depth = k = 0
+    while k < len(text):
+        string = _STRING.match(text, k) if k == 0 or not text[k - 1].isalnum() else None
+        if string:
+            yield k, "s", depth
+            k = string.end()
+            continue
+        if text[k] in _CLOSE:
+            depth -= 1
+        yield k, text[k], depth
+        if text[k] in _OPEN:
+            depth += 1
+        k += 1
+
+
+def _widest_brackets(text: str) -> tuple[int, int] | None:
+    """The outermost pair of brackets with most in it."""
+    pairs: list[tuple[int, int]] = []
+    start = -1
+    for k, c, depth in _tokens(text):
+        if depth == 0 and c in _OPEN:
+            start = k
+        elif depth == 0 and c in _CLOSE and k - start > 1:
+            pairs.append((start, k))
+    return max(pairs, key=lambda p: (p[1] - p[0], p), default=None)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """The text at separators outside brackets and strings; lambda parameters are kept whole, and so is a generator,
+    which without brackets of its own can only stand alone."""
+    if any(c == " " and depth == 0 and text.startswith(" for ", k) for k, c, depth in _tokens(text)):
+        return [text]
+    cuts = [k for k, c, depth in _tokens(text) if c == separator and depth == 0 and not _in_lambda(text, k)]
+    parts = [text[a:b] for a, b in zip([0, *(c + 1 for c in cuts)], [*cuts, len(text)])]
+    return [p for p in parts if p.strip()]
+
+
+def _in_lambda(text: str, at: int) -> bool:
+    """Whether a comma at depth 0 separates parameters of a lambda."""
+    outside = [(k, c) for k, c, depth in _tokens(text) if depth == 0 and k < at]
+    start = max((k for k, c in outside if c == "l" and text.startswith("lambda ", k)), default=-1)
+    return start >= 0 and not any(c == ":" and k > start for k, c in outside)
+
+
+def _positions(text: str, mark: str) -> list[int]:
+    """Where to break before mark's word (or between two strings), outside brackets and strings."""
+    if mark in ('" f"', '" "'):
+        starts = [k for k, c, depth in _tokens(text) if c == "s" and depth == 0]
+        return [k - 1 for k in starts[1:] if text[k - 2 : k] == '" ']
+    found = [k for k, c, depth in _tokens(text) if c == " " and depth == 0 and text.startswith(mark, k)]
+    return [k + 1 for k in found]

@@ -1,0 +1,68 @@
+"""Names of a spec as names of Python: what would hide something that generated code calls gets a trailing underscore."""
+
+from __future__ import annotations
+
+import keyword
+
+RULE_NAMES = {
+    name: "anyshape.rules"
+    for name in (
+        "Bound", "Rule", "Vec", "all_", "any_", "clamp", "count", "drop", "enumerate_", "eq", "fill", "ge", "gt", "index",
+        "keep", "le", "lt", "ne", "not_", "place", "prefix", "prod", "put", "range_", "ravel", "sorted_", "sum_", "unique",
+        "unravel",
+    )
+}  # fmt: skip
+"""What relations import."""
+
+KERNEL_NAMES = {
+    **{
+        name: "anyshape.equations.functions"
+        for name in (
+            "abs_", "and_", "at", "cast", "ceil", "clamp", "cos", "eq", "erf", "exp", "fit", "floor", "fmod", "ge", "gt",
+            "le", "log", "lt", "maximum", "minimum", "ne", "not_", "or_", "pad", "pow_", "reduce_", "round_even", "sin",
+            "sqrt", "tanh", "trunc", "trunc_div", "where", "wrap",
+        )
+    },
+    "Equations": "anyshape.equations",
+    "Bound": "anyshape.rules",
+    "Rule": "anyshape.rules",
+    "rules": "anyshape",
+    "highest": "anyshape.dtypes",
+    "lowest": "anyshape.dtypes",
+    "parse_dtype": "anyshape.dtypes",
+    "inf": "math",
+    "pi": "math",
+}  # fmt: skip
+"""What kernels import."""
+
+_LOCAL = {
+    "rule",
+    "rules",
+    "bound",
+    "eqs",
+    "len",
+    "range",
+    "zip",
+    "isinstance",
+    "float",
+    "int",
+    "bool",
+    "str",
+    "tuple",
+    "list",
+}
+
+
+def relation_name(name: str) -> str:
+    """A dim, parameter or local of a rule, inside its relation."""
+    return f"{name}_" if name in RULE_NAMES or name in _LOCAL or keyword.iskeyword(name) else name
+
+
+def kernel_name(name: str) -> str:
+    """A dim, parameter, tensor or index variable, inside a kernel."""
+    return f"{name}_" if name in KERNEL_NAMES or name in _LOCAL or keyword.iskeyword(name) else name
+
+
+def constant_name(op: str, variant: str = "") -> str:
+    """The constant that holds an OpDef: STATIC_RESHAPE."""
+    return f"{variant}_{op}".strip("_").upper()

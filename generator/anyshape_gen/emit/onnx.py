@@ -1,0 +1,232 @@
+"""ONNX mappings: one function per operator and opset, from a node's inputs and attributes to calls of ops.
+
+In: all ops (a term may name any). Out: the functions, and the table {operator: {since: function or None}}. Attributes are
+plain Python values when a model is imported, so expressions over them are printed as plain Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.emit.api import python_name, returns_tuple
+from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.rule_text import source_of
+from anyshape_gen.model import OnnxMapping, OpSpec, ParamSpec
+from anyshape_gen.nodes import (
+    AttrRead, BinOp, Bool, BoolOp, Call, Compare, Expr, Float, IfExp, Int, Message, Name, Node, NoneLit, Star, Str, Unary,
+    VecLit,
+)  # fmt: skip
+
+KNOWN = {
+    **dict.fromkeys(
+        ("OnnxNode", "dtype_of", "fold", "length_of", "needed", "rank_of", "scalar"), "anyshape.frontends.onnx.node"
+    ),
+    "Value": "anyshape.graph.value",
+    "Mapping": "anyshape.frontends.onnx.node",
+    "Sequence": "collections.abc",
+    "inf": "math",
+    "parse_dtype": "anyshape.dtypes",
+}
+
+
+def function_name(op: str, since: int) -> str:
+    """`layer_normalization_17`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower()
+    return f"{words}_{since}"
+
+
+def mappings(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> list[str]:
+    """The functions of one op's `onnx:` entry."""
+    return [_Mapper(a.spec, m, specs).emit() for m in a.spec.onnx if not m.removed]
+
+
+def table(ops: tuple[OpAnalysis, ...]) -> str:
+    """ONNX of one file: what each operator means from which opset on."""
+    code = Code()
+    versions: dict[str, dict[int, str]] = {}
+    for a in ops:
+        for m in a.spec.onnx:
+            versions.setdefault(m.op, {})[m.since] = "None" if m.removed else function_name(m.op, m.since)
+    code.add("ONNX: dict[str, dict[int, Mapping | None]] = {")
+    code.indent()
+    for op, by_opset in versions.items():
+        code.add(f"{quoted(op)}: {{{', '.join(f'{since}: {f}' for since, f in by_opset.items())}}},")
+    code.dedent()
+    code.add("}")
+    return code.text()
+
+
+class _Mapper:
+    def __init__(self, spec: OpSpec, mapping: OnnxMapping, specs: Mapping[str, OpSpec]) -> None:
+        self.spec, self.mapping, self.specs = spec, mapping, specs
+        self.names: dict[str, str] = {}
+        self.code = Code()
+
+    def emit(self) -> str:
+        m, code = self.mapping, self.code
+        code.comment(source_of(m))
+        code.add(f"def {function_name(m.op, m.since)}(n: OnnxNode) -> Sequence[Value]:")
+        code.indent()
+        self._inputs()
+        for check in m.asserts:
+            code.add(f"if {self._negated(check.cond)}:")
+            code.indent()
+            words = self._message(check.message) if check.message else quoted(f"{m.op} with these attributes")
+            code.add(f"n.refuse({words})")
+            code.dedent()
+        code.add(f"return {self._result()}")
+        return code.text()
+
+    def _negated(self, cond: Expr) -> str:
+        match cond:
+            case Compare(first, (("==", second),)):
+                return f"{self._brackets(first)} != {self._brackets(second)}"
+        return f"not {self._brackets(cond)}"
+
+    def _inputs(self) -> None:
+        """Where in the node's inputs each name is."""
+        at = 0
+        for argument in self.mapping.arguments:
+            if argument.source == "rest":
+                self.names[argument.name] = f"n.inputs({at})" if at else "n.inputs()"
+            elif argument.source in ("input", "in"):
+                self.names[argument.name] = f"n.input({at})"
+                at += 1
+
+    def _result(self) -> str:
+        m = self.mapping
+        if m.term is not None:
+            text = self._term(m.term)
+            return text if isinstance(m.term, Call) and self._is_tuple(m.term.func) else f"[{text}]"
+        operands = [o.name for o in self.spec.inputs]
+        given = {argument.name: argument for argument in m.arguments}
+        words: list[str] = []
+        for name in operands:
+            if name in given:
+                words.append(self.names[name] if len(words) == operands.index(name) else f"{name}={self.names[name]}")
+        for p in self.spec.params:
+            if p.name in given:
+                words.append(f"{python_name(p.name)}={self._param(p, given[p.name].source, given[p.name].expr)}")
+        call = f"api.{python_name(self.spec.name)}({', '.join([*words, 'source=n.source'])})"
+        return call if returns_tuple(self.spec) else f"[{call}]"
+
+    def _is_tuple(self, func: str) -> bool:
+        return func in self.specs and returns_tuple(self.specs[func])
+
+    def _param(self, p: ParamSpec, source: str, expr: Expr | None) -> str:
+        if source == "input" or expr is None:
+            text = self.names[p.name]
+        elif isinstance(expr, AttrRead):
+            if p.kind.base != "dtype":
+                return self._attr(expr)
+            text = self._attr(expr, dtype=True)
+        else:
+            return self.text(expr)
+        return text if p.default is not None else f"needed(n, {text}, {quoted(p.name)})"
+
+    def _attr(self, e: AttrRead, dtype: bool = False) -> str:
+        default = f", {self.text(e.default)}" if e.default is not None else ""
+        return f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
+
+    # --- expressions over attributes, ranks and dtypes
+
+    def text(self, e: Node) -> str:
+        match e:
+            case AttrRead():
+                return self._attr(e)
+            case Int(value) | Float(value):
+                return repr(value)
+            case Bool(value):
+                return repr(value)
+            case Str(value):
+                return quoted(value)
+            case NoneLit():
+                return "None"
+            case Name(id):
+                if id not in self.names:
+                    raise NotExecuted(e, f"the name {id} in an ONNX mapping")
+                return self.names[id]
+            case VecLit(items):
+                listed = ", ".join(self.text(i) for i in items)
+                return f"({listed}{',' if len(items) == 1 else ''})"
+            case Unary(op, operand):
+                return f"{op}{' ' if op == 'not' else ''}{self._brackets(operand)}"
+            case BinOp(op, left, right):
+                return f"{self._brackets(left)} {op} {self._brackets(right)}"
+            case Compare(first, rest):
+                return " ".join([self._brackets(first), *(f"{op} {self._brackets(x)}" for op, x in rest)])
+            case BoolOp(op, items):
+                return f" {op} ".join(self._brackets(x) for x in items)
+            case IfExp(cond, then, other):
+                return f"({self.text(then)} if {self.text(cond)} else {self.text(other)})"
+            case Call():
+                return self._call(e)
+        raise NotExecuted(e, "this expression in an ONNX mapping")
+
+    def _brackets(self, e: Node) -> str:
+        text = self.text(e)
+        return f"({text})" if isinstance(e, (BinOp, Compare, BoolOp)) else text
+
+    def _call(self, e: Call) -> str:
+        match e:
+            case Call("len", (Name("outputs"),), ()):
+                return "n.output_count"
+            case Call("len", (Name() as v,), ()) if v.id in self.names:
+                return f"length_of(n, {self.text(v)})"
+            case Call("rank", (v,), ()):
+                return f"rank_of(n, {self.text(v)})"
+            case Call("dtype_of", (v,), ()):
+                return f"dtype_of(n, {self.text(v)})"
+            case Call("is_int" | "is_float" | "is_bool" as func, (v,), ()):
+                name = {"is_int": "is_integer"}.get(func, func)
+                return f"{self.text(v)}.{name}"
+            case Call("scalar", (v,), ()):
+                return f"scalar({self.text(v)})"
+        return self._term(e)
+
+    # --- terms
+
+    def _term(self, e: Node) -> str:
+        match e:
+            case Call("fold", (Name(op), values), ()) if op in self.specs:
+                return f"fold(api.{python_name(op)}, {self.text(values)})"
+            case Call(func, args, keywords) if func in self.specs:
+                spec = self.specs[func]
+                params = [None] * len(spec.inputs) + list(spec.params)
+                words = [self._positional(x, p) for x, p in zip(args, params)]
+                for name, value in keywords:
+                    p = spec.param(name)
+                    text = self._param(p, "expr", value) if p is not None else self._argument(value)
+                    words.append(f"{python_name(name)}={text}")
+                return f"api.{python_name(func)}({', '.join([*words, 'source=n.source'])})"
+            case Name() | AttrRead():
+                return self.text(e)
+        raise NotExecuted(e, "this term in an ONNX mapping")
+
+    def _positional(self, x: Node, p: ParamSpec | None) -> str:
+        if isinstance(x, Star):
+            return f"*{self.text(x.value)}"
+        text = self._argument(x)
+        is_input = isinstance(x, Name) and p is not None and p.default is None
+        return f"needed(n, {text}, {quoted(p.name)})" if is_input and p is not None else text
+
+    def _argument(self, e: Node) -> str:
+        if isinstance(e, Call) and e.func in self.specs and not self._is_tuple(e.func):
+            return self._term(e)
+        if isinstance(e, Call) and self._is_tuple(e.func):
+            return f"{self._term(e)}[0]"
+        return self.text(e)
+
+    def _message(self, message: Message) -> str:
+        if all(isinstance(p, str) for p in message.parts):
+            return quoted("".join(str(p) for p in message.parts))
+        words = "".join(
+            p.replace("{", "{{").replace("}", "}}")
+            if isinstance(p, str)
+            else "{" + self.text(p).replace('"', "'") + "}"
+            for p in message.parts
+        )
+        return f'f"{words}"'

@@ -1,0 +1,128 @@
+"""Op definitions: the OpDefs of every variant, with what a person should know about what was not generated.
+
+In: an op's analysis. Out: the text of `ops/<specfile>.py`'s entry for it.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.emit.kernels import dtype_keys
+from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.names import constant_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.relations import NOT_LITERAL, literal
+from anyshape_gen.emit.rule_text import source_of
+from anyshape_gen.model import Operand, OpSpec, ParamSpec
+
+KNOWN = {
+    **dict.fromkeys(("InputDef", "OpDef", "OutputDef", "ParamDef", "RewriteDef"), "anyshape.graph.opdef"),
+    "parse_dtype": "anyshape.dtypes",
+    "inf": "math",
+}
+
+
+def variants(spec: OpSpec) -> tuple[str, ...]:
+    """The variants an op has; `("",)` where nothing shapes its output but its inputs."""
+    return ("static", "dyn") if spec.dyn_params else ("",)
+
+
+def op_defs(a: OpAnalysis) -> str:
+    """One OpDef per variant."""
+    code = Code()
+    code.comment(source_of(a.spec))
+    if not a.spec.dyn_params:
+        shaping = "parameters" if not a.spec.params else "parameters that are operands"
+        code.comment(f"{a.spec.name}: no dyn variant, it has no {shaping}")
+    for variant in variants(a.spec):
+        _op_def(code, a, variant)
+    return code.text()
+
+
+def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
+    spec = a.spec
+    code.add(f"{constant_name(spec.name, variant)} = OpDef(")
+    code.indent()
+    code.add(f"name={quoted(spec.name)},")
+    code.add(f"variant={quoted(variant)},")
+    _many(code, "inputs", [_input(o) for o in spec.inputs])
+    _many(code, "params", [_param(p, variant == "dyn" and p.dyn) for p in spec.params])
+    _many(code, "outputs", [_output(a, o) for o in spec.outputs])
+    choices = {d.var: d.choices for d in spec.dtypes if d.choices}
+    listed = ", ".join(f"{quoted(v)}: {tuple_text(map(quoted, c))}" for v, c in choices.items())
+    code.add(f"dtypes={{{listed}}},")
+    code.add(f"relation=relations.{spec.name}_relation,")
+    if a.kernel is not None:
+        code.add(f"kernel=kernels.{spec.name}_kernel,")
+    if spec.view:
+        code.add(f"view={{{', '.join(f'{quoted(v.output)}: {quoted(v.input)}' for v in spec.view)}}},")
+    if spec.summary:
+        code.add(f"summary={quoted(spec.summary)},")
+    code.add(f"source={quoted(source_of(spec))},")
+    if spec.traits:
+        code.add(f"traits={tuple_text(map(quoted, spec.traits))},")
+    if spec.rewrites:
+        code.add(f"rewrites=rewrites.{constant_name(spec.name)},")
+    code.dedent()
+    code.add(")")
+
+
+def _many(code: Code, name: str, items: list[str]) -> None:
+    if len(items) <= 1:
+        code.add(f"{name}=({items[0]},)," if items else f"{name}=(),")
+        return
+    code.add(f"{name}=(")
+    code.indent()
+    for item in items:
+        code.add(f"{item},")
+    code.dedent()
+    code.add("),")
+
+
+def _input(o: Operand) -> str:
+    s = o.signature
+    if s.container is not None:
+        raise NotExecuted(o, f"a {s.container} operand")
+    words = [quoted(o.name), quoted(s.dtype)]
+    if s.default is not None:
+        value = literal(s.default)
+        if value is NOT_LITERAL:
+            raise NotExecuted(s.default, "the default of an input that is not a literal")
+        words += ["optional=True", f"default={value!r}"]
+    elif s.optional:
+        words.append("optional=True")
+    if s.variadic is not None:
+        words.append("variadic=True")
+    return f"InputDef({', '.join(words)})"
+
+
+def _output(a: OpAnalysis, o: Operand) -> str:
+    dtype = dtype_keys(a).get(o.signature.dtype, o.signature.dtype)
+    variadic = ", variadic=True" if o.signature.variadic else ""
+    return f"OutputDef({quoted(o.name)}, {quoted(dtype)}{variadic})"
+
+
+def _param(p: ParamSpec, operand: bool) -> str:
+    kind = "str" if p.kind.base == "enum" else p.kind.base
+    words = [quoted(p.name), quoted(kind)]
+    if p.default is not None:
+        words.append("required=False")
+        value = default_text(p)
+        if value != "None":
+            words.append(f"default={value}")
+    if p.kind.members:
+        words.append(f"members={tuple_text(map(quoted, p.kind.members))}")
+    if operand:
+        words.append("operand=True")
+    return f"ParamDef({', '.join(words)})"
+
+
+def default_text(p: ParamSpec) -> str:
+    """The literal default as Python; `None` where there is none, or the relation computes it."""
+    if p.default is None:
+        return "None"
+    value = literal(p.default)
+    if value is NOT_LITERAL or value is None:
+        return "None"
+    if p.kind.base == "dtype":
+        return f"parse_dtype({quoted(str(value))})"
+    return quoted(value) if isinstance(value, str) else repr(value)

@@ -1,0 +1,279 @@
+"""Type relations: one function per op that runs its signature and its shape rule on integers and on dims alike.
+
+In: an op's analysis and the names its kernel reads. Out: the text of `<op>_relation`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from anyshape_gen.analysis_model import (
+    AtLeastOne,
+    BindParam,
+    Define,
+    Equal,
+    ForEach,
+    IfPresent,
+    OpAnalysis,
+    RankCheck,
+    SolveStep,
+)
+from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.names import RULE_NAMES, relation_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.rule_text import RuleText, source_of
+from anyshape_gen.model import ParamSpec
+from anyshape_gen.nodes import Assert, Assign, Born, Expr, Function, If, Int, Name, NoneLit, Star, Statement, VecLit
+
+KNOWN = {**RULE_NAMES, "Any": "typing"}
+
+ANNOTATIONS = {
+    "bool": "bool", "int": "Any", "float": "Any", "number": "Any", "str": "str", "enum": "str", "dtype": "Any",
+    "axis": "Any", "axes": "Any", "ints": "Any", "floats": "Any",
+}  # fmt: skip
+
+
+def attributes_of(a: OpAnalysis) -> frozenset[str]:
+    """Parameters that are attributes in every variant."""
+    return frozenset(p.name for p in a.spec.params if not p.dyn)
+
+
+def relation(a: OpAnalysis, bound: Iterable[str], hoisted: Mapping[str, Expr]) -> str:
+    """`bound`: the names that the kernel reads from what the relation found; `hoisted`: what it wants computed here."""
+    unused: set[str] = set()
+    while True:
+        text = RelationEmitter(a, hoisted, unused).emit(bound)
+        more = _unused(text, a) - unused
+        if not more:
+            return text
+        unused |= more
+
+
+def _unused(text: str, a: OpAnalysis) -> set[str]:
+    """Local names of a relation that nothing in it reads."""
+    names = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]
+    read = {n.id for n in names if isinstance(n.ctx, ast.Load)}
+    return {n.id for n in names if isinstance(n.ctx, ast.Store)} - read
+
+
+class RelationEmitter:
+    """Writes one relation."""
+
+    def __init__(self, a: OpAnalysis, hoisted: Mapping[str, Expr], unused: set[str]) -> None:
+        self.a, self.spec, self.hoisted, self.unused = a, a.spec, hoisted, unused
+        self.code = Code()
+        self.rule_text = self._text(trusted=False)
+        self.solve_text = self._text(trusted=True)
+
+    def _text(self, trusted: bool) -> RuleText:
+        given = {o.name for o in self.spec.inputs} | {p.name for p in self.spec.params}
+        text = RuleText(self.a.kinds, attributes_of(self.a), partial(_local_name, given), trusted=trusted)
+        text.functions = frozenset(f.name for f in self.a.shape_functions)
+        return text
+
+    def emit(self, bound: Iterable[str]) -> str:
+        code = self.code
+        code.comment(source_of(self.spec))
+        code.add(f"def {self.spec.name}_relation({', '.join(self._parameters())}) -> Bound:")
+        code.indent()
+        for function in self.a.shape_functions:
+            self._function(function)
+        for step in sorted(self.a.steps, key=lambda s: not isinstance(s, AtLeastOne)):
+            self._step(step)
+        for statement in self.a.rule:
+            self._statement(statement)
+        for name, value in self.hoisted.items():
+            self.code.add(f"{relation_name(name)} = {self.rule_text.text(value)}")
+        self._bind(bound)
+        return code.text()
+
+    def _parameters(self) -> list[str]:
+        found = ["rule: Rule"]
+        if self.spec.inputs or self.spec.params:
+            found.append("*")
+        for o in self.spec.inputs:
+            optional = o.signature.optional or o.signature.default is not None
+            found.append(f"{o.name}: {'list[Vec]' if o.signature.variadic else 'Vec | None' if optional else 'Vec'}")
+        for p in self.spec.params:
+            found.append(f"{p.name}: {self._annotation(p)}")
+        return found
+
+    @staticmethod
+    def _annotation(p: ParamSpec) -> str:
+        if p.dyn or isinstance(p.default, NoneLit):
+            return "Any"
+        return ANNOTATIONS[p.kind.base]
+
+    def _function(self, f: Function) -> None:
+        args = ", ".join(f"{relation_name(x)}: Any" for x in f.args)
+        self.code.add(f"def {relation_name(f.name)}({args}) -> Any:")
+        self.code.indent()
+        for assign in f.body:
+            self._assign(assign)
+        self.code.add(f"return {self.rule_text.text(f.result)}")
+        self.code.dedent()
+        self.code.add()
+
+    # --- the signature
+
+    def _step(self, step: SolveStep) -> None:
+        match step:
+            case RankCheck():
+                self._rank(step)
+            case BindParam():
+                self._param(step)
+            case Define(name, value):
+                text = self.solve_text.text(value)
+                if name not in self.unused:
+                    self.code.add(f"{relation_name(name)} = {text}")
+                elif "rule." in text:
+                    self.code.add(text)
+            case Equal(left, right, what):
+                call = f"rule.equal({self.solve_text.text(left)}, {self.solve_text.text(right)}, {quoted(what)})"
+                self.code.add(f"{relation_name(left.id)} = {call}" if isinstance(left, Name) else call)
+            case ForEach(var, count, steps):
+                self.code.add(f"for {relation_name(var)} in range({self.solve_text.text(count)}):")
+                self._steps(steps)
+            case AtLeastOne(operand):
+                message = f'lambda: "{operand} needs at least one tensor"'
+                self.code.add(f"rule.require(len({operand}) > 0, {message})")
+            case IfPresent(operand, steps, absent):
+                self.code.add(f"if {operand} is not None:")
+                self._steps(steps)
+                if absent:
+                    self.code.add("else:")
+                    self._steps(absent)
+
+    def _steps(self, steps: Iterable[SolveStep]) -> None:
+        self.code.indent()
+        for step in steps:
+            self._step(step)
+        self.code.dedent()
+
+    def _rank(self, step: RankCheck) -> None:
+        operand = step.operand if step.element is None else f"{step.operand}[{relation_name(step.element)}]"
+        rank = self.solve_text.text(step.rank)
+        test, words = ("eq", "rank") if step.exact else ("ge", "at least rank")
+        if not step.exact and step.rank == Int(0):
+            return
+        shown = rank if rank.isdigit() else "{" + rank + "}"
+        name = step.operand if step.element is None else f"{step.operand}[{{{relation_name(step.element)}}}]"
+        message = f'lambda: f"{name} must have {words} {shown}, got rank {{len({operand})}}"'
+        self.code.add(f"rule.require({test}(len({operand}), {rank}), {message})")
+
+    def _param(self, step: BindParam) -> None:
+        p, name = step.param, step.param.name
+        computed = step.default is not None and literal(step.default) is NOT_LITERAL
+        absent = isinstance(p.default, NoneLit)
+        if computed and step.default is not None:
+            self.code.add(f"if {name} is None:")
+            self.code.indent()
+            self.code.add(f"{name} = {self.rule_text.text(step.default)}")
+            self.code.dedent()
+        if absent and (step.of is not None or step.length is not None or step.defines_length):
+            self.code.add(f"if {name} is not None:")
+            self.code.indent()
+        if p.kind.base in ("axis", "axes"):
+            if step.of is None:
+                raise NotExecuted(p, f"{p.name} without a rank to normalise against")
+            self.code.add(f"{name} = rule.{p.kind.base}({quoted(p.name)}, {name}, {self.rule_text.text(step.of)})")
+        if step.defines_length is not None:
+            if step.defines_length not in self.unused:
+                self.code.add(f"{relation_name(step.defines_length)} = len({name})")
+        elif step.length is not None:
+            wanted = self.rule_text.text(step.length)
+            self.code.add(f"rule.equal({wanted}, len({name}), {quoted(f'the length of {p.name}')})")
+        if absent and (step.of is not None or step.length is not None or step.defines_length):
+            self.code.dedent()
+
+    # --- the rule
+
+    def _statement(self, s: Statement) -> None:
+        match s:
+            case Assign():
+                self._assign(s)
+            case Assert(cond, message):
+                lazy = self.rule_text.message(message, f"the rule of {self.spec.name} does not hold")
+                self.code.add(f"rule.require({self.rule_text.text(cond)}, {lazy})")
+            case If(cond, then, other):
+                self.code.add(f"if {self.rule_text.text(cond)}:")
+                self._block(then)
+                if other:
+                    self.code.add("else:")
+                    self._block(other)
+            case Born():
+                raise NotExecuted(s, "born()")
+
+    def _block(self, statements: tuple[Statement, ...]) -> None:
+        self.code.indent()
+        for s in statements:
+            self._statement(s)
+        self.code.dedent()
+
+    def _assign(self, s: Assign) -> None:
+        self.code.add(f"{', '.join(map(relation_name, s.names))} = {self.rule_text.text(s.value)}")
+
+    def _bind(self, bound: Iterable[str]) -> None:
+        outputs = []
+        known = {value: name for name, value in self.hoisted.items()}
+        for o in self.a.outputs:
+            shape = (
+                relation_name(known[o.shape])
+                if o.shape in known
+                else self.solve_text.text(_known_parts(o.shape, known))
+            )
+            if o.var is not None and o.count is not None:
+                shape = f"[{shape} for {relation_name(o.var)} in range({self.solve_text.text(o.count)})]"
+            outputs.append(f"{quoted(o.name)}: {shape}")
+        names = [f"{attribute_name(n)}={self.rule_text.rename(n)}" for n in bound]
+        self.code.add(f"return rule.bind({', '.join(['outputs={' + ', '.join(outputs) + '}', *names])})")
+
+
+def _known_parts(shape: Expr, known: Mapping[Expr, str]) -> Expr:
+    """The shape with parts that were computed for the kernel by their names."""
+    if not isinstance(shape, VecLit):
+        return shape
+    items = [Star(Name(known[i.value])) if isinstance(i, Star) and i.value in known else i for i in shape.items]
+    return VecLit(tuple(items))
+
+
+def _local_name(given: set[str], name: str) -> str:
+    """Operands and parameters keep their names, which callers use; others must not hide what relations call."""
+    return name if name in given else relation_name(name)
+
+
+def attribute_name(name: str) -> str:
+    """A name as an attribute of Bound."""
+    return f"{name}_" if name == "outputs" else relation_name(name)
+
+
+NOT_LITERAL = object()
+
+
+def literal(e: object) -> object:
+    """The Python value of a literal expression, or NOT_LITERAL."""
+    from anyshape_gen.nodes import Bool, Float, Int, Str, Unary, VecLit
+
+    match e:
+        case Int(value) | Float(value):
+            return value
+        case Bool(value):
+            return value
+        case Str(value):
+            return value
+        case NoneLit():
+            return None
+        case Name("inf"):
+            return float("inf")
+        case Unary("-", operand):
+            inner = literal(operand)
+            return -inner if isinstance(inner, (int, float)) else NOT_LITERAL
+        case VecLit(items):
+            found = [literal(i) for i in items]
+            return NOT_LITERAL if NOT_LITERAL in found else tuple(found)
+    return NOT_LITERAL
+
+
+__all__ = ["KNOWN", "NOT_LITERAL", "attribute_name", "attributes_of", "literal", "relation"]

@@ -1,0 +1,182 @@
+"""Rewrites: one function per `pattern >> term` of the spec, over graph nodes.
+
+In: an op's analysis. Out: `def <op>_rewrite_<k>(node) -> Sequence[Value] | None`, and the tuple that its OpDef names. A
+parameter that a pattern does not mention must be at its default; a condition must be provable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.names import RULE_NAMES, constant_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.relations import attribute_name
+from anyshape_gen.emit.rule_text import RuleText, source_of
+from anyshape_gen.model import OpSpec, Rewrite
+from anyshape_gen.nodes import Call, Expr, Index, Name, Node, Slice, Star
+from anyshape_gen.traverse import free_names, walk
+
+KNOWN = {
+    **RULE_NAMES,
+    **dict.fromkeys(("given", "is_default", "make", "producer", "shape_of"), "anyshape.graph.matching"),
+    "RewriteDef": "anyshape.graph.opdef",
+    "GraphNode": "anyshape.graph.value",
+    "Node": "anyshape.graph.value",
+    "Value": "anyshape.graph.value",
+    "Sequence": "collections.abc",
+}
+
+
+def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> str:
+    """All rewrites of an op; "" if it has none."""
+    if not a.spec.rewrites:
+        return ""
+    parts = [_Rewriter(a.spec, r, k, specs).emit() for k, r in enumerate(a.spec.rewrites, 1)]
+    code = Code()
+    code.add(f"{constant_name(a.spec.name)} = (")
+    code.indent()
+    for k, r in enumerate(a.spec.rewrites, 1):
+        code.add(f"RewriteDef({quoted(r.text)}, {a.spec.name}_rewrite_{k}, {quoted(source_of(r))}),")
+    code.dedent()
+    code.add(")")
+    return "\n\n\n".join([*parts, code.text()])
+
+
+@dataclass
+class _Scope:
+    """What the pattern binds: values, and parameters as (node, parameter)."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    params: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+class _Rewriter:
+    def __init__(self, spec: OpSpec, rewrite: Rewrite, number: int, specs: Mapping[str, OpSpec]) -> None:
+        self.spec, self.rewrite, self.number, self.specs = spec, rewrite, number, specs
+        self.scope = _Scope()
+        self.code = Code()
+        self.nodes = 0
+
+    def emit(self) -> str:
+        code = self.code
+        code.comment(source_of(self.rewrite))
+        code.add(f"def {self.spec.name}_rewrite_{self.number}(node: Node) -> Sequence[Value] | None:")
+        code.indent()
+        if not isinstance(self.rewrite.pattern, Call) or self.rewrite.pattern.func != self.spec.name:
+            raise NotExecuted(self.rewrite, "a rewrite whose pattern is not a call of its own op")
+        self._leave("node.bound is None")
+        self._match(self.rewrite.pattern, "node")
+        if self.rewrite.alias is not None:
+            self.scope.values[self.rewrite.alias] = "node.outputs[0]"
+        if self.rewrite.condition is not None:
+            self._condition(self.rewrite.condition)
+        result = self._value(self.rewrite.term)
+        if isinstance(self.rewrite.term, Name):
+            self._leave(f"{result} is None")
+        code.add(f"return [{result}]")
+        return code.text()
+
+    def _leave(self, condition: str) -> None:
+        self.code.add(f"if {condition}:")
+        self.code.indent()
+        self.code.add("return None")
+        self.code.dedent()
+
+    # --- patterns
+
+    def _match(self, pattern: Call, node: str) -> None:
+        spec = self.specs.get(pattern.func)
+        if spec is None or any(o.signature.variadic for o in spec.inputs) or len(spec.outputs) != 1:
+            raise NotExecuted(pattern, f"a pattern over {pattern.func}")
+        names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
+        given = dict(zip(names, pattern.args)) | dict(pattern.keywords)
+        for k, o in enumerate(spec.inputs):
+            part = given.get(o.name)
+            if part is None:
+                self._leave(f"{node}.inputs[{k}] is not None")
+            else:
+                self._operand(part, f"{node}.inputs[{k}]")
+        for p in spec.params:
+            part = given.get(p.name)
+            if part is None:
+                self._leave(f"not is_default({node}, {quoted(p.name)})")
+            elif not isinstance(part, Name):
+                raise NotExecuted(pattern, "a pattern of a parameter that is not a name")
+            elif part.id != "_":
+                if part.id in self.scope.params:
+                    raise NotExecuted(part, "a parameter that occurs twice in a pattern")
+                self.scope.params[part.id] = (node, p.name)
+
+    def _operand(self, part: Node, value: str) -> None:
+        match part:
+            case Name("_"):
+                return
+            case Name(id) if id in self.scope.values:
+                self._leave(f"{value} is not {self.scope.values[id]}")
+            case Name(id):
+                self.scope.values[id] = id
+                self.code.add(f"{id} = {value}")
+            case Call(func, _, _):
+                self.nodes += 1
+                inner = f"inner{self.nodes}" if self.nodes > 1 else "inner"
+                self.code.add(f"{inner} = producer({value}, {quoted(func)})")
+                self._leave(f"{inner} is None")
+                self._match(part, inner)
+            case _:
+                raise NotExecuted(part, "this pattern")
+
+    # --- conditions and terms
+
+    def _condition(self, cond: Expr) -> None:
+        """Names of parameters are their values, `shape(x)` is what is known of a shape."""
+        for name in sorted(free_names(cond) & set(self.scope.params)):
+            node, param = self.scope.params[name]
+            self.code.add(f"{name} = {node}.bound.{attribute_name(param)}")
+        shaped: dict[str, str] = {}
+        for call in walk(cond):
+            if isinstance(call, Call) and call.func in ("shape", "rank") and isinstance(call.args[0], Name):
+                shaped.setdefault(call.args[0].id, f"shape_{call.args[0].id}")
+        for name, local in shaped.items():
+            self.code.add(f"{local} = shape_of({self.scope.values[name]})")
+        if shaped:
+            self._leave(" or ".join(f"{local} is None" for local in shaped.values()))
+        text = RuleText({n: ValueKind.ANY for n in self.scope.params}, rename=lambda n: shaped.get(n, n))
+        self.code.add(f"rule = Rule({quoted(self.spec.name)})")
+        self._leave(f"rule.decide({text.text(cond)}) is not True")
+
+    def _value(self, e: Node) -> str:
+        match e:
+            case Name(id) if id in self.scope.values:
+                return self.scope.values[id]
+            case Call(func, args, keywords) if func in self.specs:
+                spec = self.specs[func]
+                names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
+                found = dict(zip(names, args)) | dict(keywords)
+                inputs = [self._value(found[o.name]) if o.name in found else "None" for o in spec.inputs]
+                params = [f"{quoted(p.name)}: {self._param(found[p.name])}" for p in spec.params if p.name in found]
+                return f"make({quoted(func)}, [{', '.join(inputs)}], {{{', '.join(params)}}}, node.source)"
+        raise NotExecuted(e, "this term of a rewrite")
+
+    def _param(self, e: Node) -> str:
+        """A parameter handed on is given as it was; a computed one is computed from the values."""
+        match e:
+            case Name(id) if id in self.scope.params:
+                node, param = self.scope.params[id]
+                return f"given({node}, {quoted(param)})"
+            case Star() | Slice():
+                raise NotExecuted(e, "this argument")
+            case Index(Name(base), (Name(position),)) if {base, position} <= set(self.scope.params):
+                return f"{self._bound(base)}[{self._bound(position)}]"
+        values = {name: self._bound(name) for name in self.scope.params}
+        text = RuleText({n: ValueKind.ANY for n in values}, rename=lambda n: values.get(n, n))
+        spelled = text.text(e)  # type: ignore[arg-type]
+        if "rule." in spelled:
+            raise NotExecuted(e, "a partial operation in the term of a rewrite")
+        return spelled
+
+    def _bound(self, name: str) -> str:
+        node, param = self.scope.params[name]
+        return f"{node}.bound.{attribute_name(param)}"

@@ -1,0 +1,10 @@
+"""The ops, for building graphs by hand: `from anyshape import ops`, then `ops.softmax(x, axis=-1)`.
+
+`ops.static` and `ops.dyn` are the variants of ops with parameters that shape their output; the plain name picks one.
+"""
+
+from anyshape_ops import dyn, static
+from anyshape_ops.api import *  # noqa: F403
+from anyshape_ops.api import __all__ as _names
+
+__all__ = ["dyn", "static", *_names]  # noqa: PLE0604
