@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from anyshape.graph.opdef import OpDef
-
 from anyshape_ops.onnx import ONNX
 from anyshape_ops.ops import comparison, contraction, elementwise, movement, reduction, rows, shapes
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call, call_alias
 from anyshape.graph.value import Value
-
 from anyshape_ops.ops.comparison import (
     EQUAL,
     GREATER,

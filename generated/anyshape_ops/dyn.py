@@ -7,7 +7,6 @@ from __future__ import annotations
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
-
 from anyshape_ops.ops.movement import (
     DYN_BROADCAST_TO,
     DYN_EXPAND_DIMS,

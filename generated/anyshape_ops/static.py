@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
-
 from anyshape_ops.ops.movement import (
     STATIC_BROADCAST_TO,
     STATIC_EXPAND_DIMS,

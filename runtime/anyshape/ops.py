@@ -7,4 +7,4 @@ from anyshape_ops import dyn, static
 from anyshape_ops.api import *  # noqa: F403
 from anyshape_ops.api import __all__ as _names
 
-__all__ = ["dyn", "static", *_names]  # noqa: PLE0604
+__all__ = ["dyn", "static", *_names]

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from anyshape.frontends.onnx.node import Mapping
-
 from anyshape_ops.onnx import comparison, contraction, elementwise, movement, reduction, rows, shapes
 
 ONNX: dict[str, dict[int, Mapping | None]] = {

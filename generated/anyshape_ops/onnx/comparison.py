@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.value import Value
-
 from anyshape_ops import api
 
 

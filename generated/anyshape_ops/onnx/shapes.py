@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar
 from anyshape.graph.value import Value
-
 from anyshape_ops import api
 
 

@@ -5,12 +5,10 @@ logical_not.
 
 from __future__ import annotations
 
-from anyshape.graph.opdef import InputDef, OpDef, OutputDef
-
 import anyshape_ops.kernels.comparison as kernels
 import anyshape_ops.relations.comparison as relations
 import anyshape_ops.rewrites.comparison as rewrites
-
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef
 
 # specs/comparison.yaml:20
 # equal: no dyn variant, it has no parameters

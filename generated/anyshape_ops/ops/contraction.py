@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
-
 import anyshape_ops.kernels.contraction as kernels
 import anyshape_ops.relations.contraction as relations
-
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/contraction.yaml:5
 # matmul: no dyn variant, it has no parameters

@@ -5,12 +5,10 @@ sigmoid, erf, relu, gelu, identity, cast, where.
 
 from __future__ import annotations
 
-from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
-
 import anyshape_ops.kernels.elementwise as kernels
 import anyshape_ops.relations.elementwise as relations
 import anyshape_ops.rewrites.elementwise as rewrites
-
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/elementwise.yaml:21
 # add: no dyn variant, it has no parameters

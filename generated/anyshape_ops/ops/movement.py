@@ -5,12 +5,10 @@ trilu.
 
 from __future__ import annotations
 
-from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
-
 import anyshape_ops.kernels.movement as kernels
 import anyshape_ops.relations.movement as relations
 import anyshape_ops.rewrites.movement as rewrites
-
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/movement.yaml:5
 STATIC_RESHAPE = OpDef(

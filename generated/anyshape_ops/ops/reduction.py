@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
-
 import anyshape_ops.kernels.reduction as kernels
 import anyshape_ops.relations.reduction as relations
-
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/reduction.yaml:19
 STATIC_SUM = OpDef(

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
-
 import anyshape_ops.kernels.rows as kernels
 import anyshape_ops.relations.rows as relations
-
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/rows.yaml:15
 # softmax: no dyn variant, it has no parameters that are operands

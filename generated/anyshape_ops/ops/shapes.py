@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from anyshape.dtypes import parse_dtype
-from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
-
 import anyshape_ops.kernels.shapes as kernels
 import anyshape_ops.relations.shapes as relations
-
+from anyshape.dtypes import parse_dtype
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/shapes.yaml:5
 # shape_of: no dyn variant, it has no parameters that are operands

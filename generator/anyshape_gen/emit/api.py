@@ -104,7 +104,7 @@ def _parameter(p: ParamSpec, variant: str) -> str:
     value = default_text(p)
     if p.kind.base == "dtype" and value != "None":
         value = value.removeprefix("parse_dtype(").removesuffix(")")
-    if kind != "Operand" and (value == "None" or p.dyn and not variant):
+    if kind != "Operand" and (value == "None" or (p.dyn and not variant)):
         kind += " | None"
     return f"{name}: {kind} = {value}"
 

@@ -13,8 +13,30 @@ from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ADD, ATOM, LAZY, MUL, NEGATE, TERNARY, RuleText, Spelled
 from anyshape_gen.nodes import (
-    BinOp, BoolOp, Call, Compare, Comprehension, Exact, Expr, Fit, Flat, Generator, IfExp, Index, Item, Name, Offset,
-    Over, Part, Placed, Reduction, Slice, Star, TensorRead, Unary, VecLit,
+    BinOp,
+    BoolOp,
+    Call,
+    Compare,
+    Comprehension,
+    Exact,
+    Expr,
+    Fit,
+    Flat,
+    Generator,
+    IfExp,
+    Index,
+    Item,
+    Name,
+    Offset,
+    Over,
+    Part,
+    Placed,
+    Reduction,
+    Slice,
+    Star,
+    TensorRead,
+    Unary,
+    VecLit,
 )  # fmt: skip
 from anyshape_gen.traverse import walk
 

@@ -19,7 +19,7 @@ from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.nodes import Expr, Function, Name, Unary
 
-KNOWN = {**KERNEL_NAMES, "Any": "typing", "as_expr": "anyshape.equations.expr", "item": "anyshape.equations.functions"}
+KNOWN = KERNEL_NAMES
 
 
 @dataclass(frozen=True)

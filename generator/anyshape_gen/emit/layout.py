@@ -28,7 +28,7 @@ def layout(text: str, indent: int = 0) -> list[str]:
     head, body, tail = text[: start + 1], text[start + 1 : end], text[end:]
     inner = indent + 4
     items = _split(body, ",")
-    if len(items) == 1 or inner + len(body) <= WIDTH and head[-1] != "{":
+    if len(items) == 1 or (inner + len(body) <= WIDTH and head[-1] != "{"):
         lines = _inside(body.strip(), inner)
     else:
         lines = []

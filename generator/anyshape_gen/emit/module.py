@@ -61,7 +61,7 @@ def used_names(code: str) -> set[str]:
 
 
 def import_lines(names: Iterable[str], known: Mapping[str, str], own: str) -> list[str]:
-    """Import statements for those names that the table knows: standard library, other packages, `own`."""
+    """Import statements for those names that the table knows: standard library, other packages, ours."""
     plain: set[str] = set()
     by_module: dict[str, list[str]] = {}
     for name in names:
@@ -85,7 +85,7 @@ def import_lines(names: Iterable[str], known: Mapping[str, str], own: str) -> li
 
 def _section(module: str, own: str) -> int:
     root = module.split(".")[0].split(" ")[0]
-    return 2 if root == own else 1 if root in ("anyshape", "numpy", "scipy") else 0
+    return 2 if root in ("anyshape", own) else 1 if root in ("numpy", "scipy") else 0
 
 
 def _from(module: str, names: Iterable[str]) -> list[str]:

@@ -4,57 +4,38 @@ from __future__ import annotations
 
 import keyword
 
-RULE_NAMES = {
-    name: "anyshape.rules"
-    for name in (
-        "Bound", "Rule", "Vec", "all_", "any_", "clamp", "count", "drop", "enumerate_", "eq", "fill", "ge", "gt", "index",
-        "keep", "le", "lt", "ne", "not_", "place", "prefix", "prod", "put", "range_", "ravel", "sorted_", "sum_", "unique",
-        "unravel",
-    )
-}  # fmt: skip
+_RULES = """
+    Bound Rule Vec all_ any_ clamp count drop enumerate_ eq fill ge gt index keep le lt ne not_ place prefix prod put
+    range_ ravel sorted_ sum_ unique unravel
+"""
+_FUNCTIONS = """
+    abs_ and_ at cast ceil clamp cos eq erf exp fit floor fmod ge gt item le log lt maximum minimum ne not_ or_ pad pow_
+    reduce_ round_even sin sqrt tanh trunc trunc_div where wrap
+"""
+
+RULE_NAMES: dict[str, str] = dict.fromkeys(_RULES.split(), "anyshape.rules")
 """What relations import."""
 
-KERNEL_NAMES = {
-    **{
-        name: "anyshape.equations.functions"
-        for name in (
-            "abs_", "and_", "at", "cast", "ceil", "clamp", "cos", "eq", "erf", "exp", "fit", "floor", "fmod", "ge", "gt",
-            "le", "log", "lt", "maximum", "minimum", "ne", "not_", "or_", "pad", "pow_", "reduce_", "round_even", "sin",
-            "sqrt", "tanh", "trunc", "trunc_div", "where", "wrap",
-        )
-    },
+KERNEL_NAMES: dict[str, str] = {
+    **dict.fromkeys(_FUNCTIONS.split(), "anyshape.equations.functions"),
+    **dict.fromkeys(("highest", "lowest", "parse_dtype"), "anyshape.dtypes"),
+    **dict.fromkeys(("inf", "pi"), "math"),
+    "as_expr": "anyshape.equations.expr",
     "Equations": "anyshape.equations",
     "Bound": "anyshape.rules",
     "Rule": "anyshape.rules",
     "rules": "anyshape",
-    "highest": "anyshape.dtypes",
-    "lowest": "anyshape.dtypes",
-    "parse_dtype": "anyshape.dtypes",
-    "inf": "math",
-    "pi": "math",
-}  # fmt: skip
+    "Any": "typing",
+}
 """What kernels import."""
 
-_LOCAL = {
-    "rule",
-    "rules",
-    "bound",
-    "eqs",
-    "len",
-    "range",
-    "zip",
-    "isinstance",
-    "float",
-    "int",
-    "bool",
-    "str",
-    "tuple",
-    "list",
-}
+_LOCAL = frozenset(
+    ("rule", "rules", "bound", "eqs", "len", "range", "zip", "float", "int", "bool", "str", "tuple", "list")
+)
 
 
 def relation_name(name: str) -> str:
-    """A dim, parameter or local of a rule, inside its relation."""
+    """A dim or local of a rule, inside its relation."""
     return f"{name}_" if name in RULE_NAMES or name in _LOCAL or keyword.iskeyword(name) else name
 
 

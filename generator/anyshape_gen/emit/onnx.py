@@ -16,7 +16,23 @@ from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import OnnxMapping, OpSpec, ParamSpec
 from anyshape_gen.nodes import (
-    AttrRead, BinOp, Bool, BoolOp, Call, Compare, Expr, Float, IfExp, Int, Message, Name, Node, NoneLit, Star, Str, Unary,
+    AttrRead,
+    BinOp,
+    Bool,
+    BoolOp,
+    Call,
+    Compare,
+    Expr,
+    Float,
+    IfExp,
+    Int,
+    Message,
+    Name,
+    Node,
+    NoneLit,
+    Star,
+    Str,
+    Unary,
     VecLit,
 )  # fmt: skip
 

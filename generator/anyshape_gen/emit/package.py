@@ -154,7 +154,7 @@ class PackageEmitter:
         self.files["onnx/__init__.py"] = self._onnx_index()
         code = Code()
         modules = [f.stem for f in self.families]
-        known = {m: f"{self.package}.ops" for m in modules} | {
+        known = dict.fromkeys(modules, f"{self.package}.ops") | {
             "OpDef": "anyshape.graph.opdef",
             "ONNX": f"{self.package}.onnx",
         }
@@ -182,7 +182,7 @@ class PackageEmitter:
 
     def _onnx_index(self) -> str:
         modules = [f.stem for f in self.families if f"onnx/{f.stem}.py" in self.files]
-        known = {m: f"{self.package}.onnx" for m in modules} | {"Mapping": "anyshape.frontends.onnx.node"}
+        known = dict.fromkeys(modules, f"{self.package}.onnx") | {"Mapping": "anyshape.frontends.onnx.node"}
         code = Code()
         merged = ", ".join(f"**{m}.ONNX" for m in modules)
         code.add(f"ONNX: dict[str, dict[int, Mapping | None]] = {{{merged}}}")

@@ -143,7 +143,7 @@ class _Rewriter:
             self.code.add(f"{local} = shape_of({self.scope.values[name]})")
         if shaped:
             self._leave(" or ".join(f"{local} is None" for local in shaped.values()))
-        text = RuleText({n: ValueKind.ANY for n in self.scope.params}, rename=lambda n: shaped.get(n, n))
+        text = RuleText(dict.fromkeys(self.scope.params, ValueKind.ANY), rename=lambda n: shaped.get(n, n))
         self.code.add(f"rule = Rule({quoted(self.spec.name)})")
         self._leave(f"rule.decide({text.text(cond)}) is not True")
 
@@ -171,7 +171,7 @@ class _Rewriter:
             case Index(Name(base), (Name(position),)) if {base, position} <= set(self.scope.params):
                 return f"{self._bound(base)}[{self._bound(position)}]"
         values = {name: self._bound(name) for name in self.scope.params}
-        text = RuleText({n: ValueKind.ANY for n in values}, rename=lambda n: values.get(n, n))
+        text = RuleText(dict.fromkeys(values, ValueKind.ANY), rename=lambda n: values.get(n, n))
         spelled = text.text(e)  # type: ignore[arg-type]
         if "rule." in spelled:
             raise NotExecuted(e, "a partial operation in the term of a rewrite")

@@ -13,8 +13,31 @@ from anyshape_gen.emit.module import quoted
 from anyshape_gen.emit.names import relation_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.nodes import (
-    BinOp, Bool, BoolOp, Call, Compare, Comprehension, Expr, Float, Generator, IfExp, Index, Int, Item, Message, Method,
-    Name, Node, NoneLit, Over, Reduction, Slice, Star, Str, Unary, VecLit,
+    BinOp,
+    Bool,
+    BoolOp,
+    Call,
+    Compare,
+    Comprehension,
+    Expr,
+    Float,
+    Generator,
+    IfExp,
+    Index,
+    Int,
+    Item,
+    Message,
+    Method,
+    Name,
+    Node,
+    NoneLit,
+    Over,
+    Reduction,
+    Slice,
+    Star,
+    Str,
+    Unary,
+    VecLit,
 )  # fmt: skip
 
 LAZY, TERNARY, ADD, MUL, NEGATE, ATOM = 0, 1, 6, 7, 8, 10
@@ -198,7 +221,7 @@ class RuleText:
                 return f"{target}[{ends}]", ATOM
             case (Star() as star,):
                 raise NotExecuted(star, "a run as an index of a vector")
-            case (single,):
+            case (single,) if not isinstance(single, (Star, Slice)):
                 text = self.text(single)
                 return (f"{target}[{text}]" if self.trusted else f"rule.item({target}, {text})"), ATOM
         raise NotExecuted(base, "a vector with several indices")

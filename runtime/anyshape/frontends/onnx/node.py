@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
+
 from anyshape.dtypes import DType
 from anyshape.graph.value import Value, constant
 
