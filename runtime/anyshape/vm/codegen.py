@@ -63,6 +63,8 @@ class _Codegen:
     assumed: Collection[Dim]
     code: ShapeCode = field(default_factory=ShapeCode)
     constants: list[NDArray[Any]] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)
+    kept: list[NDArray[Any]] = field(default_factory=list)
     kernels: list[CallableKernel] = field(default_factory=list)
     checks: list[CheckRecord] = field(default_factory=list)
     storages: dict[Value, _Storage] = field(default_factory=dict)
@@ -285,11 +287,13 @@ class _Codegen:
         return self.code.pure(Op.ARGUMENT, self.f.params.index(v))
 
     def constant(self, array: NDArray[Any]) -> int:
-        for k, known in enumerate(self.constants):
-            if known is array:
-                return self.code.pure(Op.CONSTANT, k)
-        self.constants.append(array)
-        return self.code.pure(Op.CONSTANT, len(self.constants) - 1)
+        """A constant's address. One that a model file holds at an odd place is copied to an even one."""
+        number = self.numbers.get(id(array))
+        if number is None:
+            number = self.numbers[id(array)] = len(self.constants)
+            self.kept.append(array)
+            self.constants.append(array if array.flags.aligned else array.copy())
+        return self.code.pure(Op.CONSTANT, number)
 
     def allocate(self, v: Value) -> int:
         storage = self.storages[v]

@@ -22,6 +22,7 @@ from anyshape.errors import AnyshapeError
 from anyshape.passes.steps import KernelStep
 from anyshape.vm.options import Options
 from anyshape.vm.program import CallableKernel
+from anyshape.vm.report import Report
 
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
 """The ABI's function type; arguments are passed as ctypes objects, which is faster than declaring them."""
@@ -47,8 +48,8 @@ class KernelMaker(Protocol):
     def lower(self, step: KernelStep) -> LoweredStep: ...
 
 
-def kernel_maker(options: Options) -> KernelMaker:
-    return InterpretedKernels() if options.kernels == "interpret" else NativeKernels()
+def kernel_maker(options: Options, report: Report) -> KernelMaker:
+    return InterpretedKernels() if options.kernels == "interpret" else NativeKernels(report)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -78,10 +79,11 @@ _LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
 class NativeKernels:
     """Lowers for the machine this runs on."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Report) -> None:
         from anyshape.lower.target import host_target
 
         self.target = host_target()
+        self.report = report
         self._codes: dict[str, MachineCode] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
 
@@ -96,7 +98,8 @@ class NativeKernels:
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
         group = Group(step_name(step), step.equations, inputs, outputs, constants)
-        kernel = lower_group(group, self.target)
+        with self.report.phase("lower"):
+            kernel = lower_group(group, self.target)
         operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
         native = self._native(kernel, step)
         return LoweredStep(native, kernel.scalars, operands, kernel.outputs, kernel.scratch)
@@ -106,7 +109,8 @@ class NativeKernels:
         key = (kernel.text, errors)
         found = self._kernels.get(key)
         if found is None:
-            found = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
+            with self.report.phase("llvm"):
+                found = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
         return found
 
     def _load(self, kernel: Any) -> MachineCode:

@@ -90,7 +90,7 @@ class Compiler:
         with report.phase("fuse"):
             schedule = fused(f) if options.fuse else one_step_per_node(f)
         options.show("schedule", f.name, "\n".join(map(str, schedule.steps)))
-        maker = kernel_maker(options)
+        maker = kernel_maker(options, report)
         with report.phase("generate"):
             program = generate(schedule, maker, assumed)
         options.show("program", f.name, disassemble(program))
@@ -134,7 +134,7 @@ class Straight:
         try:
             results = self._run(arrays, context)
         except (MemoryError, ValueError) as e:
-            raise AnyshapeError(f"{self.program.name}: memory for a result is not to be had: {e}") from e
+            raise AnyshapeError(f"{self.program.name}: a result cannot be made: {e}") from e
         finally:
             pool.give_back(context)
         return results if results is not None else self.general().run(arrays)

@@ -28,14 +28,20 @@ class Report:
     compiled_after_first_call: int = 0
     phases: dict[str, float] = field(default_factory=dict)
     finished: bool = False
+    _inner: list[float] = field(default_factory=lambda: [0.0])
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
+        """Seconds spent here, without those of phases inside."""
+        self._inner.append(0.0)
         start = time.perf_counter()
         try:
             yield
         finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
+            total = time.perf_counter() - start
+            inside = self._inner.pop()
+            self._inner[-1] += total
+            self.phases[name] = self.phases.get(name, 0.0) + total - inside
 
     def compiled(self, kernels: int) -> None:
         """One more program."""

@@ -1,0 +1,41 @@
+"""What a compile reports: variants, causes, phases; and the switches that the environment sets."""
+
+from __future__ import annotations
+
+import anyshape
+import numpy as np
+import pytest
+from anyshape.errors import ArgumentError
+from anyshape.vm import compile
+from anyshape.vm.options import from_environment
+from handmade import ADD, DYN_SUM, MUL, RESHAPE, SHAPE_OF, call
+
+
+def test_variants_and_causes() -> None:
+    x, s = anyshape.input("x", "f32[n, m]"), anyshape.input("s", "i64[2]")
+    static = call(DYN_SUM, x, anyshape.constant(np.array([1])), source="node 1")
+    symbolic = call(RESHAPE, x, call(SHAPE_OF, x), source="node 2")
+    dynamic = call(RESHAPE, x, call(MUL, s, s, source="node 3"), source="node 4")
+    report = compile(anyshape.function([x, s], [static, symbolic, call(ADD, dynamic, dynamic)])).report
+    assert (report.imported_dyn, report.became_static, report.dyn_symbolic) == (3, 1, 1)
+    assert report.still_dynamic == ["dyn.reshape (node 4) stays dyn: newshape comes from the input s"]
+    assert {"import", "optimise", "fuse", "generate"} <= set(report.phases)
+    assert "3 ops came in dyn: 1 became static" in str(report)
+
+
+def test_phases_do_not_count_what_is_inside_twice() -> None:
+    from anyshape.vm.report import Report
+
+    report = Report()
+    with report.phase("outer"), report.phase("inner"):
+        sum(range(200_000))
+    assert report.phases["outer"] < report.phases["inner"]
+
+
+def test_the_environment_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYSHAPE_DUMP", "graph,soup")
+    with pytest.raises(ArgumentError, match="cannot dump soup; stages are graph, schedule"):
+        from_environment()
+    monkeypatch.setenv("ANYSHAPE_DUMP", "graph")
+    monkeypatch.setenv("ANYSHAPE_VERIFY", "1")
+    assert from_environment().verify and from_environment().dump == {"graph"}
