@@ -143,6 +143,8 @@ class _Evaluation:
             values = np.zeros(index[0].shape, array.dtype)
         else:
             values = array[tuple(np.where(inside, i, 0) for i in index)]
+            if not isinstance(values, np.ndarray):  # rank 0, and an element that is no NumPy scalar
+                values = self.full(values, e)
         if e.outside is None:
             return values
         return np.where(inside, values, self.eval(e.outside, active, depth))
