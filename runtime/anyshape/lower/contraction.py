@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from numpy.typing import NDArray
+
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.collapse import Rebuild
 from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, affine, walk
 from anyshape.lower.schedule import components
-from numpy.typing import NDArray
 
 _ELEMENTS = ("f32", "f64", "i32", "i64")
 

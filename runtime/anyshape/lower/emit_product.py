@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape import dims
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise, gemm
@@ -20,7 +22,6 @@ from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I8, Val
 from anyshape.lower.target import Target
-from numpy.typing import NDArray
 
 
 def emit_product(rows: Rows, p: Product, prepacked: Tensor | None) -> None:

@@ -19,8 +19,8 @@ from anyshape.lower.dag import Affine, LoopVar, Node, Store, affine
 from anyshape.lower.emit_value import Buffer, Values, Vector
 from anyshape.lower.inline import neutral
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import I32, I64, Val, const
-from anyshape.lower.reduction import accumulate, across_lanes, combine
+from anyshape.lower.llvm.types import I1, I32, I64, Val, const
+from anyshape.lower.reduction import accumulate, extreme, finish
 from anyshape.lower.schedule import Loop, Scope
 
 Sums = list[list[Val]]
@@ -243,11 +243,30 @@ class Rows(Values):
         heavy = sum(cost(n, frozenset(step.variables)) for n in _bodies(step))
         unroll = 2 if heavy >= 40 else 4
         tiers = (unroll, 1) if step.reductions else (unroll,)
+        watched = [r for r in step.reductions if r.data[0] in ("max", "min") and r.dtype.is_float]
         sums = [self._start(r, unroll, lanes) for r in step.reductions]
-        sums = self.nest(step.variables, step.vector, tiers, sums, lambda s: self._turn(step, s, keeps))
-        for r, accumulators in zip(step.reductions, sums, strict=True):
-            total = combine(self.f, r.data[0], r.dtype, accumulators)
-            self.remember((r, -1), across_lanes(self.f, r.data[0], r.dtype, total))
+        sums += [[const(I1.vector(lanes), 0)] for _ in watched]
+
+        def body(turn: Sums) -> Sums:
+            out = self._turn(step, turn[: len(step.reductions)], keeps, watched)
+            return out + [[self._watch(r, seen[0])] for r, seen in zip(watched, turn[len(step.reductions) :])]
+
+        sums = self.nest(step.variables, step.vector, tiers, sums, body)
+        seen_nan = dict(zip(watched, sums[len(step.reductions) :]))
+        for r, accumulators in zip(step.reductions, sums):
+            seen = seen_nan[r][0] if r in seen_nan else None
+            self.remember((r, -1), finish(self.f, r.data[0], r.dtype, accumulators, seen))
+
+    def _watch(self, r: Node, seen: Val) -> Val:
+        """Whether a lane has met NaN: kept beside the extremes, since two vectors are tested by one comparison."""
+        f = self.f
+        copies = self.vector.copies if self.vector is not None else 1
+        values = [f.splat(self.value(r.args[0], copy), seen.type.lanes) for copy in range(copies)]
+        for i in range(0, copies, 2):
+            found = f.fcmp("uno", values[i], values[min(i + 1, copies - 1)])
+            mask = self.mask(i)
+            seen = f.or_(seen, found if mask is None else f.and_(found, mask))
+        return seen
 
     def _start(self, r: Node, copies: int, lanes: int = 0) -> list[Val]:
         lanes = lanes or self.lanes_of(self.varies(r))
@@ -255,7 +274,7 @@ class Rows(Values):
         first = self.f.splat(first, lanes) if lanes else first
         return [first] * (copies if self.varies(r) or lanes else 1)
 
-    def _turn(self, step: Loop, sums: Sums, keeps: list[tuple[Node, Buffer]]) -> Sums:
+    def _turn(self, step: Loop, sums: Sums, keeps: list[tuple[Node, Buffer]], watched: Sequence[Node] = ()) -> Sums:
         """The innermost body: all copies of every value, then keeps, stores and accumulators."""
         copies = self.vector.copies if self.vector is not None else 1
         out: Sums = []
@@ -263,7 +282,8 @@ class Rows(Values):
             for copy in range(copies if self.varies(n) else 1):
                 self.to_buffer(buffer, n, copy)
         for r, accumulators in zip(step.reductions, sums, strict=True):
-            out.append([self._accumulate(r, accumulator, copy) for copy, accumulator in enumerate(accumulators)])
+            plain = r in watched
+            out.append([self._accumulate(r, a, copy, plain) for copy, a in enumerate(accumulators)])
         for s in step.stores:
             values = [self.value(s.value, copy) for copy in range(copies)]
             for copy, value in enumerate(values):
@@ -273,8 +293,8 @@ class Rows(Values):
     def _store(self, s: Store, value: Val, copy: int) -> None:
         self.store(s.access, value, copy)
 
-    def _accumulate(self, r: Node, accumulator: Val, copy: int) -> Val:
-        """One step of a reduction; lanes that do not exist contribute nothing."""
+    def _accumulate(self, r: Node, accumulator: Val, copy: int, plain: bool) -> Val:
+        """One step of a reduction; lanes that do not exist contribute nothing. `plain`: NaN is looked after elsewhere."""
         body = r.args[0]
         kind = r.data[0]
         mask = self.mask(copy) if self.vector is not None and self.vector.variable in r.data[1] else None
@@ -291,7 +311,8 @@ class Rows(Values):
             value = self.value(body, copy)
             if accumulator.type.lanes:
                 value = self.f.splat(value, accumulator.type.lanes)
-            total = accumulate(self.f, kind, r.dtype, accumulator, value)
+            step = extreme if plain else accumulate
+            total = step(self.f, kind, r.dtype, accumulator, value)
         return total if mask is None else self.f.select(mask, total, accumulator)
 
 

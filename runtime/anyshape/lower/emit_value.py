@@ -17,7 +17,7 @@ from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
-from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node
+from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, walk
 from anyshape.lower.emit_scope import Levels
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, Val, const, const_vector
@@ -123,8 +123,31 @@ class Values(Levels):
             return elementwise.convert(self.f, self.position(n.data, copy), INT64, n.dtype)
         if n.kind == "load":
             return self.load(n.data, copy, varies)
+        if n.data == "div" and n.dtype.is_float and n.dtype.bits >= 32 and self._by_reduction(n):
+            return self.f.mul(*self._level(self.value(n.args[0], copy), self.reciprocal(n.args[1], copy)))
         args = [self.value(a, copy) for a in n.args]
         return elementwise.apply(self.f, n.data, n.dtype, args, [a.dtype for a in n.args])
+
+    def _by_reduction(self, n: Node) -> bool:
+        """The divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
+
+        It costs one more rounding, and spares a division per element of a row. Other divisions stay exact.
+        """
+        return self.depth(n.args[1]) < self.depth(n) and any(m.kind == "red" for m in walk([n.args[1]]))
+
+    def reciprocal(self, n: Node, copy: int) -> Val:
+        varies = self.varies(n)
+        key = ("reciprocal", n, copy if varies else -1)
+        found = self.find(key)
+        if found is None:
+            with self.at(self.depth(n)):
+                divisor = self.value(n, copy)
+                found = self.remember(key, self.f.fdiv(const(divisor.type, 1.0), divisor))
+        return found
+
+    def _level(self, a: Val, b: Val) -> tuple[Val, Val]:
+        lanes = max(a.type.lanes, b.type.lanes)
+        return (self.f.splat(a, lanes), self.f.splat(b, lanes)) if lanes else (a, b)
 
     def position(self, v: LoopVar, copy: int) -> Val:
         """The value of a loop variable: a scalar, or a vector along the lanes."""

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from numpy.typing import NDArray
+
 from anyshape.dims import Cond, Size
 from anyshape.equations import Equation, Tensor
-from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False, slots=True)

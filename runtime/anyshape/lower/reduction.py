@@ -5,12 +5,13 @@ In: the kind, the dtype and values. Out: values. Maximum and minimum keep NaN: o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from anyshape.dtypes import DType
 from anyshape.lower import elementwise
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import Val
+from anyshape.lower.llvm.types import Val, const
 
 _OPERATION = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "max", "all": "min"}
 _WHOLE = {"sum": "add", "prod": "mul", "max": "smax", "min": "smin", "any": "or", "all": "and"}
@@ -21,18 +22,32 @@ def accumulate(f: Function, kind: str, dtype: DType, accumulator: Val, value: Va
     return elementwise.apply(f, _OPERATION[kind], dtype, [value, accumulator], [dtype, dtype])
 
 
-def combine(f: Function, kind: str, dtype: DType, parts: Sequence[Val]) -> Val:
+def extreme(f: Function, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
+    """The larger (smaller) of two floats where no NaN matters: one instruction."""
+    return f.select(f.compare("gt" if kind == "max" else "lt", value, accumulator), value, accumulator)
+
+
+def finish(f: Function, kind: str, dtype: DType, parts: Sequence[Val], seen_nan: Val | None) -> Val:
+    """All accumulators and all lanes into a scalar; `seen_nan`, if given, has the NaN that the accumulators ignored."""
+    if seen_nan is None:
+        return _across_lanes(f, kind, dtype, _combine(f, kind, dtype, parts, accumulate))
+    total = _combine(f, kind, dtype, parts, extreme)
+    value = f.reduce(f"f{kind}", total, flags="nnan nsz")
+    return f.select(f.reduce("or", seen_nan), const(value.type, math.nan), value)
+
+
+def _combine(f: Function, kind: str, dtype: DType, parts: Sequence[Val], step: Callable[..., Val]) -> Val:
     """Pairwise, so that the order never depends on how many turns a loop made."""
     values = list(parts)
     while len(values) > 1:
         values = [
-            accumulate(f, kind, dtype, values[i], values[i + 1]) if i + 1 < len(values) else values[i]
+            step(f, kind, dtype, values[i], values[i + 1]) if i + 1 < len(values) else values[i]
             for i in range(0, len(values), 2)
         ]
     return values[0]
 
 
-def across_lanes(f: Function, kind: str, dtype: DType, v: Val) -> Val:
+def _across_lanes(f: Function, kind: str, dtype: DType, v: Val) -> Val:
     """All lanes into a scalar."""
     if not v.type.lanes:
         return v
