@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.check_kernel import check_kernel, check_steps
+from anyshape_gen.check_kinds import check_kinds
 from anyshape_gen.check_mappings import check_mappings
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.keys import FORMS_OF_BODY
@@ -103,6 +104,7 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     check_mappings(spec, ops, names, findings)
     _unused(spec, names, findings)
     _decided(spec.shape, findings)
+    check_kinds(spec, kinds, findings)
 
 
 def _solved_scope(spec: OpSpec, kinds: Mapping[str, ValueKind]) -> dict[str, ValueKind]:

@@ -70,6 +70,12 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
         if argument.expr is not None:
             allowed = {*inputs, *own, "outputs"}
             _expression(argument.expr, allowed, findings)
+    if mapping.term is None and not mapping.removed:
+        required = [o for o in spec.inputs if o.signature.default is None and not o.signature.optional]
+        names = [*(o.name for o in required), *(p.name for p in spec.params if p.default is None)]
+        missing = [name for name in names if name not in seen]
+        if missing and seen <= own:
+            findings.add(mapping.span, f"the mapping does not give {' and '.join(missing)}")
     if mapping.term is not None:
         _ops_in(mapping.term, ops, findings, top=True, extra=ONNX_FUNCTIONS)
         for node in walk(mapping.term):

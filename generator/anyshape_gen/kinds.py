@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.nodes import (
     BinOp,
     Bool,
@@ -119,6 +120,8 @@ def _call(expr: Call, scope: Mapping[str, ValueKind]) -> ValueKind:
     kinds = [kind_of(arg, scope) for arg in expr.args]
     if expr.func in ("min", "max") and len(kinds) == 1:
         return K.INT
+    if expr.func not in FUNCTIONS:
+        return K.ANY
     # Everything else is elementwise: a vector where any argument is one.
     return K.VECTOR if K.VECTOR in kinds else kinds[0] if kinds else K.ANY
 
