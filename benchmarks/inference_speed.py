@@ -1,8 +1,6 @@
-"""How long type inference of a whole BERT takes: import, one more inference of all types, and all passes, with symbolic dims.
+"""How long type inference of a whole BERT takes: one more inference of all types, and all passes, with symbolic dims.
 
     PYTHONPATH=runtime:generated python -m benchmarks.inference_speed [bert_base]
-
-No weights are filled in beyond zeros: types do not look at them.
 """
 
 from __future__ import annotations
@@ -12,23 +10,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import onnx
 from anyshape.frontends.onnx import load
 from anyshape.graph import Function
 from anyshape.passes import infer_types, optimise
 
-from benchmarks.models.structure import FOLDER
+from benchmarks.models.structure import FOLDER, fill
 
 
-def zero_weights(name: str) -> onnx.ModelProto:
-    """The structure of a model, its large tensors filled with zeros."""
-    model = onnx.load(FOLDER / f"{name}.onnx")
-    for tensor in model.graph.initializer:
-        if not tensor.raw_data and not (tensor.float_data or tensor.int64_data or tensor.int32_data):
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-            tensor.raw_data = np.zeros(tuple(tensor.dims), dtype).tobytes()
-    return model
+def weighted(name: str) -> onnx.ModelProto:
+    """The structure of a model with its seeded weights, in memory."""
+    return fill(onnx.load(FOLDER / f"{name}.onnx"), seed=0)
 
 
 def least(call: Callable[[], Any], times: int = 5) -> float:
@@ -42,7 +34,7 @@ def least(call: Callable[[], Any], times: int = 5) -> float:
 
 
 def imported(name: str) -> Function:
-    return load(zero_weights(name))
+    return load(weighted(name))
 
 
 def main() -> None:
