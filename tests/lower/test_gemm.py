@@ -345,3 +345,21 @@ def test_nothing_is_read_beyond_the_operands(m: int, n: int, k: int, level: str)
     down = before_forbidden_memory(random_of("float32", 1, 1, k, m)).swapaxes(2, 3)
     for left, right in itertools.product((a, down), (b, across)):
         check(contract(left, right, level=level), left, right)
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 40, 9), (9, 200, 12), (30, 20, 33)])
+def test_operands_may_be_broadcast_along_any_axis(m: int, n: int, k: int) -> None:
+    left = [random_of("float32", 1, 1, m, 1), random_of("float32", 1, 1, 1, k), random_of("float32", 1, 1, m, k)]
+    right = [random_of("float32", 1, 1, k, 1), random_of("float32", 1, 1, 1, n), random_of("float32", 1, 1, k, n)]
+    for x, y in itertools.product(left, right):
+        a, b = np.broadcast_to(x, (1, 1, m, k)), np.broadcast_to(y, (1, 1, k, n))
+        check(contract(a, b), a, b)
+
+
+@pytest.mark.parametrize("lda", [1024, 1000])
+def test_rows_a_page_apart(lda: int) -> None:
+    a = random_of("float32", 1, 1, 30, lda)[..., :50]
+    b = random_of("float32", 1, 1, 50, 40)
+    check(contract(a, b, "unit"), a, b)
+    tall = np.ascontiguousarray(random_of("float32", 1, 1, 50, lda))[..., :30].swapaxes(2, 3)
+    check(contract(tall, b, "unit"), tall, b)

@@ -3,8 +3,8 @@
 Turning such a B in registers would cost more than the product itself. Here vectors run along k, a sum per column is kept
 in a vector of its own, and a vector full of columns is folded into one at the end.
 
-In: the row count. Out: a function with the arguments of every kernel, of which `a_step` is here the distance of rows of
-A, and `b_step` that of columns of B; `b_panel` is not used.
+In: the row count. Out: a function with the arguments of every kernel, of which `a_row` is the distance of rows of A, and
+`b_step` here that of columns of B; `a_step` and `b_panel` are not used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .tiles import Tiles
 def emit_dot(module: Module, tiles: Tiles, name: str, rows: int) -> None:
     element, lanes = tiles.element, tiles.lanes
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
-        k, a, a_step, b, b_step, _, c, c_step, count = f.args
+        k, a, a_row, _, b, b_step, _, c, c_step, count = f.args
         with f.for_range(0, count, lanes) as columns:
             last = f.sub(f.sub(count, columns.index), 1)
             starts = [f.gep(b, f.mul(f.add(columns.index, f.smin(last, j)), b_step), element) for j in range(lanes)]
@@ -26,7 +26,7 @@ def emit_dot(module: Module, tiles: Tiles, name: str, rows: int) -> None:
             with f.for_range(0, rows, carried=[a, c], at_least_once=True) as each:
                 row, to = each.carried
                 f.masked_store(_dots(f, tiles, k, row, starts), to, mask, columns.index)
-                each.next(f.gep(row, a_step, element), f.gep(to, c_step, element))
+                each.next(f.gep(row, a_row, element), f.gep(to, c_step, element))
         f.ret()
 
 

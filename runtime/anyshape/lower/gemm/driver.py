@@ -13,10 +13,9 @@ unbroken sum: results do not depend on the number of parts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..llvm.builder import Function
 from ..llvm.types import I1, I64, PTR, VOID, Operand, Type, Val, const
+from .blocks import Block, Operands, Panels, Rows
 from .microkernels import DOT, FULL, MASKED, NARROW, STRIP, WIDE, table_index, table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import (
@@ -56,57 +55,6 @@ def _pack_strided(f: Function, tiles: Tiles, pointer: Val, b: Strided, k: Val, f
         count = f.smin(f.sub(end, loop.index), width)
         args = [source, inner, f.i64(b.outer), count, const(I64, width), k, target]
         f.call(pack_name(tiles.element), VOID, args)
-
-
-@dataclass(frozen=True)
-class _Operands:
-    """The operands of one batch."""
-
-    tile: Tile
-    a: Val | None
-    b: Val | None
-    c: Val | None
-
-
-@dataclass(frozen=True)
-class _Panels:
-    """B for some columns as the kernels read it: column j - first at base + (j - first) * column_step."""
-
-    base: Val
-    first: Val
-    end: Val
-    step: Val
-    column_step: Val
-    dot: Val | None = None
-    """Columns contiguous along k, and few rows of A likewise: neither operand is packed."""
-    in_place: Val | None = None
-    """B as it lies, its columns adjacent."""
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The split of the part's rows into tiles of nearly equal height."""
-
-    first: Val
-    tiles: Val
-    height: Val
-    taller: Val
-
-    def start(self, f: Function, tile: Val) -> Val:
-        return f.add(f.add(self.first, f.mul(tile, self.height)), f.smin(tile, self.taller))
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Some tiles whose rows of A are packed together; a single row stays where it is."""
-
-    rows: _Rows
-    first: Val
-    end: Val
-    row: Val
-    count: Val
-    a: Val
-    in_place: Val | None
 
 
 class _Driver:
@@ -187,16 +135,16 @@ class _Driver:
             f.select(by_columns, columns[1], self.n),
         )
 
-    def _split_rows(self, m0: Val, m1: Val) -> _Rows:
+    def _split_rows(self, m0: Val, m1: Val) -> Rows:
         f = self.f
         total = f.sub(m1, m0)
         count = f.ceil_div(total, self.tiles.rows)
         height = f.binary("udiv", total, count)
-        return _Rows(m0, count, height, f.sub(total, f.mul(count, height)))
+        return Rows(m0, count, height, f.sub(total, f.mul(count, height)))
 
     # batches
 
-    def _operands(self, number: Val, extents: list[Val]) -> _Operands:
+    def _operands(self, number: Val, extents: list[Val]) -> Operands:
         f, spec = self.f, self.spec
         indices: list[Val] = []
         for extent in reversed(extents[1:]):
@@ -217,14 +165,14 @@ class _Driver:
         a = spec.a.pointer if isinstance(spec.a, Strided) else None
         b = spec.b.pointer if not isinstance(spec.b, Packed) else None
         c = spec.c.pointer if spec.c is not None else None
-        return _Operands(
+        return Operands(
             Tile(tuple(indices)),
             moved(a, [batch.a for batch in spec.batch]),
             moved(b, [batch.b for batch in spec.batch]),
             moved(c, [batch.c for batch in spec.batch]),
         )
 
-    def _batch(self, ops: _Operands, rows: _Rows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
+    def _batch(self, ops: Operands, rows: Rows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
         f = self.f
         if not self.spec.packs_b:
             step = f.smax(f.sub(n1, n0), 1)
@@ -232,7 +180,7 @@ class _Driver:
             panels = self._panels(ops, columns.index, f.smin(f.add(columns.index, step), n1))
             with f.for_range(0, rows.tiles, block_tiles, at_least_once=True) as blocks:
                 end = f.smin(f.add(blocks.index, block_tiles), rows.tiles)
-                block = self._block(ops, rows, blocks.index, end, panels.dot)
+                block = self._block(ops, rows, blocks.index, end, panels)
                 self._sweep(ops, panels, block)
                 if self.spec.rows_done is not None:
                     with f.if_(f.compare("ge", panels.end, n1)):
@@ -240,19 +188,19 @@ class _Driver:
 
     # operands of the kernels
 
-    def _panels(self, ops: _Operands, first: Val, end: Val) -> _Panels:
+    def _panels(self, ops: Operands, first: Val, end: Val) -> Panels:
         f, spec, width = self.f, self.spec, const(I64, self.tiles.columns)
         if isinstance(spec.b, Prepacked):
             assert ops.b is not None
             base = f.gep(ops.b, f.mul(first, self.k), spec.element)
-            return _Panels(base, first, end, width, self.k)
-        packed = _Panels(self.b_scratch, first, end, width, self.k)
+            return Panels(base, first, end, width, self.k)
+        packed = Panels(self.b_scratch, first, end, width, self.k)
         if isinstance(spec.b, Packed):
             self._pack_panels(ops, packed)
             return packed
         assert ops.b is not None
         one = const(I64, 1)
-        in_place = _Panels(f.gep(ops.b, first, spec.element), first, end, f.i64(spec.b.outer), one, None, const(I1, 1))
+        in_place = Panels(f.gep(ops.b, first, spec.element), first, end, f.i64(spec.b.outer), one, None, const(I1, 1))
         if spec.b.inner == 1:
             return in_place
         inner, outer = f.i64(spec.b.inner), f.i64(spec.b.outer)
@@ -261,7 +209,7 @@ class _Driver:
         with f.if_(f.not_(f.or_(unit, dot))):
             self._pack_panels(ops, packed)
         column = f.gep(ops.b, f.mul(first, inner), spec.element)
-        return _Panels(
+        return Panels(
             f.select(dot, column, f.select(unit, in_place.base, packed.base)),
             first,
             end,
@@ -279,7 +227,7 @@ class _Driver:
         along_k = f.and_(f.compare("eq", outer, 1), f.compare("eq", f.i64(a.inner), 1))
         return f.and_(f.and_(along_k, f.not_(unit)), f.compare("le", self.m, self.tiles.few_rows))
 
-    def _pack_panels(self, ops: _Operands, panels: _Panels) -> None:
+    def _pack_panels(self, ops: Operands, panels: Panels) -> None:
         f, b, tiles = self.f, self.spec.b, self.tiles
         if isinstance(b, Strided):
             assert ops.b is not None
@@ -290,23 +238,36 @@ class _Driver:
                 to = f.gep(panels.base, f.mul(f.sub(loop.index, panels.first), self.k), tiles.element)
                 b.emit(f, ops.tile, loop.index, count, const(I64, tiles.columns), to)
 
-    def _block(self, ops: _Operands, rows: _Rows, first: Val, end: Val, dot: Val | None) -> _Block:
+    def _block(self, ops: Operands, rows: Rows, first: Val, end: Val, panels: Panels) -> Block:
         f, spec = self.f, self.spec
         row = rows.start(f, first)
         count = f.sub(rows.start(f, end), row)
+        packed = Block(rows, first, end, row, count, self.a_scratch, self.k, const(I64, 1), const(I64, 0), None)
         if isinstance(spec.a, Packed):
             self._pack_tiles(ops, rows, first, end, row)
-            return _Block(rows, first, end, row, count, self.a_scratch, None)
+            return packed
         assert ops.a is not None
-        single = f.compare("eq", count, 1)
-        if dot is not None:
-            single = f.or_(single, dot)
-        with f.if_(f.not_(single)):
+        outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
+        in_place = f.or_(f.compare("eq", count, 1), self._suits_in_place(outer, inner))
+        if panels.dot is not None:
+            in_place = f.or_(in_place, panels.dot)
+        with f.if_(f.not_(in_place)):
             self._pack_tiles(ops, rows, first, end, row)
-        start = f.gep(ops.a, f.mul(row, f.i64(spec.a.outer)), spec.element)
-        return _Block(rows, first, end, row, count, f.select(single, start, self.a_scratch), single)
+        start = f.select(in_place, f.gep(ops.a, f.mul(row, outer), spec.element), packed.a)
+        tile_step, row_step = f.select(in_place, outer, packed.tile_step), f.select(in_place, outer, packed.row_step)
+        return Block(rows, first, end, row, count, start, tile_step, row_step, inner, in_place)
 
-    def _pack_tiles(self, ops: _Operands, rows: _Rows, first: Val, end: Val, row: Val) -> None:
+    def _suits_in_place(self, outer: Val, inner: Val) -> Val:
+        """Rows contiguous along k are best left alone, however many panels read them; rows contiguous among themselves
+        for a few panels. But what is a page apart would all fall into one set of L1."""
+        f, tiles = self.f, self.tiles
+        along_k, along_rows = f.compare("eq", inner, 1), f.compare("eq", outer, 1)
+        few = f.compare("le", self.n, tiles.few_panels * tiles.columns)
+        distance = f.select(along_k, outer, inner)
+        apart = f.compare("ne", f.binary("and", distance, const(I64, tiles.page - 1)), 0)
+        return f.and_(apart, f.or_(along_k, f.and_(along_rows, few)))
+
+    def _pack_tiles(self, ops: Operands, rows: Rows, first: Val, end: Val, row: Val) -> None:
         f, spec = self.f, self.spec
         with f.for_range(first, end, at_least_once=True) as loop:
             start = rows.start(f, loop.index)
@@ -322,7 +283,7 @@ class _Driver:
 
     # tiles
 
-    def _sweep(self, ops: _Operands, panels: _Panels, block: _Block) -> None:
+    def _sweep(self, ops: Operands, panels: Panels, block: Block) -> None:
         """All panels times all tiles of a block; the panel is the outer loop, so that it stays in cache."""
         f, tiles = self.f, self.tiles
         wide = const(I64, tiles.columns)
@@ -343,7 +304,7 @@ class _Driver:
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
 
-    def _choose(self, panels: _Panels, block: _Block, left: Val, wide: Val) -> tuple[Val, Val]:
+    def _choose(self, panels: Panels, block: Block, left: Val, wide: Val) -> tuple[Val, Val]:
         """The kind of kernel for the next columns, and how many of the columns left it takes."""
         f, tiles = self.f, self.tiles
         full, masked, narrow, several, dot, strip = (
@@ -363,18 +324,15 @@ class _Driver:
         return kind, count
 
     def _tile(
-        self, ops: _Operands, panels: _Panels, block: _Block, index: Val, kind: Val, column: Val, count: Val
+        self, ops: Operands, panels: Panels, block: Block, index: Val, kind: Val, column: Val, count: Val
     ) -> None:
         f, spec, element = self.f, self.spec, self.spec.element
         row = block.rows.start(f, index)
         height = f.sub(block.rows.start(f, f.add(index, 1)), row)
-        a = f.gep(block.a, f.mul(f.sub(row, block.row), self.k), element)
+        a = f.gep(block.a, f.mul(f.sub(row, block.row), block.tile_step), element)
         a_step = height
         if block.in_place is not None:
-            assert isinstance(spec.a, Strided)
-            a_step = f.select(block.in_place, f.i64(spec.a.inner), height)
-            if panels.dot is not None:
-                a_step = f.select(panels.dot, f.i64(spec.a.outer), a_step)
+            a_step = f.select(block.in_place, block.k_step, height)
         b = f.gep(panels.base, f.mul(f.sub(column, panels.first), panels.column_step), element)
         b_panel = f.mul(panels.column_step, self.tiles.columns)
         if self.temporary is not None:
@@ -385,12 +343,12 @@ class _Driver:
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
         kernel = f.load(self.table, PTR, f.add(kind, height))
-        f.call_pointer(kernel, VOID, [self.k, a, a_step, b, panels.step, b_panel, c, c_step, count])
+        f.call_pointer(kernel, VOID, [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count])
         if self.temporary is not None:
             self._finish(ops, spec.epilogue or self._strided_store(ops), row, height, column, count, c_step)
 
     def _finish(
-        self, ops: _Operands, epilogue: Epilogue, row: Val, height: Val, column: Val, count: Val, step: Val
+        self, ops: Operands, epilogue: Epilogue, row: Val, height: Val, column: Val, count: Val, step: Val
     ) -> None:
         """Run the epilogue over the tile just computed."""
         f, lanes = self.f, self.tiles.lanes
@@ -412,7 +370,7 @@ class _Driver:
         place = f.add(f.mul(index, step), offset)
         body(f, f.add(row, index), f.load(self.temporary, self.spec.element.vector(self.tiles.lanes), place))
 
-    def _strided_store(self, ops: _Operands) -> Epilogue:
+    def _strided_store(self, ops: Operands) -> Epilogue:
         """The epilogue of a destination whose columns are not adjacent."""
         spec, lanes = self.spec, self.tiles.lanes
 

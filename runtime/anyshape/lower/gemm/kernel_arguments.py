@@ -10,7 +10,8 @@ from ..llvm.types import I64, PTR, Val
 
 KERNEL_ARGUMENTS = [
     ("k", I64),  # length of the sums
-    ("a", PTR),  # element i of step l at a[l * a_step + i]
+    ("a", PTR),  # row i of step l at a[i * a_row + l * a_step]
+    ("a_row", I64),
     ("a_step", I64),
     ("b", PTR),  # column j of step l at b[l * b_step + (j // columns) * b_panel + j % columns]
     ("b_step", I64),

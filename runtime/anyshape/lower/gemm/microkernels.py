@@ -7,7 +7,7 @@ In: the row count, the panel count, masked or not: one function each. Out: funct
 from __future__ import annotations
 
 from ..llvm.builder import Function, Module
-from ..llvm.types import VOID, Type, Val, const
+from ..llvm.types import I8, VOID, Type, Val, const
 from .dots import emit_dot
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add
 from .strips import emit_strip
@@ -57,24 +57,45 @@ def _name(tiles: Tiles, kind: int, rows: int) -> str:
 def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, masked: bool) -> None:
     vector = tiles.element.vector(tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
-        k, a, a_step, b, b_step, b_panel, c, c_step, count = f.args
+        k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count = f.args
         masks = [f.tail_mask(count, tiles.lanes, v * tiles.lanes) if masked else None for v in range(vectors)]
         offsets = [f.add(f.mul(b_panel, v // tiles.vectors), (v % tiles.vectors) * tiles.lanes) for v in range(vectors)]
         start = [const(vector, 0)] * (rows * vectors)
-        with f.for_range(0, k, carried=[a, b, *start]) as loop:
-            a_now, b_now, *sums = loop.carried
+        places = _places(rows)
+        origins = sorted({origin for origin, _ in places})
+        row_bytes, step_bytes = f.mul(a_row, tiles.element.bytes), f.mul(a_step, tiles.element.bytes)
+        pointers = [f.gep(a, f.mul(row_bytes, origin), I8) for origin in origins]
+        with f.for_range(0, k, carried=[b, *pointers, *start]) as loop:
+            b_now, *rest = loop.carried
+            a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
             columns = [_read(f, b_now, vector, offset, mask) for offset, mask in zip(offsets, masks)]
             for i in range(rows):
-                factor = f.splat(f.load(a_now, tiles.element, i), tiles.lanes)
+                origin, times = places[i]
+                address = f.gep(a_now[origin], row_bytes, Type(f"i{8 * times}")) if times else a_now[origin]
+                factor = f.splat(f.load(address, tiles.element), tiles.lanes)
                 for v in range(vectors):
                     sums[i * vectors + v] = multiply_add(f, factor, columns[v], sums[i * vectors + v])
-            loop.next(f.gep(a_now, a_step, tiles.element), f.gep(b_now, b_step, tiles.element), *sums)
-        _, _, *totals = loop.results
+            following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
+            loop.next(f.gep(b_now, b_step, tiles.element), *following, *sums)
+        totals = loop.results[1 + len(origins) :]
         for i in range(rows):
             row = f.gep(c, f.mul(c_step, i), tiles.element)
             for v in range(vectors):
                 _write(f, totals[i * vectors + v], row, v * tiles.lanes, masks[v])
         f.ret()
+
+
+def _places(rows: int) -> list[tuple[int, int]]:
+    """Every row as origin + times * distance, times being what an address can multiply by for nothing.
+
+    A pointer per row would take more registers than there are; so five reach fourteen rows, wherever those are.
+    """
+    places: list[tuple[int, int]] = []
+    for row in range(rows):
+        origins = [origin for origin, times in places if times == 0]
+        reached = [(origin, row - origin) for origin in origins if row - origin in (1, 2, 4, 8)]
+        places.append(reached[0] if reached else (row, 0))
+    return places
 
 
 def _read(f: Function, base: Val, vector: Type, offset: Val, mask: Val | None) -> Val:

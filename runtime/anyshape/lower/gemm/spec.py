@@ -25,7 +25,7 @@ class Strided:
     """An operand in memory. For A: element (i, l) at pointer[i * outer + l * inner]; for B: element (l, j) at
     pointer[l * outer + j * inner].
 
-    A is always packed, a tile at a time (a single row is read in place). B is read in place when `inner` is 1, decided
+    A is read in place or packed, whichever suits its strides. B is read in place when `inner` is 1, decided
     at run time unless it is a literal, and packed otherwise.
     """
 

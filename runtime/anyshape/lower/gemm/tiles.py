@@ -15,6 +15,7 @@ from ..llvm.types import Type
 from ..target import Target
 
 _FEW_ROWS = 4
+_FEW_PANELS = 4
 ALIGN = 64
 
 
@@ -58,6 +59,16 @@ class Tiles:
     def temporary(self) -> int:
         """Elements of the sums between a micro-kernel and the epilogue."""
         return max(self.rows * self.columns, self.strip)
+
+    @property
+    def few_panels(self) -> int:
+        """Up to how many panels of B do not repay packing an A that is contiguous along its rows."""
+        return _FEW_PANELS
+
+    @property
+    def page(self) -> int:
+        """Elements in 4 KiB: memory that far apart competes for the same few lines of L1."""
+        return 4096 // self.element.bytes
 
     @property
     def slack(self) -> int:
