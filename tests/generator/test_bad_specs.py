@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse
 

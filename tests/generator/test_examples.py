@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
+
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.model import Example, ExampleValue, Operand
-
 from tests.generator.evaluate import Evaluation, Refused
 
 ROOT = Path(__file__).parents[2]

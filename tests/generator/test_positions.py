@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from anyshape_gen.source import Findings
 from anyshape_gen.yaml_source import YMap, YScalar, read_yaml
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from anyshape_gen.load import load_file
 from anyshape_gen.model import OpSpec
 from anyshape_gen.parse_kernel import parse_kernel

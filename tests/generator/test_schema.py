@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from anyshape_gen.keys import OP_KEYS, PARAM_KEYS
 from anyshape_gen.schema import PATH, schema, schema_text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse, load_specs
 from anyshape_gen.analysis_model import (

@@ -1,0 +1,156 @@
+"""A slow, obvious evaluation of a resolved kernel, straight from the model: one element at a time, in Python numbers.
+
+In: an `Evaluation` of the op's rule, arrays of the inputs. Out: arrays of the outputs. It tests what the resolver says about
+extents and reads, before any emitter has touched it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from anyshape_gen.analysis_model import ResolvedEquation, Role
+from anyshape_gen.nodes import (
+    Call,
+    Exact,
+    Expr,
+    Fit,
+    Flat,
+    Index,
+    Item,
+    Name,
+    Offset,
+    Over,
+    Part,
+    Placed,
+    Reduction,
+    Star,
+    TensorRead,
+)
+from tests.generator.evaluate import Env, Evaluation, place, spread
+
+MATH = {
+    "exp": lambda x: math.exp(min(x, 700)),
+    "log": lambda x: math.log(x) if x > 0 else -math.inf,
+    "sqrt": math.sqrt,
+    "tanh": math.tanh,
+    "erf": math.erf,
+    "abs": abs,
+    "trunc_div": lambda a, b: math.trunc(a / b),
+    "wrap": lambda i, n: i + n if i < 0 else i,
+}
+
+
+@dataclass
+class KernelEvaluation(Evaluation):
+    """Runs the equations of one call."""
+
+    dtypes: dict[str, Any] = field(default_factory=dict)
+    tensors: dict[str, Any] = field(default_factory=dict)
+
+    def kernel(self, tensors: dict[str, Any], outputs: dict[str, Any], dtypes: dict[str, Any]) -> None:
+        """Fills the output arrays (of a variadic output, a list of arrays)."""
+        kernel = self.analysis.kernel
+        assert kernel is not None
+        self.dtypes = dtypes
+        self.tensors = {**tensors, **outputs}
+        for scratch in kernel.scratch:
+            self.tensors[scratch.name] = np.full(self.expr(scratch.shape, self.env), np.nan, object)
+        for equation in kernel.equations:
+            if all(self.truth(self.expr(condition, self.env)) for condition in equation.conditions):
+                self.equation(equation)
+
+    def equation(self, equation: ResolvedEquation) -> None:
+        for env in self._positions(equation):
+            tensor = self.tensors[equation.target.tensor]
+            if equation.target.element is not None:
+                tensor = tensor[self.expr(equation.target.element, env)]
+            tensor[self._at(equation.parts, env)] = self.expr(equation.value, env)
+
+    def _positions(self, equation: ResolvedEquation) -> Iterator[Env]:
+        turns = [self.env]
+        # Extents may depend on element variables (`n[v]`), so these come first.
+        for var in sorted(equation.vars, key=lambda v: v.role != Role.ELEMENT):
+            turns = [{**env, var.name: at} for env in turns for at in self._range(self.expr(var.extent, env), var.run)]
+        yield from turns
+
+    @staticmethod
+    def _range(extent: Any, run: bool) -> list[Any]:
+        if not run:
+            return list(range(extent))
+        return [list(at) for at in itertools.product(*(range(n) for n in extent))]
+
+    # --- indices ----------------------------------------------------------------------------------------------------------
+
+    def _at(self, parts: tuple[Part, ...], env: Env) -> tuple[int, ...]:
+        out: list[int] = []
+        for part in parts:
+            match part:
+                case Exact(items=items):
+                    out += self._flat(items, env)
+                case Fit(items=items, extents=extents):
+                    to = self.expr(extents, env)
+                    at = self._flat(items, env)
+                    out += [0 if n == 1 else k for k, n in zip(at[len(at) - len(to) :], to)]
+                case Placed(rest=rest, picked=picked, axes=axes):
+                    out += place(self._flat(rest, env), self._flat(picked, env), self.expr(axes, env))
+                case Flat(items=items, factors=factors):
+                    position = 0
+                    for item, factor in zip(items, factors):
+                        position = position * self.expr(factor, env) + self.expr(item, env)
+                    out.append(position)
+                case Offset(element=element, within=within, sizes=sizes):
+                    out.append(sum(self.expr(sizes, env)[: self.expr(element, env)]) + self.expr(within, env))
+        return tuple(out)
+
+    def _flat(self, items: tuple[Item, ...], env: Env) -> list[int]:
+        out: list[int] = []
+        for item in items:
+            out += self.expr(item.value, env) if isinstance(item, Star) else [int(self.expr(item, env))]  # type: ignore[arg-type]
+        return out
+
+    # --- expressions ------------------------------------------------------------------------------------------------------
+
+    def expr(self, node: Expr, env: Env) -> Any:
+        match node:
+            case TensorRead(tensor=name, element=element, parts=parts, absent=absent):
+                tensor = self.tensors.get(name)
+                if tensor is None:
+                    assert absent is not None
+                    return self.expr(absent, env)
+                chosen = tensor if element is None else tensor[self.expr(element, env)]
+                at = self._at(parts, env)
+                assert all(0 <= k < n for k, n in zip(at, chosen.shape, strict=True)), (name, at, chosen.shape)
+                value = chosen[at]
+                return value.item() if isinstance(value, np.generic) else value
+            case Reduction(kind=kind, element=element):
+                values = [self.expr(element, turn) for turn in self._reduction_turns(node, env)]
+                return self._reduce(kind, values)
+            case Call(func=func, args=args) if func in MATH:
+                return spread(MATH[func], *self._items(args, env))
+            case Call(func="is_int", args=(Name(id=var),)):
+                return np.issubdtype(self.dtypes[var], np.integer)
+            case Call(func=func, args=(inner,)) if func in self.dtypes:
+                return self.dtypes[func](self.expr(inner, env)).item()  # type: ignore[arg-type]
+            case Call(func="cast", args=(inner, _)):
+                return self.expr(inner, env)  # type: ignore[arg-type]
+            case Index(base=Call()):
+                return super().expr(node, env)
+        return super().expr(node, env)
+
+    def _reduction_turns(self, node: Reduction, env: Env) -> list[Env]:
+        turns = [env]
+        for generator in node.generators:
+            (target,) = generator.targets
+            further = []
+            for inner in turns:
+                domain = self.expr(generator.domain, inner)
+                over = generator.over in (Over.EXTENT, Over.EXTENTS)
+                further += [{**inner, target.name: at} for at in (self._range(domain, target.run) if over else domain)]
+            turns = further
+        return [turn for turn in turns if all(self.truth(self.expr(c, turn)) for c in node.conditions)]
