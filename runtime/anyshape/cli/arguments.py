@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from anyshape.errors import ArgumentError
 from numpy.typing import NDArray
+
+from anyshape.errors import ArgumentError
 
 
 def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols
 from anyshape.dtypes import DType
 from anyshape.errors import ArgumentError
 from anyshape.types import TensorType
-from numpy.typing import NDArray
 
 USUAL = 8
 """The size of a dim that nobody names, if its bounds allow it"""

@@ -7,11 +7,12 @@ import time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape.cli import arguments
 from anyshape.cli.made_inputs import make_inputs
 from anyshape.cli.progress import progress
 from anyshape.vm import Executable
-from numpy.typing import NDArray
 
 
 def run(exe: Executable, args: argparse.Namespace) -> str:
