@@ -78,6 +78,11 @@ def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[str]]:
     return model, names
 
 
+def as_array(a: Any) -> Any:
+    """The suite holds a few tensors as protobuf."""
+    return onnx.numpy_helper.to_array(a) if isinstance(a, onnx.TensorProto) else a
+
+
 def is_operand(value: Any) -> bool:
     """Whether an input looks like a shape, axes or bounds: few integers in a vector or scalar."""
     return isinstance(value, np.ndarray) and value.dtype == np.int64 and value.ndim <= 1 and value.size <= 16
@@ -101,7 +106,8 @@ def run_case(name: str, form: str) -> Outcome:
             warnings.simplefilter("ignore")
             model, names = in_form(case, form)
             prepared = onnx_backend.prepare(model)
-            for inputs, wanted in case.data_sets:
+            for data in case.data_sets:
+                inputs, wanted = ([as_array(a) for a in side] for side in data)
                 feed = {n: a for n, a in zip(names, inputs) if n in prepared.executable.input_names}
                 compare(wanted, prepared.run(feed), case.rtol, case.atol)
     except UnsupportedError as e:

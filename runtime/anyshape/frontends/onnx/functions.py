@@ -44,7 +44,8 @@ def opsets_of(imports: Sequence[Any], where: str) -> dict[str, int]:
 
 
 def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None) -> Body:
-    """A FunctionProto, checked. `outer` are the opsets of the caller, for what the function does not import itself."""
+    """A FunctionProto, checked. `schema` is the declaration it comes from, if it does: such bodies are written for the inputs at
+    hand, and may leave out optional outputs. `outer` are the opsets of the caller, for what the function does not import itself."""
     name = proto.name or "?"
     where = f"{where}: function {name}"
     inputs, outputs = tuple(proto.input), tuple(proto.output)
@@ -53,7 +54,7 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
     nodes = sort_nodes(list(proto.node), set(inputs), where)
     made = {o for n in nodes for o in n.output} | set(inputs)
     missing = [o for o in outputs if o not in made]
-    if missing:
+    if missing and schema is None:
         raise ModelError(f"{where}: nothing produces its output {missing[0]!r}")
     defaults = {a.name: a for a in proto.attribute_proto}
     for key, declared in () if schema is None else schema.attributes.items():
