@@ -73,6 +73,7 @@ class _Evaluation:
         with np.errstate(all="ignore"):
             value = self.eval(q.value, np.ones((1,) * self.rank, bool), len(variables))
             index = [self.eval(i, np.ones((1,) * self.rank, bool), len(variables)) for i in q.index]
+        value = value if isinstance(value, np.ndarray) else _boxed(value)  # NumPy unpacks objects of rank 0
         full = (*extents, *([1] * (self.rank - len(extents))))
         if index:
             at = tuple(np.broadcast_to(i, full).astype(np.int64) for i in index)
@@ -268,3 +269,9 @@ def _fold_symbolic(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -
     if any(v is None for v in out.flat):
         raise Unknown(f"{e.kind} of nothing")
     return out
+
+
+def _boxed(element: Any) -> Array:
+    box = np.empty((), object)
+    box[()] = element
+    return box
