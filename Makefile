@@ -42,6 +42,9 @@ check: $(STAMP)  ## prove that generated/ is what specs/ say
 test: $(STAMP) check lint types  ## everything that must hold (OP=name: only that op's properties)
 	$(BIN)/python -m pytest -n $(JOBS) $(if $(OP),tests/laws --op $(OP),tests)
 
+test-long: export ANYSHAPE_LONG = 1
+test-long: test  ## the same with nothing sampled: all of ONNX's node tests that ever passed
+
 lint: $(STAMP)
 	$(BIN)/ruff check runtime generator generated tests benchmarks examples
 	$(BIN)/ruff format --check runtime generator tests benchmarks examples

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 import pytest
+
 from anyshape.cli.main import main
 from anyshape.cli.progress import progress
-
 from tests.frontends.models import chain, model, node, tensor
 
 pytestmark = pytest.mark.usefixtures("small_table")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from anyshape.errors import ModelError, UnsupportedError
-from anyshape.frontends.onnx import load
 from onnx import helper
 
+from anyshape.errors import ModelError, UnsupportedError
+from anyshape.frontends.onnx import load
 from tests.frontends.models import call, function, model, node, tensor
 from tests.frontends.small_ops import TABLE
 

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import onnx
 import pytest
-from anyshape.errors import AnyshapeError, ModelError
-from anyshape.frontends.onnx import load
 from onnx import TensorProto, helper
 
+from anyshape.errors import AnyshapeError, ModelError
+from anyshape.frontends.onnx import load
 from tests.frontends.models import call, chain, function, model, node, tensor
 from tests.frontends.small_ops import TABLE
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
+
 from anyshape.dims import bounds
 from anyshape.errors import ArgumentError, ModelError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx import UnsupportedModel, load
 from anyshape.frontends.onnx.tensors import tensor_array
-from onnx import TensorProto, helper
-
 from tests.frontends.models import chain, model, node, tensor
 from tests.frontends.small_ops import TABLE, relu_6
 

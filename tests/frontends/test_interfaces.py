@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+
 from anyshape.errors import ArgumentError, ModelError, UnsupportedError
 from anyshape.frontends import onnx_backend
 from anyshape.frontends.onnxruntime_api import InferenceSession
-
 from tests.frontends.models import chain, model, node, tensor
 
 pytestmark = pytest.mark.usefixtures("small_table")

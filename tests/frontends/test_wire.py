@@ -6,10 +6,10 @@ import random
 
 import numpy as np
 import onnx
-from anyshape.frontends.onnx import load
-from anyshape.frontends.onnx.wire import strip_weights
 from google.protobuf.message import DecodeError
 
+from anyshape.frontends.onnx import load
+from anyshape.frontends.onnx.wire import strip_weights
 from tests.frontends.models import model, node, tensor
 from tests.frontends.small_ops import TABLE
 

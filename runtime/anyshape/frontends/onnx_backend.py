@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
+from onnx.backend.base import Backend as BaseBackend
+from onnx.backend.base import BackendRep
+
 from anyshape.dtypes import from_numpy
 from anyshape.errors import ArgumentError, DtypeError, UnsupportedError
 from anyshape.frontends.onnx import load
 from anyshape.frontends.onnx.dtypes import NUMBER_OF
 from anyshape.vm import Executable, compile
-from numpy.typing import NDArray
-from onnx.backend.base import Backend as BaseBackend
-from onnx.backend.base import BackendRep
 
 Array = NDArray[Any]
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import NDArray
+
 from anyshape.dims import Size
 from anyshape.errors import ArgumentError
 from anyshape.frontends.onnx import load
 from anyshape.types import TensorType
 from anyshape.vm import compile
-from numpy.typing import NDArray
 
 PROVIDER = "CPUExecutionProvider"
 _ELEMENT = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double", "bool": "bool"}

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from anyshape.dims import Facts
 from anyshape.dtypes import DType
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import Unknown, interpret
-from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError
+from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.value import SMALL, Contents, Node, Value
@@ -48,7 +49,7 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         bound = op.relation(rule, **_shapes(node), **parameter_values(node))
     except Undetermined as e:
         if any(o.variadic for o in op.outputs):
-            raise TypeRelationError(
+            raise UnsupportedError(
                 f"{op.full_name}: the number of outputs depends on a value that is not known: {e}"
             ) from None
         unknown = tuple(TensorType(k, None) for k in kinds.values())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.value import Value, constant
 

@@ -12,10 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
-from numpy.typing import NDArray
 
 EXTERNAL = 1
 _TYPED_FIELD = {1: "float_data", 11: "double_data", 7: "int64_data", 12: "uint64_data", 13: "uint64_data"}
