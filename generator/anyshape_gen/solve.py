@@ -20,7 +20,7 @@ from anyshape_gen.analysis_model import (
     RankCheck,
     SolveStep,
 )
-from anyshape_gen.build import add, call, end_of, item, item_from_end, multiply, part, subtract
+from anyshape_gen.build import call, multiply
 from anyshape_gen.model import (
     AtAxes,
     AtAxis,
@@ -36,18 +36,10 @@ from anyshape_gen.model import (
     RunExpr,
 )
 from anyshape_gen.nodes import Comprehension, Expr, Generator, Index, Int, Name, NoneLit, Over, Target, VecLit
+from anyshape_gen.piece_layout import PieceLayout, PieceTask
 from anyshape_gen.printer import to_text
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import free_names, rebuild
-
-
-@dataclass
-class _Task:
-    """One piece of one operand, located at `value`, waiting for the names it needs."""
-
-    operand: Operand
-    piece: Piece
-    value: Expr
 
 
 @dataclass
@@ -80,7 +72,7 @@ class Solver:
         required = [o for o in spec.inputs if not _optional(o)]
         self.waiting_operands = required
         self.optional = [o for o in spec.inputs if _optional(o)]
-        self.tasks: list[_Task] = []
+        self.tasks: list[PieceTask] = []
         from_inputs = {name for operand in spec.inputs for name in piece_names(operand)}
         counts = {o.signature.variadic.count.id for o in spec.inputs if _open_count(o)}  # type: ignore[union-attr]
         self.definable = from_inputs | counts | {param.name for param in spec.params}
@@ -160,7 +152,7 @@ class Solver:
         variadic = operand.signature.variadic
         element = Name(variadic.var) if variadic else Int(0)
         base = _base(operand, element)
-        located = _Layout(operand, base, self.known).locate()
+        located = PieceLayout(operand, base, self.known).locate()
         if located is None:
             return False
         tasks, rank, exact, extra = located
@@ -173,7 +165,7 @@ class Solver:
             return True
         return self._variadic(operand, tasks, checks)
 
-    def _variadic(self, operand: Operand, tasks: list[_Task], checks: list[SolveStep]) -> bool:
+    def _variadic(self, operand: Operand, tasks: list[PieceTask], checks: list[SolveStep]) -> bool:
         variadic = operand.signature.variadic
         assert variadic is not None
         number = call("len", Name(operand.name))
@@ -210,7 +202,7 @@ class Solver:
     # --- pieces
     # -----------------------------------------------------------------------------------------------------------
 
-    def _piece(self, task: _Task) -> bool:
+    def _piece(self, task: PieceTask) -> bool:
         piece = task.piece
         if isinstance(piece, (AtAxis, AtAxes)):
             piece = piece.dim if isinstance(piece, AtAxis) else piece.run
@@ -230,18 +222,18 @@ class Solver:
                 return True
         return False
 
-    def _define_or_equal(self, name: Name, task: _Task) -> None:
+    def _define_or_equal(self, name: Name, task: PieceTask) -> None:
         if name.id in self.known:
             self._equal(name, task)
         else:
             self.state.steps.append(Define(name.id, task.value, span=name.span))
             self.known.add(name.id)
 
-    def _equal(self, left: Expr, task: _Task) -> None:
+    def _equal(self, left: Expr, task: PieceTask) -> None:
         what = f"{_words(task.piece)} of {task.operand.name}"
         self.state.steps.append(Equal(left, task.value, what, span=task.piece.span))
 
-    def _product(self, factors: tuple[Dim | DimExpr, ...], task: _Task) -> bool:
+    def _product(self, factors: tuple[Dim | DimExpr, ...], task: PieceTask) -> bool:
         unknown = [f for f in factors if isinstance(f, Dim) and f.name not in self.known]
         computed = [f.expr for f in factors if isinstance(f, DimExpr)]
         if len(unknown) > 1 or not all(self._knows(free_names(expr)) for expr in computed):
@@ -276,107 +268,6 @@ class Solver:
                     self.findings.add(task.piece.span, text, self.known)
 
 
-@dataclass
-class _Layout:
-    """Where the pieces of one operand stand in its shape."""
-
-    operand: Operand
-    base: Expr
-    known: set[str]
-
-    def locate(self) -> tuple[list[_Task], Expr, bool, list[Define]] | None:
-        """Tasks, the (least) rank, whether it is exact, and helper definitions; None while lengths are open."""
-        pieces = list(self.operand.signature.pieces)
-        tasks: list[_Task] = []
-        base, taken = self.base, Int(0)
-        least: Expr = Int(0)
-        for piece in [p for p in pieces if isinstance(p, AtAxes)]:
-            if not free_names(piece.axes) <= self.known:
-                return None
-            tasks.append(_Task(self.operand, piece, Index(self.base, (piece.axes,))))
-            base, taken = call("drop", base, piece.axes), taken
-            least = add(least, call("len", piece.axes))
-            pieces.remove(piece)
-        lengths = self._lengths(pieces)
-        if lengths is None:
-            return None
-        extra = self._optional_lengths(pieces, lengths, base)
-        opens = [k for k, length in enumerate(lengths) if length is None]
-        if len(opens) > 1:
-            return None
-        tasks += self._place(pieces, lengths, base, opens[0] if opens else len(pieces))
-        fixed = [n for n, p in zip(lengths, pieces) if n is not None and not (isinstance(p, Dim) and p.optional)]
-        for length in fixed:
-            least = add(least, length)
-        return tasks, least, not opens and len(fixed) == len(pieces), extra
-
-    def _lengths(self, pieces: list[Piece]) -> list[Expr | None] | None:
-        """The number of dims of every piece, None for an open run; None altogether while a name is missing."""
-        found: list[Expr | None] = []
-        for k, piece in enumerate(pieces):
-            length: Expr | None = Int(1)
-            following = pieces[k + 1] if k + 1 < len(pieces) else None
-            if isinstance(piece, Run):
-                length = piece.length
-                if piece.name in self.known:
-                    length = call("len", Name(piece.name))
-                elif length is None and isinstance(following, AtAxis):
-                    length = following.axis
-                    for before in found:
-                        length = subtract(length, before or Int(0))
-            elif isinstance(piece, RunExpr):
-                length = call("len", piece.expr)
-            if length is not None and not free_names(length) <= self.known:
-                return None
-            found.append(length)
-        return found
-
-    def _optional_lengths(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr) -> list[Define]:
-        """`n?` is there where the rank allows: its length gets a name of its own."""
-        extra: list[Define] = []
-        required: Expr = Int(0)
-        for length, piece in zip(lengths, pieces):
-            if length is not None and not (isinstance(piece, Dim) and piece.optional):
-                required = add(required, length)
-        for k, piece in enumerate(pieces):
-            if isinstance(piece, Dim) and piece.optional:
-                given = f"{self.operand.name}_{piece.name}"
-                room = subtract(call("len", base), required)
-                extra.append(Define(given, call("clamp", room, Int(0), Int(1)), span=piece.span))
-                lengths[k] = Name(given)
-                required = add(required, Name(given))
-        return extra
-
-    def _place(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr, middle: int) -> list[_Task]:
-        """Pieces before the open run count from the front, the others from the back."""
-        tasks: list[_Task] = []
-        at: Expr = Int(0)
-        for piece, length in zip(pieces[:middle], lengths[:middle]):
-            assert length is not None
-            many = _is_run(piece)
-            ends = add(at, length)
-            # Without an open run the rank is exact, so the last piece reaches to the end.
-            high = None if piece is pieces[-1] else ends
-            value = part(base, at, high) if many else item(base, at)
-            tasks.append(_Task(self.operand, piece, value))
-            at = ends
-        if middle == len(pieces):
-            return tasks
-        behind: Expr = Int(0)
-        backwards: list[_Task] = []
-        for piece, length in reversed(list(zip(pieces[middle + 1 :], lengths[middle + 1 :]))):
-            assert length is not None
-            further = add(behind, length)
-            if _is_run(piece):
-                value = part(base, subtract(call("len", base), further), end_of(base, behind))
-            else:
-                value = item_from_end(base, further)
-            backwards.append(_Task(self.operand, piece, value))
-            behind = further
-        whole = _Task(self.operand, pieces[middle], part(base, at, end_of(base, behind)))
-        return [*tasks, whole, *reversed(backwards)]
-
-
 def _optional(operand: Operand) -> bool:
     return operand.signature.optional or operand.signature.default is not None
 
@@ -394,10 +285,6 @@ def _base(operand: Operand, element: Expr) -> Expr:
 def _tensor(operand: Operand, element: Expr) -> Expr:
     name = Name(operand.name)
     return Index(name, (element,)) if operand.signature.variadic else name
-
-
-def _is_run(piece: Piece) -> bool:
-    return isinstance(piece, (Run, RunExpr)) or (isinstance(piece, Dim) and piece.optional)
 
 
 def _runs(operand: Operand) -> set[str]:

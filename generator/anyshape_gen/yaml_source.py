@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import yaml
+
 from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 

@@ -1,0 +1,129 @@
+"""Where the pieces of one operand stand in its shape.
+
+In: an operand and the names known so far. Out: a task per piece, its place as an expression over `shape(x)`; pieces before
+the open run count from the front, the others from the back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyshape_gen.analysis_model import Define
+from anyshape_gen.build import add, call, end_of, item, item_from_end, part, subtract
+from anyshape_gen.model import AtAxes, AtAxis, Dim, Operand, Piece, Run, RunExpr
+from anyshape_gen.nodes import Expr, Index, Int, Name
+from anyshape_gen.traverse import free_names
+
+
+@dataclass
+class PieceTask:
+    """One piece of one operand, located at `value`, waiting for the names it needs."""
+
+    operand: Operand
+    piece: Piece
+    value: Expr
+
+
+@dataclass
+class PieceLayout:
+    """Where the pieces of one operand stand in its shape."""
+
+    operand: Operand
+    base: Expr
+    known: set[str]
+
+    def locate(self) -> tuple[list[PieceTask], Expr, bool, list[Define]] | None:
+        """Tasks, the (least) rank, whether it is exact, and helper definitions; None while lengths are open."""
+        pieces = list(self.operand.signature.pieces)
+        tasks: list[PieceTask] = []
+        base = self.base
+        least: Expr = Int(0)
+        for piece in [p for p in pieces if isinstance(p, AtAxes)]:
+            if not free_names(piece.axes) <= self.known:
+                return None
+            tasks.append(PieceTask(self.operand, piece, Index(self.base, (piece.axes,))))
+            base = call("drop", base, piece.axes)
+            least = add(least, call("len", piece.axes))
+            pieces.remove(piece)
+        lengths = self._lengths(pieces)
+        if lengths is None:
+            return None
+        extra = self._optional_lengths(pieces, lengths, base)
+        opens = [k for k, length in enumerate(lengths) if length is None]
+        if len(opens) > 1:
+            return None
+        tasks += self._place(pieces, lengths, base, opens[0] if opens else len(pieces))
+        fixed = [n for n, p in zip(lengths, pieces) if n is not None and not (isinstance(p, Dim) and p.optional)]
+        for length in fixed:
+            least = add(least, length)
+        return tasks, least, not opens and len(fixed) == len(pieces), extra
+
+    def _lengths(self, pieces: list[Piece]) -> list[Expr | None] | None:
+        """The number of dims of every piece, None for an open run; None altogether while a name is missing."""
+        found: list[Expr | None] = []
+        for k, piece in enumerate(pieces):
+            length: Expr | None = Int(1)
+            following = pieces[k + 1] if k + 1 < len(pieces) else None
+            if isinstance(piece, Run):
+                length = piece.length
+                if piece.name in self.known:
+                    length = call("len", Name(piece.name))
+                elif length is None and isinstance(following, AtAxis):
+                    length = following.axis
+                    for before in found:
+                        length = subtract(length, before or Int(0))
+            elif isinstance(piece, RunExpr):
+                length = call("len", piece.expr)
+            if length is not None and not free_names(length) <= self.known:
+                return None
+            found.append(length)
+        return found
+
+    def _optional_lengths(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr) -> list[Define]:
+        """`n?` is there where the rank allows: its length gets a name of its own."""
+        extra: list[Define] = []
+        required: Expr = Int(0)
+        for length, piece in zip(lengths, pieces):
+            if length is not None and not (isinstance(piece, Dim) and piece.optional):
+                required = add(required, length)
+        for k, piece in enumerate(pieces):
+            if isinstance(piece, Dim) and piece.optional:
+                given = f"{self.operand.name}_{piece.name}"
+                room = subtract(call("len", base), required)
+                extra.append(Define(given, call("clamp", room, Int(0), Int(1)), span=piece.span))
+                lengths[k] = Name(given)
+                required = add(required, Name(given))
+        return extra
+
+    def _place(self, pieces: list[Piece], lengths: list[Expr | None], base: Expr, middle: int) -> list[PieceTask]:
+        """Pieces before the open run count from the front, the others from the back."""
+        tasks: list[PieceTask] = []
+        at: Expr = Int(0)
+        for piece, length in zip(pieces[:middle], lengths[:middle]):
+            assert length is not None
+            many = _is_run(piece)
+            ends = add(at, length)
+            # Without an open run the rank is exact, so the last piece reaches to the end.
+            high = None if piece is pieces[-1] else ends
+            value = part(base, at, high) if many else item(base, at)
+            tasks.append(PieceTask(self.operand, piece, value))
+            at = ends
+        if middle == len(pieces):
+            return tasks
+        behind: Expr = Int(0)
+        backwards: list[PieceTask] = []
+        for piece, length in reversed(list(zip(pieces[middle + 1 :], lengths[middle + 1 :]))):
+            assert length is not None
+            further = add(behind, length)
+            if _is_run(piece):
+                value = part(base, subtract(call("len", base), further), end_of(base, behind))
+            else:
+                value = item_from_end(base, further)
+            backwards.append(PieceTask(self.operand, piece, value))
+            behind = further
+        whole = PieceTask(self.operand, pieces[middle], part(base, at, end_of(base, behind)))
+        return [*tasks, whole, *reversed(backwards)]
+
+
+def _is_run(piece: Piece) -> bool:
+    return isinstance(piece, (Run, RunExpr)) or (isinstance(piece, Dim) and piece.optional)
