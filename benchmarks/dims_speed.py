@@ -18,7 +18,6 @@ sys.path[:0] = [str(ROOT / "runtime"), str(ROOT)]
 from anyshape import dims, rules  # noqa: E402
 from anyshape.dims import Facts, Size, fresh, symbol  # noqa: E402
 from anyshape.rules import Rule, Vec  # noqa: E402
-
 from tests.rules.reshape_rule import reshape  # noqa: E402
 
 

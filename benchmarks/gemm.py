@@ -20,12 +20,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import onnx
 import onnxruntime
+from gemm_measure import Array, aligned, best_times, measure_peak
+
 from anyshape.lower import gemm
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import F32, I64, PTR, const
 from anyshape.lower.target import host_target
-from gemm_measure import Array, aligned, best_times, measure_peak
 
 SHAPES = [(256, 256), (768, 768), (1024, 1024), (768, 3072), (3072, 768), (256, 1024)]
 ROWS = [1, 2, 4, 8, 16, 64, 128, 512, 1024]

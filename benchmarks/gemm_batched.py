@@ -16,12 +16,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import onnx
 import onnxruntime
+from gemm_measure import Array, aligned, best_times, measure_peak
+
 from anyshape.lower import gemm
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import F32, I64, PTR, const
 from anyshape.lower.target import host_target
-from gemm_measure import Array, aligned, best_times, measure_peak
 
 CASES = [
     (48, 128, 64, 128, False),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import compile_module
 from anyshape.lower.llvm.types import F32, I64, PTR, VOID, const

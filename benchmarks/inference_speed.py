@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import onnx
+
 from anyshape.frontends.onnx import load
 from anyshape.graph import Function
 from anyshape.passes import infer_types, optimise
-
 from benchmarks.models.structure import FOLDER, fill
 
 

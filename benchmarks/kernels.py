@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
 from anyshape import dims
 from anyshape.dims import Dim
 from anyshape.equations import Tensor
 from anyshape.lower import Group, Packed
-from onnx import TensorProto, helper, numpy_helper
-
 from benchmarks.gemm_measure import Array, aligned, timed
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import Native

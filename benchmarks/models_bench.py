@@ -21,10 +21,10 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import anyshape
 import numpy as np
 import onnxruntime
 
+import anyshape
 from benchmarks.models import MODELS, load
 
 SAMPLES = 7

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape import dims
 from anyshape.dims import Dim
 from anyshape.equations import Tensor
 from anyshape.equations.interpret import interpret
 from anyshape.lower import Group, Kernel, Packed, host_target, lower_group
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
-from numpy.typing import NDArray
 
 Array = NDArray[Any]
 CANARY = 0x5A

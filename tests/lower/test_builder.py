@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from anyshape.lower.gemm.library import library_module
 from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import Function, Module

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from anyshape import dims
 from anyshape.lower import gemm
 from anyshape.lower.llvm.builder import Function, Module

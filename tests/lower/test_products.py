@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from anyshape import dims
 from anyshape.dtypes import F32, F64, I64
 from anyshape.equations import Tensor
 from anyshape.equations.functions import maximum, where
 from anyshape.lower import Group, Packed, describe, host_target, lower_group
-
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Array, check
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from anyshape import dims
 from anyshape.dtypes import BOOL, F32, F64, I32, I64
 from anyshape.equations.expr import cast, scalar
@@ -25,7 +26,6 @@ from anyshape.equations.functions import (
     wrap,
 )  # fmt: skip
 from anyshape.lower import host_target, lower_group
-
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native, check
 

@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
+
 from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module

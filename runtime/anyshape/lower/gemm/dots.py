@@ -44,12 +44,15 @@ def _dots(f: Function, tiles: Tiles, k: Val, row: Val, starts: list[Val]) -> Val
             ]
         )
     rest = f.tail_mask(f.sub(k, whole), lanes)
-    factor = f.masked_load(row, vector, rest, whole)
-    totals = [
-        multiply_add(f, factor, f.masked_load(start, vector, rest, whole), total)
-        for start, total in zip(starts, loop.results)
-    ]
-    return _fold(f, totals)
+    with f.for_range(whole, k, lanes, carried=loop.results) as tail:
+        factor = f.masked_load(row, vector, rest, whole)
+        tail.next(
+            *[
+                multiply_add(f, factor, f.masked_load(start, vector, rest, whole), total)
+                for start, total in zip(starts, tail.carried)
+            ]
+        )
+    return _fold(f, list(tail.results))
 
 
 def _fold(f: Function, totals: list[Val]) -> Val:
