@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from anyshape.graph import registry
 from anyshape.passes import simplify
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import anyshape
 import numpy as np
 import pytest
+from handmade import ADD, DOUBLE, DYN_SUM, FILL, RESHAPE, SHAPE_OF, call
+
+import anyshape
 from anyshape.errors import AnyshapeError, DtypeError, ShapeError
 from anyshape.vm import compile
 from anyshape.vm.continuation import LIMIT, Continued
-from handmade import ADD, DOUBLE, DYN_SUM, FILL, RESHAPE, SHAPE_OF, call
 
 
 def test_axes_known_only_at_run_time() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import anyshape
 import numpy as np
 import pytest
+from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, RESHAPE, SHAPE_OF, STATIC_SUM, call
+
+import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, OverflowedError, ShapeError
 from anyshape.vm import Executable, compile
-from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, RESHAPE, SHAPE_OF, STATIC_SUM, call
 
 
 def model(**options: Any) -> Executable:

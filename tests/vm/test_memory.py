@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from anyshape.dims import symbol
 from anyshape.vm.arena import MAPPED, Context
 from anyshape.vm.memory import Tenant, plan_slots
-from hypothesis import given
-from hypothesis import strategies as st
 
 N, M = symbol("n", 1), symbol("m", 1)
 SIZES = (64, 128, 64 * N, 64 * M, 64 * N * M, 64 * N + 64)

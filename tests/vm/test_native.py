@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import anyshape
 import numpy as np
 import pytest
+from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, PRODUCT, SHAPE_OF, STATIC_SUM, call
+
+import anyshape
 from anyshape.errors import ShapeError
 from anyshape.vm import compile
-from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, PRODUCT, SHAPE_OF, STATIC_SUM, call
 
 
 def network() -> anyshape.Function:

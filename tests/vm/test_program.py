@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyshape
 import numpy as np
 import pytest
-from anyshape.errors import VerifyError
-from anyshape.vm import compile, disassemble
-from anyshape.vm.program import FORMATS, Op, decode, encode
 from handmade import ADD, DOUBLE, FLATTEN, SHAPE_OF, STATIC_SUM, call
 from hypothesis import given
 from hypothesis import strategies as st
+
+import anyshape
+from anyshape.errors import VerifyError
+from anyshape.vm import compile, disassemble
+from anyshape.vm.program import FORMATS, Op, decode, encode
 
 WORDS = st.integers(-(1 << 62), 1 << 62)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import anyshape
 import numpy as np
 import pytest
+from handmade import ADD, DYN_SUM, MUL, RESHAPE, SHAPE_OF, call
+
+import anyshape
 from anyshape.errors import ArgumentError
 from anyshape.vm import compile
 from anyshape.vm.options import from_environment
-from handmade import ADD, DYN_SUM, MUL, RESHAPE, SHAPE_OF, call
 
 
 def test_variants_and_causes() -> None:

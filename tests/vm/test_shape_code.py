@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from anyshape.dims import (
     Cond,
     Dim,
@@ -32,8 +35,6 @@ from anyshape.vm.arena import Context
 from anyshape.vm.program import ELEMENT_CODE, Op, Program, ResultType, encode
 from anyshape.vm.shape_code import ShapeCode
 from anyshape.vm.translator import can_translate, translate
-from hypothesis import given
-from hypothesis import strategies as st
 
 N, M, K = (symbol(s, low=None) for s in "nmk")
 

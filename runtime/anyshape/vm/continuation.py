@@ -6,7 +6,7 @@ function (and cut again if need be), and kept in a cache of at most LIMIT entrie
 live value fixes of a tail is its level:
 
     RANK    its rank; dims stay symbols
-    SHAPE   its shape: an operand whose length decides a rank
+    SHAPE   its shape: an operand whose length decides a rank, or data of which a dim does (squeeze of all that is 1)
     VALUE   its elements: an operand that decides more, such as axes; it becomes a constant of the tail
 """
 
@@ -94,19 +94,21 @@ class Continued:
             stuck = [n for n in f.nodes if _is_first_blocked(n)]
             if not stuck:
                 return self.compiler.plan(f), passed
-            mine = {old: new for old, new in mapping.items() if self.levels[old] < VALUE}
-            raised = [old for old, new in mine.items() for n in stuck if new in n.operand_inputs().values()]
-            if not raised:
-                if len(f.nodes) < len(self.tail_nodes) or self.progress(f):
+            if not self.raise_levels(stuck, mapping):
+                if len(_blocked(f)) < len(self.tail_nodes):  # the rest is the matter of the tail's own cut
                     return self.compiler.plan(f), passed
                 names = ", ".join(n.op.full_name for n in stuck)
                 raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")
-            for v in raised:
-                self.levels[v] += 1
 
-    def progress(self, f: Function) -> bool:
-        """Whether something that this cut could not type has a rank now."""
-        return len(_blocked(f)) < len(self.tail_nodes)
+    def raise_levels(self, stuck: Sequence[Node], mapping: dict[Value, Value]) -> bool:
+        """One level up for what the stuck nodes need: operands first, then the shapes of their data. False if nothing is left."""
+        operands = {v for n in stuck for v in n.operand_inputs().values()}
+        data = {v for n in stuck for v in n.inputs}
+        raised = [old for old, new in mapping.items() if new in operands and self.levels[old] < VALUE]
+        raised = raised or [old for old, new in mapping.items() if new in data and self.levels[old] < SHAPE]
+        for v in raised:
+            self.levels[v] += 1
+        return bool(raised)
 
     def typed(self, values: dict[Value, Array]) -> tuple[Function, tuple[Value, ...], dict[Value, Value]]:
         """The tail over the live values as they are; those it takes; what stands for each in it."""

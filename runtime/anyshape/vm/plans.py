@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from anyshape.errors import AnyshapeError
+from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.graph.function import Function
 from anyshape.vm import interpreter
 from anyshape.vm.arena import Context, ContextPool
@@ -58,11 +58,16 @@ class Compiler:
     lock: threading.RLock
 
     def plan(self, f: Function, low: int = 1) -> Plan:
-        """Entry symbols are assumed to be at least `low`."""
+        """Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes nothing."""
         with self.lock:
-            with self.report.phase("optimise"):
-                typed, assumed = retype(f, low)
-                optimised = self._optimise(typed)
+            try:
+                with self.report.phase("optimise"):
+                    typed, assumed = retype(f, low)
+                    optimised = self._optimise(typed)
+            except ShapeError:
+                if low == 0:
+                    raise
+                return self.plan(f, 0)
             if not self.report.nodes:
                 self.report.count_variants(f, optimised)
             if undetermined(optimised):

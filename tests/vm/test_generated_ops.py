@@ -1,0 +1,136 @@
+"""Every example of every spec through `compile`, in each way its types can be known; all must give what the static types give.
+
+static     numbers in every type              symbolic   every dim of every input a symbol of its own
+operands   the dyn variant, operands as inputs of known length
+lengths    the same with i64[?], cut and continued          ranks   data of unknown rank, cut and continued
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape.errors import AnyshapeError
+from anyshape.graph.call import call
+from anyshape.graph.opdef import OpDef
+from anyshape.graph.registry import all_ops
+from anyshape.graph.value import Value
+from anyshape.types import TensorType
+from anyshape_gen.analysis import load_specs
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.model import Example, ExampleValue
+
+ROOT = Path(__file__).parents[2]
+WAYS = ("static", "symbolic", "operands", "lengths", "ranks")
+LOADED = load_specs([*(ROOT / "specs").glob("*.yaml")], ROOT).ops
+CASES = [
+    pytest.param(op, example, id=f"{op.spec.name}-{k}") for op in LOADED for k, example in enumerate(op.spec.examples)
+]
+Array = Any
+
+
+@pytest.fixture(autouse=True)
+def handmade_ops() -> None:
+    """In place of the fixture of that name: here the generated ops are meant."""
+
+
+def variant(op: OpAnalysis, way: str) -> OpDef | None:
+    """The definition that a way of calling needs; None where the op has no such variant."""
+    ops, name = all_ops(), op.spec.name
+    if way in ("operands", "lengths"):
+        return ops.get(f"dyn.{name}")
+    return ops.get(name) or ops.get(f"static.{name}")
+
+
+def dtype_of(definition: OpDef, dtype: str) -> Any:
+    return TensorType(anyshape.input("x", f"{definition.dtypes.get(dtype, (dtype,))[0]}[]").type.dtype, ()).dtype.numpy
+
+
+def array_of(value: ExampleValue, dtype: Any, seed: int) -> Array:
+    if value.literal:
+        return np.array(value.value, dtype)
+    shape: Any = value.value
+    drawn = np.random.default_rng(seed).integers(1, 9, shape) / 4
+    return np.asarray(drawn).astype(dtype)
+
+
+class Case:
+    """One example called one way: inputs of a function, their arrays, and the results."""
+
+    def __init__(self, op: OpAnalysis, example: Example, definition: OpDef, way: str) -> None:
+        self.way, self.definition = way, definition
+        self.params: list[Value] = []
+        self.arrays: list[Array] = []
+        given = dict(example.given)
+        inputs: list[Any] = []
+        for k, i in enumerate(definition.inputs):
+            inputs.append(self.data(i.name, given.pop(i.name), i.dtype, k) if i.name in given else None)
+        self.settings = {p.name: self.parameter(p, given[p.name]) for p in definition.params if p.name in given}
+        self.inputs = inputs
+
+    def data(self, name: str, value: ExampleValue, dtype: str, seed: int) -> Any:
+        kind = dtype_of(self.definition, dtype)
+        shape: Any = value.value
+        if not value.literal and shape and isinstance(shape[0], tuple):
+            from dataclasses import replace
+
+            return [
+                self.input(f"{name}{k}", array_of(replace(value, value=part), kind, seed + k))
+                for k, part in enumerate(shape)
+            ]
+        return self.input(name, array_of(value, kind, seed))
+
+    def input(self, name: str, a: Array) -> Value:
+        dims = ", ".join(f"{name}_{k}" for k in range(a.ndim)) if self.way != "static" else ", ".join(map(str, a.shape))
+        dims = "..." if self.way == "ranks" else dims
+        from anyshape.dtypes import from_numpy
+
+        self.params.append(anyshape.input(name, f"{from_numpy(a.dtype)}[{dims}]"))
+        self.arrays.append(a)
+        return self.params[-1]
+
+    def parameter(self, p: Any, value: ExampleValue) -> Any:
+        plain: Any = value.value
+        if not p.operand:
+            return plain
+        a = np.array(plain, np.int64 if p.kind in ("ints", "axes", "axis", "int") else None)
+        if a.dtype == np.float64:
+            a = a.astype(np.float32)
+        from anyshape.dtypes import from_numpy
+
+        length = "?" if self.way == "lengths" and a.ndim else ", ".join(map(str, a.shape))
+        self.params.append(anyshape.input(p.name, f"{from_numpy(a.dtype)}[{length}]"))
+        self.arrays.append(a)
+        return self.params[-1]
+
+    def run(self, **options: Any) -> list[Array]:
+        results = call(self.definition, self.inputs, self.settings)
+        f = anyshape.function(self.params, results)
+        exe = anyshape.compile(f, **options)
+        return exe.run(dict(zip(exe.input_names, self.arrays)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("op", "example"), CASES)
+def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example, way: str) -> None:
+    definition, plain = variant(op, way), variant(op, "static")
+    if definition is None or plain is None:
+        pytest.skip("no such variant")
+    if example.error is not None:
+        with pytest.raises(AnyshapeError):
+            Case(op, example, definition, way).run(kernels="native")
+        return
+    wanted = Case(op, example, plain, "static").run(kernels="interpret")
+    try:
+        results = Case(op, example, definition, way).run(kernels="native")
+    except AnyshapeError as e:
+        if way in ("lengths", "ranks") and "number of outputs depends" in str(e):
+            return  # a function has as many results as it has: this is refused when it is built
+        raise
+    for got, want in zip(results, wanted, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
