@@ -13,6 +13,7 @@ from pathlib import Path
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.emit.package import emit_package
+from anyshape_gen.schema import SCHEMA_NAME, schema_text
 from anyshape_gen.source import Findings
 from anyshape_gen.write import differences, synchronise
 
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def generate(options: argparse.Namespace) -> int:
     files = {options.out / path: text for path, text in render(options.specs, options.package).items()}
+    files[options.specs / SCHEMA_NAME] = schema_text()
     owned = [options.out / options.package]
     if options.check:
         found = differences(files, owned)

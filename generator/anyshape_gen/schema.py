@@ -1,6 +1,6 @@
 """JSON Schema of spec files, for editors that complete and check while one types.
 
-In: the loader's own tables of keys, kinds, traits and dtypes. Out: `specs/spec.schema.json`, written by `make gen`.
+In: the loader's own tables of keys, kinds, traits and dtypes. Out: the text of `spec.schema.json`, written by `make gen`.
 What it cannot say (names, scopes, shapes) the generator checks.
 """
 
@@ -14,7 +14,8 @@ from anyshape_gen.parse_signature import KINDS, VECTOR_KINDS
 from anyshape_gen.parse_values import CLASSES, DTYPES, OTHER_DTYPES
 
 Schema = dict[str, Any]
-PATH = "specs/spec.schema.json"
+SCHEMA_NAME = "spec.schema.json"
+"""stands beside the specs, where their first line names it"""
 
 _TEXT: Schema = {"type": "string"}
 _SCALAR: Schema = {"type": ["string", "number", "boolean", "null"]}
