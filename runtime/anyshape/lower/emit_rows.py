@@ -174,6 +174,7 @@ class Rows(Values):
         extent = self.size(v.extent)
         first, last = self.part_of(extent, tiers[0] * lanes if tiers else lanes) if split else (const(I64, 0), extent)
         start, count = first, f.sub(last, first)
+        tiers = [t for t in tiers if not isinstance(v.extent, int) or t * lanes <= v.extent]
         for copies in tiers:
             stop = f.add(start, f.and_(count, -copies * lanes))
             part = [s[:copies] for s in sums]

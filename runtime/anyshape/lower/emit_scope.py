@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyshape.equations import Tensor
 from anyshape.lower.dag import LoopVar, Node
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.emitter import Block
@@ -50,6 +51,16 @@ class Levels:
         self.levels = [Level(f.block)]
         self.level_of: dict[LoopVar, int] = {}
         self._depths: dict[Node, int] = {}
+        self.written: frozenset[Tensor] = frozenset()
+        self.floor = 0
+
+    @contextmanager
+    def phase(self, written: frozenset[Tensor]) -> Iterator[None]:
+        """Code that reads what earlier phases wrote: loads of those tensors stay inside."""
+        with self.section():
+            self.written, self.floor = written, len(self.levels) - 1
+            yield
+            self.written, self.floor = frozenset(), 0
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
@@ -199,4 +210,6 @@ class Levels:
                     return depth
             raise RuntimeError("a reduction is used before it is computed")
         below = max((self.depth(a) for a in n.inputs), default=0)
+        if n.kind == "load" and n.data.tensor in self.written:
+            below = max(below, self.floor)
         return max(below, self.depth_of_variables(n.domain)) if n.kind in ("load", "var") else below

@@ -78,11 +78,13 @@ def lower_group(group: Group, target: Target) -> Kernel:
 
 
 def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None:
+    written = frozenset(s.access.tensor for stores in schedule.stages for s in stores)
     for step in schedule.steps:
-        if isinstance(step, Product):
-            emit_product(rows, step, panels.get(step))
-        else:
-            rows.top(step)
+        with rows.phase(written):
+            if isinstance(step, Product):
+                emit_product(rows, step, panels.get(step))
+            else:
+                rows.top(step)
 
 
 Operand = Tensor | Packed
