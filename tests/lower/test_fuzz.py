@@ -218,7 +218,7 @@ def _read(e: Expr) -> set[Tensor]:
 def test_random_groups(data: Any) -> None:
     composer = Composer(data.draw)
     composer.input()
-    for _ in range(data.draw(st.integers(1, 5))):
+    for _ in range(data.draw(st.integers(1, 9))):
         composer.step()
     group = composer.group()
     if not group.outputs:
