@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +143,11 @@ def test_object_cache_ignores_damage_and_stays_bounded(tmp_path: Path) -> None:
         cache.put(str(number), bytes(1000))
     assert sum(p.stat().st_size for p in (tmp_path / "objects").iterdir()) <= 4000
     assert cache.get("19") == bytes(1000)
+    left = tmp_path / "objects" / ".new-left"
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    cache.put("again", bytes(1000))
+    assert not left.exists()
     ObjectCache(None).put("a", b"")
     assert ObjectCache(None).get("a") is None
 

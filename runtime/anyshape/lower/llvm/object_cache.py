@@ -10,20 +10,34 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _MAGIC = b"anyshape-object-1\n"
 _SUFFIX = ".aso"
+_ABANDONED_SECONDS = 3600
+
+
+@dataclass
+class _Written:
+    """Bytes written by this process since it last looked at the whole directory; None: it never did."""
+
+    size: int | None = None
 
 
 @dataclass(frozen=True)
 class ObjectCache:
-    """A directory of object files, at most `limit_bytes` of them. `directory=None` keeps nothing."""
+    """A directory of object files. `directory=None` keeps nothing.
+
+    Its size is looked at when the process first writes and after every sixteenth of `limit_bytes` it has written, which
+    is by how much the limit may be exceeded.
+    """
 
     directory: Path | None
     limit_bytes: int = 256 << 20
+    _written: _Written = field(default_factory=_Written, compare=False, repr=False)
 
     @staticmethod
     def standard() -> ObjectCache:
@@ -70,13 +84,21 @@ class ObjectCache:
             except OSError:
                 Path(temporary).unlink(missing_ok=True)
                 raise
-            self._trim()
         except OSError:
             return
+        since = self._written.size
+        self._written.size = (since or 0) + len(code)
+        if since is None or self._written.size > self.limit_bytes // 16:
+            self._written.size = 0
+            self._trim()
 
     def _trim(self) -> None:
-        """Remove the files used longest ago until three quarters of the bound are left."""
+        """Remove what a dead process left half written, and the files used longest ago until three quarters are left."""
         assert self.directory is not None
+        for path in self.directory.glob(".new-*"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
         entries = []
         for path in self.directory.glob("*" + _SUFFIX):
             with suppress(OSError):
