@@ -1,4 +1,4 @@
-"""Branch-free vector mathematics: values in, values out, no call leaves the vector unit.
+"""Vector mathematics: values in, values out; branch-free except for sin and cos of huge angles.
 
 In: an open `Function` and f32 or f64 values (scalars or vectors of any width). Out: the result, IEEE specials included:
 NaN comes out of NaN, exp(-inf) = 0, log(0) = -inf, log(-1) = NaN, erf(inf) = 1, x ** 0 = 1. Narrower floats are
