@@ -66,7 +66,7 @@ def build(
     op: OpDef, inputs: Sequence[Value | None], attrs: Mapping[str, Any], source: str = "", facts: Facts | None = None
 ) -> Node:
     """A node with its outputs typed. `inputs` are flattened; raises what `infer` raises."""
-    node = Node(op, tuple(inputs), attrs, source)
+    node = Node(op, tuple(inputs), {p.name: attrs[p.name] for p in op.attributes if p.name in attrs}, source)
     try:
         result = infer(node, facts)
     except AnyshapeError as e:

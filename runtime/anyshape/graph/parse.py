@@ -20,7 +20,7 @@ from anyshape.types import TensorType, parse_type
 from numpy.typing import NDArray
 
 _HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*\{")
-_DIM = re.compile(r"dim\s+(\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")
+_DIM = re.compile(r"dim\s+(\??\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")
 _CONST = re.compile(r"const\s+(%[^\s:]+):\s*(\S+\[.*?\]|\w+)\s*=\s*(.*)")
 _CALL = re.compile(r"(.*?)\s=\s([\w.]+)\((.*?)\)(?:\s+#\s(.*))?$")
 _RETURN = re.compile(r"return\s*(.*)")

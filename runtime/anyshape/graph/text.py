@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from anyshape.dims import bounds
+from anyshape.dims import Dim, Size, bounds, free_symbols, symbol
 from anyshape.dtypes import DType
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
@@ -25,22 +25,46 @@ INLINE = 16
 
 def print_function(f: Function) -> str:
     names = value_names(f)
-    params = ", ".join(f"{names[p]}: {p.type}" for p in f.params)
+    shown = symbol_names(f, names)
+    params = ", ".join(f"{names[p]}: {p.type.substitute(shown)}" for p in f.params)
     lines = [f"function {f.name}({params}) {{"]
     for s in f.symbols():
         low, high = bounds(s)
         if low != 0 or high is not None:
-            lines.append(f"  dim {s} in {'' if low is None else low}..{'' if high is None else high}")
+            lines.append(f"  dim {shown.get(s, s)} in {'' if low is None else low}..{'' if high is None else high}")
     for c in f.constants:
         lines.append(f"  const {names[c]}: {c.type} = {_literal(c, names[c])}")
     for node in f.nodes:
-        lines.append("  " + print_node(node, names))
+        lines.append("  " + print_node(node, names, shown))
     lines.append(f"  return {', '.join(f'{n}={names[v]}' for n, v in zip(f.result_names, f.results))}")
     return "\n".join([*lines, "}"])
 
 
-def print_node(node: Node, names: Mapping[Value, str]) -> str:
-    outs = ", ".join(f"{names[v]}: {v.type}" for v in node.outputs)
+def symbol_names(f: Function, names: Mapping[Value, str]) -> dict[Dim, Size]:
+    """Unknowns under names that depend on the function alone: `s[0]` for an element of %s, `?0`, `?1` … for others, in order."""
+    shown: dict[Dim, Size] = {}
+    values = [*f.params, *(v for node in f.nodes for v in node.outputs)]
+    for v in values:
+        for k, e in enumerate(v.contents or ()):
+            if isinstance(e, Dim) and free_symbols(e) == {e} and is_anonymous(e) and e not in shown:
+                shown[e] = symbol(f"{names[v][1:]}[{k}]", *bounds(e))
+    count = 0
+    for v in values:
+        for s in sorted(v.type.symbols() - shown.keys(), key=str):
+            if is_anonymous(s):
+                shown[s] = symbol(f"?{count}", *bounds(s))
+                count += 1
+    return shown
+
+
+def is_anonymous(s: Dim) -> bool:
+    """Whether the symbol was made by `fresh`, so that its name depends on how many were made before."""
+    name = str(s)
+    return name.startswith("?") or "." in name
+
+
+def print_node(node: Node, names: Mapping[Value, str], shown: Mapping[Dim, Size]) -> str:
+    outs = ", ".join(f"{names[v]}: {v.type.substitute(shown)}" for v in node.outputs)
     args = ["none" if v is None else names[v] for v in node.inputs]
     args += [f"{k}={spell_attribute(v)}" for k, v in node.attrs.items()]
     source = f"  # {node.source}" if node.source else ""

@@ -1,0 +1,134 @@
+"""Passes as text in, text out."""
+
+import anyshape
+import numpy as np
+import pytest
+from anyshape import ops, passes
+from anyshape.graph.verify import verify
+from anyshape.passes import pipeline
+
+
+def run_pass(name: str, text: str) -> list[str]:
+    """The body lines of the function after the pass."""
+    f = pipeline.PASSES[name](anyshape.parse(text))
+    verify(f)
+    return [line.strip() for line in str(f).splitlines()[1:-1]]
+
+
+def test_dyn_to_static_takes_constant_operands_and_keeps_other_attributes():
+    text = """function main(%x: f32[n, 6]) {
+      const %c0: i64[2] = [-1, 3]
+      %0: f32[2*n, 3] = dyn.reshape(%x, %c0, allowzero=true)
+      return y=%0
+    }"""
+    assert run_pass("dyn_to_static", text) == [
+        "%0: f32[2*n, 3] = static.reshape(%x, newshape=[-1, 3], allowzero=true)",
+        "return y=%0",
+    ]
+
+
+def test_what_depends_on_a_symbol_stays_an_operand():
+    text = """function main(%x: f32[n, 6]) {
+      %0: i64[2] = shape_of(%x)
+      %1: f32[n, 6] = dyn.broadcast_to(%x, %0)
+      return y=%1
+    }"""
+    assert "%1: f32[n, 6] = dyn.broadcast_to(%x, %0)" in run_pass("dyn_to_static", text)
+
+
+def test_fold_knows_contents_of_shape_arithmetic():
+    text = """function main(%x: f32[n, 6]) {
+      %0: i64[2] = shape_of(%x)
+      const %c0: i64[1] = [1]
+      %1: i64[1] = gather(%0, %c0, axis=0)
+      return y=%1
+    }"""
+    assert run_pass("fold", text) == ["const %c0: i64[1] = [6]", "return y=%c0"]
+
+
+def test_constants_fold():
+    f = anyshape.function([], ops.add(anyshape.constant(np.arange(3.0)), anyshape.constant(np.ones(3))))
+    (result,) = passes.fold(f).results
+    np.testing.assert_array_equal(result.constant, [1, 2, 3])
+
+
+def test_equal_calls_are_made_once():
+    text = """function main(%x: f32[n]) {
+      %0: f32[n] = exp(%x)
+      %1: f32[n] = exp(%x)
+      %2: f32[n] = add(%0, %1)
+      return y=%2
+    }"""
+    assert run_pass("eliminate_common_subexpressions", text) == [
+        "%0: f32[n] = exp(%x)",
+        "%1: f32[n] = add(%0, %0)",
+        "return y=%1",
+    ]
+
+
+def test_two_reshapes_by_equal_computed_shapes_become_one():
+    text = """function main(%x: f32[n, 4]) {
+      dim n in 1..
+      const %c0: i64[1] = [-1]
+      %0: i64[2] = shape_of(%x)
+      %1: i64[2] = shape_of(%x)
+      %2: f32[4*n] = dyn.reshape(%x, %c0)
+      %3: f32[n, 4] = dyn.reshape(%2, %0)
+      %4: f32[n, 4] = dyn.reshape(%2, %1)
+      %5: f32[n, 4] = add(%3, %4)
+      return y=%5
+    }"""
+    assert run_pass("optimise", text)[1:] == ["%0: f32[n, 4] = add(%x, %x)", "return y=%0"]
+
+
+def test_transposes_that_undo_each_other_vanish():
+    text = """function main(%x: f32[n, m]) {
+      %0: f32[m, n] = transpose(%x, axes=[1, 0])
+      %1: f32[n, m] = transpose(%0, axes=[1, 0])
+      return y=%1
+    }"""
+    assert run_pass("optimise", text) == ["return y=%x"]
+
+
+def test_dead_code_goes():
+    x = anyshape.input("x", "f32[n]")
+    ops.exp(x)
+    assert len(anyshape.function([x], ops.neg(x)).nodes) == 1
+
+
+def test_an_equality_of_entry_dims_is_checked_once_and_known_everywhere():
+    text = """function main(%a: f32[i, n], %b: f32[m, j], %c: f32[m]) {
+      %0: f32[i, j] = matmul(%a, %b)
+      %1: f32[i, n] = add(%a, %c)
+      return y=%0, z=%1
+    }"""
+    f = passes.optimise(anyshape.parse(text))
+    assert len(f.checks) == 1
+    assert [str(v.type) for v in f.results] == ["f32[i, j]", "f32[i, n]"] or "bcast" in str(f)
+    run = anyshape.compile(f)
+    ones = [np.ones(s, np.float32) for s in ((2, 3), (3, 5), (3,))]
+    assert [y.shape for y in run(*ones)] == [(2, 5), (2, 3)]
+
+
+@pytest.mark.parametrize("name", sorted(pipeline.PASSES))
+def test_passes_keep_results(name):
+    x = anyshape.input("x", "f32[n, 6]")
+    y = ops.dyn.reshape(ops.softmax(ops.transpose(ops.transpose(x))), ops.concat([np.array([-1]), np.array([3])]))
+    f = anyshape.function([x], ops.add(y, ops.exp(np.float32(0))))
+    array = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    before, after = anyshape.compile(f)(array), anyshape.compile(pipeline.PASSES[name](f))(array)
+    np.testing.assert_allclose(before, after, rtol=1e-6)
+
+
+def chain(length: int) -> anyshape.Function:
+    y = x = anyshape.input("x", "f32[n, 4]")
+    for _ in range(length):
+        y = ops.dyn.reshape(ops.neg(y), ops.shape_of(y))
+    return anyshape.function([x], y)
+
+
+def test_the_walk_is_linear():
+    from benchmarks.inference_speed import least
+
+    short, long = chain(200), chain(2000)
+    assert least(lambda: passes.optimise(long), 2) < 25 * least(lambda: passes.optimise(short), 3)
