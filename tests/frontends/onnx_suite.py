@@ -1,4 +1,4 @@
-"""ONNX's standard node tests, each in four forms, and the ratchet: the list of those that pass, which may only grow.
+"""ONNX's standard tests, each in four forms, and the ratchet: the list of those that pass, which may only grow.
 
     python -m tests.frontends.onnx_suite [--only TEXT] [--form FORM] [--failures] [--update-ratchet]
 
@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+
+from tests.frontends.stored_cases import stored_cases
 
 RATCHET = Path(__file__).with_name("onnx_ratchet.txt")
 FORMS = ("given", "constants", "operands", "rankless")
@@ -51,7 +53,7 @@ def cases() -> dict[str, Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {c.name: c for c in collect_testcases(None)}
+        return {c.name: c for c in collect_testcases(None)} | stored_cases()
 
 
 def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[str]]:
@@ -64,7 +66,7 @@ def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[str]]:
     for info in model.graph.output:
         info.ClearField("type")
     del model.graph.value_info[:]
-    constant = dict(zip(names, case.data_sets[0][0])) if form == "constants" else {}
+    constant = dict(zip(names, map(as_array, case.data_sets[0][0]))) if form == "constants" and tensors(model) else {}
     kept = []
     for info in list(model.graph.input):
         value = constant.get(info.name)
@@ -79,14 +81,23 @@ def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[str]]:
     return model, names
 
 
+def tensors(model: onnx.ModelProto) -> bool:
+    """Whether every input is a tensor."""
+    return all(i.type.HasField("tensor_type") for i in model.graph.input)
+
+
 def as_array(a: Any) -> Any:
-    """The suite holds a few tensors as protobuf."""
-    return onnx.numpy_helper.to_array(a) if isinstance(a, onnx.TensorProto) else a
+    """The suite holds a few tensors as protobuf, and scalars as NumPy's."""
+    if isinstance(a, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(a)
+    return np.asarray(a) if isinstance(a, np.generic) else a
 
 
 def is_operand(value: Any) -> bool:
     """Whether an input looks like a shape, axes or bounds: few integers in a vector or scalar."""
-    return isinstance(value, np.ndarray) and value.dtype == np.int64 and value.ndim <= 1 and value.size <= 16
+    if not isinstance(value, np.ndarray) or value.ndim > 1 or value.size > 16:
+        return False
+    return value.dtype == np.int64 or (value.dtype == np.int32 and value.ndim == 0)
 
 
 def forget(tensor: Any, rank: bool) -> None:
@@ -107,6 +118,9 @@ def run_case(name: str, form: str) -> Outcome:
             warnings.simplefilter("ignore")
             model, names = in_form(case, form)
             prepared = onnx_backend.prepare(model)
+            if form == "constants":
+                dynamic = prepared.executable.report.still_dynamic
+                assert not dynamic, f"not static: {dynamic}"
             for data in case.data_sets:
                 inputs, wanted = ([as_array(a) for a in side] for side in data)
                 feed = {n: a for n, a in zip(names, inputs) if n in prepared.executable.input_names}

@@ -89,10 +89,9 @@ def _command(
 def _compiled(args: argparse.Namespace) -> Executable:
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
-        from anyshape.frontends.onnx import load
         from anyshape.vm import compile
 
-        return compile(load(args.model, dims or None))
+        return compile(args.model, dims)
 
 
 def _run(exe: Executable, args: argparse.Namespace) -> str:

@@ -59,7 +59,7 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
         """Compiles a model, given as for `anyshape.compile`; options of `compile` may follow."""
         if not cls.supports_device(device):
             raise UnsupportedError(f"device {device!r} is not supported; there is CPU")
-        return Prepared(compile(load(model), **kwargs))
+        return Prepared(compile(model, **kwargs))
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Array, ...]:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Size
 from anyshape.errors import ArgumentError
-from anyshape.frontends.onnx import load
 from anyshape.types import TensorType
 from anyshape.vm import compile
 
@@ -42,7 +41,7 @@ class InferenceSession:
         **options: Any,
     ) -> None:
         """`options` are those of `anyshape.compile`. Raises ModelError or UnsupportedError."""
-        self.executable = compile(load(path_or_bytes), **options)
+        self.executable = compile(path_or_bytes, **options)
 
     def get_inputs(self) -> list[NodeArg]:
         return [_described(*pair) for pair in zip(self.executable.input_names, self.executable.input_types)]
