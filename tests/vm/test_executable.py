@@ -10,7 +10,7 @@ import pytest
 from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, RESHAPE, SHAPE_OF, STATIC_SUM, call
 
 import anyshape
-from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, OverflowedError, ShapeError
+from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, OverflowedError, ShapeError, UnsupportedError
 from anyshape.vm import Executable, compile
 
 
@@ -227,6 +227,27 @@ def test_memory_over_many_shapes_is_that_of_the_largest() -> None:
         exe(np.ones((100, n), np.float32))
     assert exe.memory == largest
     assert largest <= 3 * (64 * 100 * 4 + 64)
+
+
+def test_numbers_that_do_not_fit_are_refused() -> None:
+    x = anyshape.input("x", "i32[2]")
+    exe = compile(anyshape.function([x], call(DOUBLE, x)))
+    assert exe([1, 2]).tolist() == [2, 4]
+    with pytest.raises(ArgumentError, match=r"input x must be an array of type i32\[2\], got \[1, 1099511627776\]"):
+        exe([1, 1 << 40])
+    with pytest.raises(DtypeError, match="input x must be i32, got f64"):
+        exe([1.5, 2.0])
+
+
+def test_the_graph_executor_takes_static_programs_only() -> None:
+    x, s = anyshape.input("x", "f32[n]"), anyshape.input("s", "i64[2]")
+    f = anyshape.function([x, s], call(RESHAPE, call(DOUBLE, x), s, source="node 1"))
+    with pytest.raises(UnsupportedError) as caught:
+        compile(f, executor="graph")
+    assert "input x: f32[n] is not static" in str(caught.value)
+    assert "dyn.reshape (node 1) stays dyn: newshape comes from the input s" in str(caught.value)
+    g = anyshape.function([x], call(DOUBLE, x))
+    assert compile(g, executor="graph", dims={"n": 3})(np.ones(3, np.float32)).tolist() == [2, 2, 2]
 
 
 def test_options_are_checked() -> None:

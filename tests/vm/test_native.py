@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, PRODUCT, SHAPE_OF, STATIC_SUM, call
@@ -9,6 +11,7 @@ from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, PRODUCT, SHAPE_OF, S
 import anyshape
 from anyshape.errors import ShapeError
 from anyshape.vm import compile
+from anyshape.vm.plans import Straight
 
 
 def network() -> anyshape.Function:
@@ -56,3 +59,27 @@ def test_sizes_from_elements() -> None:
     exe = compile(f, kernels="native")
     doubled, flat = exe(np.float32(1.5), np.array([7, 30, 20]), np.array([1, -1]))
     assert doubled.shape == (30, 20) and (doubled == 3).all() and flat.shape == (600,) and (flat == 1.5).all()
+
+
+def test_nothing_is_read_that_was_not_written() -> None:
+    """Memory of earlier calls is overwritten with NaN patterns between calls."""
+    exe = compile(network(), kernels="native", fuse=False)
+    x = np.random.default_rng(5).standard_normal((33, 24)).astype(np.float32)
+    wanted = exe(x)
+    plan = exe.plan
+    assert isinstance(plan, Straight)
+    for byte in (0xFF, 0x7F):
+        for context in plan._pool._idle:
+            for region in context.regions:
+                assert region.capacity > 0
+                ctypes.memset(region.address, byte, region.capacity)
+        for got, want in zip(exe(x), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("target", ["avx2", "sse"])
+def test_less_of_the_machine(target: str) -> None:
+    f = network()
+    x = np.random.default_rng(5).standard_normal((33, 24)).astype(np.float32)
+    for got, want in zip(compile(f, kernels="native", target=target)(x), compile(f, kernels="native")(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)

@@ -92,12 +92,12 @@ def _as_array(name: str, type: TensorType, given: Any) -> Array:
         if hasattr(given, "__dlpack__"):
             return np.from_dlpack(given)
         a = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError, BufferError) as e:
+        if isinstance(given, (int, float, list, tuple)) and np.can_cast(a.dtype, type.dtype.numpy, "same_kind"):
+            return np.asarray(given, type.dtype.numpy)
+    except (TypeError, ValueError, RuntimeError, BufferError, OverflowError) as e:
         raise ArgumentError(f"input {name} must be an array of type {type}, got {_short(given)}: {e}") from None
     if a.dtype == object:
         raise ArgumentError(f"input {name} must be an array of type {type}, got {_short(given)}")
-    if isinstance(given, (int, float, list, tuple)) and np.can_cast(a.dtype, type.dtype.numpy, "same_kind"):
-        return a.astype(type.dtype.numpy)
     return a
 
 

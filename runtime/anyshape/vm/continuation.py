@@ -72,6 +72,10 @@ class Continued:
                 self._tails.move_to_end(key)
                 return found
         with self.compiler.lock:
+            with self._lock:
+                found = self._tails.get(self.key(values))  # another thread may just have made it
+            if found is not None:
+                return found
             made = self.build(values)
             key = self.key(values)  # a level may have risen meanwhile
         with self._lock:

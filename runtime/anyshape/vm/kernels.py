@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -23,6 +23,9 @@ from anyshape.passes.steps import KernelStep
 from anyshape.vm.options import Options
 from anyshape.vm.program import CallableKernel
 from anyshape.vm.report import Report
+
+if TYPE_CHECKING:
+    from anyshape.lower.target import Target
 
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
 """The ABI's function type; arguments are passed as ctypes objects, which is faster than declaring them."""
@@ -49,7 +52,7 @@ class KernelMaker(Protocol):
 
 
 def kernel_maker(options: Options, report: Report) -> KernelMaker:
-    return InterpretedKernels() if options.kernels == "interpret" else NativeKernels(report)
+    return InterpretedKernels() if options.kernels == "interpret" else NativeKernels(report, options.target)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -73,16 +76,16 @@ class NativeKernel:
         return self.code.entry
 
 
-_LOADED: WeakValueDictionary[str, MachineCode] = WeakValueDictionary()
+_LOADED: WeakValueDictionary[tuple[str, Target], MachineCode] = WeakValueDictionary()
 
 
 class NativeKernels:
     """Lowers for the machine this runs on."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, target: str = "host") -> None:
         from anyshape.lower.target import host_target
 
-        self.target = host_target()
+        self.target = host_target() if target == "host" else host_target().limited(target)
         self.report = report
         self._codes: dict[str, MachineCode] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
@@ -118,11 +121,12 @@ class NativeKernels:
         from anyshape.lower.gemm.library import resolve
         from anyshape.lower.llvm.jit import load_object, object_for
 
-        code = _LOADED.get(kernel.text)
+        key = (kernel.text, self.target)
+        code = _LOADED.get(key)
         if code is None:
             imports = resolve(kernel.imports, self.target)
             loaded = load_object(object_for(kernel.text, self.target), [kernel.symbol], imports)
-            code = _LOADED[kernel.text] = MachineCode(ENTRY(loaded.address(kernel.symbol)), loaded)
+            code = _LOADED[key] = MachineCode(ENTRY(loaded.address(kernel.symbol)), loaded)
         self._codes[kernel.text] = code
         return code
 

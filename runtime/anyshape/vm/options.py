@@ -16,14 +16,19 @@ from anyshape.errors import ArgumentError
 
 STAGES = ("graph", "schedule", "program", "llvm", "asm")
 KERNELS = ("native", "interpret")
+EXECUTORS = ("vm", "graph")
+TARGETS = ("host", "avx512", "avx2", "sse")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile. `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
+    """How to compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of it.
+    `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
     traceable interpreter of the table instead of its translation."""
 
+    executor: str = "vm"
+    target: str = "host"
     kernels: str = "native"
     fuse: bool = True
     dump: frozenset[str] = frozenset()
@@ -59,8 +64,9 @@ def make_options(given: Mapping[str, Any]) -> Options:
 
 
 def checked(options: Options) -> Options:
-    if options.kernels not in KERNELS:
-        raise ArgumentError(f"kernels must be one of {', '.join(KERNELS)}, got {options.kernels!r}")
+    for name, allowed in (("kernels", KERNELS), ("executor", EXECUTORS), ("target", TARGETS)):
+        if getattr(options, name) not in allowed:
+            raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, got {getattr(options, name)!r}")
     strange = sorted(options.dump - set(STAGES))
     if strange:
         raise ArgumentError(f"cannot dump {', '.join(strange)}; stages are {', '.join(STAGES)}")

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from anyshape.errors import AnyshapeError, ShapeError
+from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.vm import interpreter
 from anyshape.vm.arena import Context, ContextPool
@@ -70,6 +70,8 @@ class Compiler:
                 return self.plan(f, 0)
             if not self.report.nodes:
                 self.report.count_variants(f, optimised)
+            if self.options.executor == "graph":
+                refuse_dynamic(optimised, self.report)
             if undetermined(optimised):
                 from anyshape.vm.continuation import Continued
 
@@ -115,6 +117,18 @@ def undetermined(f: Function) -> bool:
     return any(p.type.shape is None for p in f.params) or any(
         v.type.shape is None for node in f.nodes for v in node.outputs
     )
+
+
+def refuse_dynamic(f: Function, report: Report) -> None:
+    """What `executor="graph"` promises: every type is made of numbers. Raises UnsupportedError with all that is not."""
+    dynamic = [f"input {p.name}: {p.type} is not static" for p in f.params if not p.type.is_static]
+    dynamic += report.still_dynamic
+    named = {n for n in f.nodes if n.op.variant == "dyn"}
+    dynamic += [f"{n.op.full_name} ({n.source})" if n.source else n.op.full_name for n in f.nodes if n in named]
+    if dynamic or any(not v.type.is_static for n in f.nodes for v in n.outputs):
+        raise UnsupportedError(
+            'executor="graph" takes a fully static program only:\n  ' + "\n  ".join(dict.fromkeys(dynamic))
+        )
 
 
 class Straight:
