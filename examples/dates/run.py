@@ -57,8 +57,9 @@ def print_report(executable: anyshape.Executable) -> None:
     print(f"  of these became static            {report.became_static:5d}")
     print(f"  dyn, with all dims symbolic       {report.dyn_symbolic:5d}")
     print(f"  still dynamic, with unknown dims  {len(report.still_dynamic):5d}")
-    for place, reason in report.still_dynamic:
-        print(f"    {place}: {reason}")
+    for reason in report.still_dynamic:
+        print(f"    {reason}")
+    print(f"  kernels compiled                  {report.kernels:5d}")
 
 
 def times(ours: Call, theirs: Call, ids: Ids) -> tuple[float, float]:
@@ -124,6 +125,7 @@ def main() -> int:
     print_report(executable)
     print("\nOne thread, least of several, in turns:")
     worst = print_sizes(ours, peer())
+    print(f"Programs compiled after the first call: {executable.compiled_after_first_call}")
     print("\nWhat it reads:")
     wrong = print_answers(ours)
     if worst > LIMIT or wrong:
