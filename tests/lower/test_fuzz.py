@@ -5,17 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from anyshape import dims
 from anyshape.dtypes import BOOL, F32, F64, I32, I64, DType
 from anyshape.equations import Equations, Expr, Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import (
-    abs_, exp, fit, floor, ge, lt, maximum, minimum, pad, reduce_, sqrt, tanh, where, wrap,
+    abs_,
+    exp,
+    fit,
+    floor,
+    ge,
+    lt,
+    maximum,
+    minimum,
+    pad,
+    reduce_,
+    sqrt,
+    tanh,
+    where,
+    wrap,
 )  # fmt: skip
 from anyshape.lower import Group
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from tests.lower.native import check
 
 SYMBOLS = [dims.symbol(name) for name in ("p", "q", "r")]

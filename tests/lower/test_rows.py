@@ -25,7 +25,7 @@ from anyshape.equations.functions import (
     where,
     wrap,
 )  # fmt: skip
-from anyshape.lower import host_target, lower_group
+from anyshape.lower import describe, host_target, lower_group
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native, check
 
@@ -368,3 +368,18 @@ def test_narrower_vectors(level: str) -> None:
     b = Builder("narrow")
     b.output(b.softmax(b.map(lambda p, q: p + q, b.input([N, M]), b.input([M]))))
     check(b.group(), SIZES, target=host_target().limited(level))
+
+
+def test_a_transposed_operand_is_turned_in_blocks() -> None:
+    b = Builder("addt")
+    x, t, y = b.input([N, M]), b.input([M, N]), b.tensor([N, M])
+    i, j = b.eqs.indices("i", [N, M])
+    b.eqs.define(y[i, j], x[i, j] + t[j, i])
+    b.output(y)
+    assert (
+        describe(b.group())
+        == "for i0 in n, i1 in m along, turned i0:\n  t0[i0*m + i1] = (x0[i0*m + i1] + x1[i0 + i1*n])\n"
+    )
+    sizes = [{N: n, M: m} for n, m in ((64, 64), (65, 63), (1, 200), (130, 129), (0, 5), (5, 0))]
+    native = check(b.group(), sizes)
+    assert native.kernel.schedule == ("turned",)

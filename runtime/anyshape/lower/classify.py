@@ -77,3 +77,13 @@ def contiguous(c: object) -> bool:
     from anyshape import dims
 
     return c == 1 or (isinstance(c, dims.Dim) and dims.bounds(c) == (0, 1))
+
+
+def along_stores(stores: Iterable[Store]) -> list[LoopVar]:
+    """The variables that results are contiguous in: a map writes along its rows, whatever it reads."""
+    count: dict[LoopVar, int] = {}
+    for s in stores:
+        for v, c in s.access.address.terms:
+            if c == 1:
+                count[v] = count.get(v, 0) + 1
+    return sorted(count, key=lambda v: (-count[v], -v.number))

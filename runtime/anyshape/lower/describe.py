@@ -51,7 +51,8 @@ class _Text:
     def scope(self, scope: Scope, depth: int) -> None:
         inside = depth
         if scope.variables:
-            self.line(depth, f"for {_variables(scope.variables, scope.vector)}:")
+            turned = f", turned {scope.turned}" if scope.turned is not None else ""
+            self.line(depth, f"for {_variables(scope.variables, scope.vector)}{turned}:")
             inside += 1
         for step in scope.steps:
             if isinstance(step, Loop):

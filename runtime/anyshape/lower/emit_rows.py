@@ -172,7 +172,15 @@ class Rows(Values):
         f = self.f
         lanes = f.target.lanes(self.element_bytes)
         extent = self.size(v.extent)
-        first, last = self.part_of(extent, tiers[0] * lanes if tiers else lanes) if split else (const(I64, 0), extent)
+        whole = (const(I64, 0), extent)
+        range_ = self.part_of(extent, tiers[0] * lanes if tiers else lanes) if split else whole
+        return self.vector_range(v, tiers, range_, sums, body)
+
+    def vector_range(self, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Sums, body: Body) -> Sums:
+        """The same for a part of the loop."""
+        f = self.f
+        lanes = f.target.lanes(self.element_bytes)
+        first, last = range_
         start, count = first, f.sub(last, first)
         tiers = [t for t in tiers if not isinstance(v.extent, int) or t * lanes <= v.extent]
         for copies in tiers:

@@ -15,6 +15,7 @@ from anyshape.lower.contraction import Phases, Product, split_phases
 from anyshape.lower.dag import Store, walk
 from anyshape.lower.emit_product import emit_product, prepack
 from anyshape.lower.emit_rows import Rows
+from anyshape.lower.emit_turned import can_turn, emit_turned
 from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import Module
@@ -63,7 +64,7 @@ def lower_group(group: Group, target: Target) -> Kernel:
         f.ret(const(I32, 0))
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
-    forms = tuple("product" if isinstance(s, Product) else "rows" for s in schedule.steps)
+    forms = tuple(map(_form, schedule.steps))
     return Kernel(
         symbol,
         text.replace(_NAME, symbol),
@@ -77,12 +78,18 @@ def lower_group(group: Group, target: Target) -> Kernel:
     )
 
 
+def _form(step: Scope | Product) -> str:
+    return "product" if isinstance(step, Product) else "turned" if can_turn(step) else "rows"
+
+
 def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None:
     written = frozenset(s.access.tensor for stores in schedule.stages for s in stores)
     for step in schedule.steps:
         with rows.phase(written):
             if isinstance(step, Product):
                 emit_product(rows, step, panels.get(step))
+            elif can_turn(step):
+                emit_turned(rows, step)
             else:
                 rows.top(step)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from anyshape.lower.classify import cost, vote
+from anyshape.lower.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.dag import LoopVar, Node, Store, walk
 
 
@@ -40,12 +40,17 @@ class Scratch:
 
 @dataclass(eq=False)
 class Scope:
-    """Shared loops over `variables`; `vector`, one of them, or None. `fills` is scratch that its steps write."""
+    """Shared loops over `variables`; `vector`, one of them, or None. `fills` is scratch that its steps write.
+
+    `turned` is a variable that operands are contiguous in while `vector` strides through them: square blocks of the two
+    are turned in registers.
+    """
 
     variables: tuple[LoopVar, ...]
     vector: LoopVar | None
     steps: list[Scope | Loop] = field(default_factory=list)
     fills: tuple[Scratch, ...] = ()
+    turned: LoopVar | None = None
 
 
 Target = Store | Scratch
@@ -55,7 +60,35 @@ def plan(stores: list[Store]) -> Scope:
     """The tree of one component."""
     scope = _Planner(set()).scope(list(stores), frozenset(), False)
     keep_shared_values(scope)
+    scope.turned = _turned_variable(scope)
     return scope
+
+
+def _turned_variable(scope: Scope) -> LoopVar | None:
+    """Of a map, the variable that most of the operands which the vector strides through are contiguous in."""
+    if scope.vector is None or len(scope.steps) != 1 or not isinstance(scope.steps[0], Loop):
+        return None
+    stores, along = scope.steps[0].stores, scope.vector
+    if scope.steps[0].reductions or any(x.checks for x, _ in accesses(stores, (), set())):
+        return None
+    found = {v: len(turned_loads(stores, along, v)) for v in scope.variables if v is not along}
+    best = max(found, key=lambda v: found[v], default=None)
+    if best is None or not found[best] or (isinstance(best.extent, int) and best.extent < 4):
+        return None
+    return best
+
+
+def turned_loads(stores: Iterable[Store], along: LoopVar, across: LoopVar) -> list[Node]:
+    """Plain loads with coefficient 1 for `across` and a stride for `along`."""
+    nodes = walk([r for s in stores for r in s.roots])
+    return [n for n in nodes if n.kind == "load" and _turnable(n, along, across)]
+
+
+def _turnable(n: Node, along: LoopVar, across: LoopVar) -> bool:
+    access = n.data
+    step = access.address.coefficient(along)
+    plain = not (access.bounds or access.checks or access.address.lets)
+    return plain and access.address.coefficient(across) == 1 and step not in (0, 1) and not contiguous(step)
 
 
 def components(stores: list[Store]) -> list[list[Store]]:
@@ -118,8 +151,9 @@ class _Planner:
         order = _ordered(shared, targets, reds)
         vector = None
         if not vertical:
-            everything = vote(targets_of(targets), reds, self.done)
-            vector = next((v for v in everything if v not in bound), None)
+            stores = targets_of(targets)
+            ranked = vote(stores, reds, self.done) if reds else along_stores(stores) or vote(stores, reds, self.done)
+            vector = next((v for v in ranked if v not in bound), None)
             vector = vector if vector in shared else None
         if vector is None and not vertical and not reds and order:
             vector = order[-1]
