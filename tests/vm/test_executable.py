@@ -59,6 +59,15 @@ def test_an_empty_dim_runs_the_general_variant_compiled_when_first_needed() -> N
     assert exe.compiled_after_first_call == 1
 
 
+def test_nothing_is_checked_before_the_assumption_it_was_simplified_by() -> None:
+    x, y = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[max(n, 1)]")
+    exe = compile(anyshape.function([x, y], [call(DOUBLE, x), call(DOUBLE, y)]))
+    assert [a.shape for a in exe(np.ones(3, np.float32), np.ones(3, np.float32))] == [(3,), (3,)]
+    assert [a.shape for a in exe(np.ones(0, np.float32), np.ones(1, np.float32))] == [(0,), (1,)]
+    with pytest.raises(ShapeError, match=r"input y: dim 0 must be max\(n, 1\) = 1, got 0"):
+        exe(np.ones(0, np.float32), np.ones(0, np.float32))
+
+
 X, Y, S = np.zeros((3, 4), np.float32), np.zeros(4, np.float32), np.array([6, 2])
 
 

@@ -49,17 +49,17 @@ program main(x, y)
   r0 = dim x[0]
   r1 = dim x[1]
   r2 = dim y[0]
-  r3 = 4
-  r4 = r1 == r3
-  check r4  # x.shape[1] == 4
-  r5 = r2 == r3
-  check r5  # y.shape[0] == 4
-  r6 = 1
-  r7 = r0 >= r6
-  guard r7
+  r3 = 1
+  r4 = r0 >= r3
+  guard r4
+  r5 = 4
+  r6 = r1 == r5
+  check r6  # x.shape[1] == 4
+  r7 = r2 == r5
+  check r7  # y.shape[0] == 4
   r8 = 3
   r9 = r0 + r8
-  r10 = r9 // r3
+  r10 = r9 // r5
   r11 = 64
   r12 = r10 * r11
   r13 = 0
@@ -69,8 +69,8 @@ program main(x, y)
   invoke add(r0; r15, r16, r14; scratch r13)
   r17 = output total: f32[r0]
   invoke sum(r0; r14, r17; scratch r13)
-  r18 = output shape: i64[r6]
-  r19 = r0 * r3
+  r18 = output shape: i64[r3]
+  r19 = r0 * r5
   store i64 r18[0] = r19
   return"""
 

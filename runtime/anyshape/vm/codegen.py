@@ -108,10 +108,10 @@ class _Codegen:
                     bound.append((n, p, axis))
                 else:
                     owed.append((p, axis, r))
+        for s, p, axis in bound:
+            self.entry_bounds(s, p, axis)  # first: all later conditions are simplified by what these assume
         for p, axis, r in owed:
             self.entry_size(p, axis, r)
-        for s, p, axis in bound:
-            self.entry_bounds(s, p, axis)
         seen: set[Cond] = set()
         for check in (*self.f.checks, *(c for node in self.f.nodes for c in node.checks)):
             if check.cond not in seen:
