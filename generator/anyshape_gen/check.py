@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.check_identifiers import check_identifiers
 from anyshape_gen.check_kernel import check_kernel, check_steps
 from anyshape_gen.check_kinds import check_kinds
 from anyshape_gen.check_mappings import check_mappings
@@ -105,6 +106,7 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     _unused(spec, names, findings)
     _decided(spec.shape, findings)
     check_kinds(spec, kinds, findings)
+    check_identifiers(spec, findings)
 
 
 def _solved_scope(spec: OpSpec, kinds: Mapping[str, ValueKind]) -> dict[str, ValueKind]:

@@ -67,6 +67,8 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
         seen.add(argument.name)
         if mapping.term is None and argument.name not in own:
             findings.unknown(argument.span, "input or parameter", argument.name, own)
+        if argument.source == "expr" and spec.input(argument.name) is not None:
+            findings.add(argument.span, f"'{argument.name}' is an input of the op: it comes from an ONNX input")
         if argument.expr is not None:
             allowed = {*inputs, *own, "outputs"}
             _expression(argument.expr, allowed, findings)

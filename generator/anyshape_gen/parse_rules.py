@@ -7,6 +7,7 @@ language becomes a finding at its place, and the expression `BROKEN`, which the 
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 
 from anyshape_gen.nodes import (
@@ -124,7 +125,7 @@ class RuleReader:
 
     def _parse(self, mode: str) -> ast.AST | None:
         try:
-            return ast.parse(self.text.value, mode=mode)
+            return parse_python(self.text.value, mode)
         except SyntaxError as error:
             at = self.text.offset(error.lineno or 1, 0) + max((error.offset or 1) - 1, 0)
             reason = (error.msg or "invalid syntax").removeprefix("invalid syntax. ")
@@ -358,6 +359,13 @@ def _noun(node: ast.AST) -> str:
         "UnaryOp": "this operator",
     }
     return words.get(type(node).__name__, f"`{type(node).__name__.lower()}`")
+
+
+def parse_python(source: str, mode: str) -> ast.AST:
+    """Python's parser, with its warnings (`1if x`) as errors, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return ast.parse(source, mode=mode)
 
 
 def parse_expression(text: Text, findings: Findings) -> Expr:

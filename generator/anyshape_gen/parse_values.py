@@ -10,7 +10,7 @@ import ast
 
 from anyshape_gen.model import DtypeRule, Example, ExampleValue, Kind, Reference, View
 from anyshape_gen.nodes import Bool, Expr, Name, NoneLit, Str
-from anyshape_gen.parse_rules import parse_expression
+from anyshape_gen.parse_rules import parse_expression, parse_python
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq
@@ -76,7 +76,7 @@ def parse_reference(text: Text, findings: Findings) -> Reference:
     """The oracle stays text; only its names are looked at."""
     text = text.cut(0)
     try:
-        tree = ast.parse(text.value, mode="eval")
+        tree = parse_python(text.value, "eval")
     except SyntaxError as error:
         at = max((error.offset or 1) - 1, 0)
         findings.add(text.span(at, at + 1), f"not a Python expression: {error.msg}")

@@ -28,7 +28,12 @@ class YScalar:
 
     def python(self) -> object:
         """The value as YAML sees it: None, bool, int, float or str."""
-        return self.text.value if self.quoted else yaml.safe_load(self.text.value or "null")
+        if self.quoted:
+            return self.text.value
+        try:
+            return yaml.safe_load(self.text.value or "null")
+        except yaml.YAMLError:
+            return self.text.value
 
 
 @dataclass(frozen=True)

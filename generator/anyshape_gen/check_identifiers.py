@@ -1,0 +1,44 @@
+"""Names that become Python: they must be identifiers, and stand for one thing each.
+
+In: an `OpSpec`. Out: findings.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+
+from anyshape_gen.model import OpSpec
+from anyshape_gen.nodes import Node
+from anyshape_gen.solve import piece_names
+from anyshape_gen.source import Findings
+
+
+def check_identifiers(spec: OpSpec, findings: Findings) -> None:
+    """The names of the op, its operands and parameters, and of the ONNX operators it maps."""
+    for what, name, node in _names(spec):
+        if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            findings.add(node.span, f"'{name}' cannot be the name of {what}: write letters, digits and _")
+    seen: dict[str, str] = {}
+    for what, name, node in _names(spec):
+        if what not in ("an input", "a parameter", "an output"):
+            continue
+        first = seen.setdefault(name, what)
+        if first != what:
+            findings.add(node.span, f"'{name}' is {first} and {what}")
+    tensors = {operand.name for operand in (*spec.inputs, *spec.outputs)}
+    for operand in spec.inputs:
+        for name in sorted(piece_names(operand) & tensors):
+            findings.add(operand.signature.span, f"'{name}' is the name of a tensor and of a dim")
+
+
+def _names(spec: OpSpec) -> Iterator[tuple[str, str, Node]]:
+    yield "an op", spec.name, spec
+    for operand in spec.inputs:
+        yield "an input", operand.name, operand
+    for param in spec.params:
+        yield "a parameter", param.name, param
+    for operand in spec.outputs:
+        yield "an output", operand.name, operand
+    for mapping in spec.onnx:
+        yield "an ONNX operator", mapping.op, mapping

@@ -1,0 +1,67 @@
+"""Whatever a spec file holds, the answer is an analysis or a SpecError whose every place exists, never another exception."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anyshape.errors import SpecError
+from anyshape_gen.analysis import analyse
+
+ROOT = Path(__file__).parents[2]
+FILES = [*sorted((ROOT / "specs").glob("*.yaml")), *sorted((ROOT / "tests/generator/data").glob("*.yaml"))]
+TOKEN = re.compile(r"\w+|\n *|[^\w\s]")
+ODD = [*"*@[](){}:?=,'\"xn0", "if", "for", "in", "-1", ">>", "->", "lambda", "None"]
+
+
+def entries(text: str) -> Iterator[str]:
+    """Small files: what stands before the ops, with one op."""
+    head, _, ops = text.partition("\nops:\n")
+    for entry in re.split(r"\n(?=  \w+:)", "\n" + ops):
+        if entry.strip():
+            yield f"{head}\nops:\n{entry.strip(chr(10))}\n"
+
+
+def mutant(text: str, rng: random.Random) -> str:
+    """One to three tokens deleted, doubled, swapped or replaced."""
+    tokens = TOKEN.split(text)
+    marks = TOKEN.findall(text)
+    for _ in range(rng.randint(1, 3)):
+        k = rng.randrange(len(marks))
+        what = rng.randrange(4)
+        if what == 0:
+            marks[k] = ""
+        elif what == 1:
+            marks[k] += marks[k]
+        elif what == 2:
+            other = rng.randrange(len(marks))
+            marks[k], marks[other] = marks[other], marks[k]
+        else:
+            marks[k] = rng.choice(ODD)
+    return "".join(a + b for a, b in zip(tokens, [*marks, ""]))
+
+
+SMALL = [entry for path in FILES for entry in entries(path.read_text())]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mutants(seed: int) -> None:
+    rng = random.Random(seed)
+    refused = 0
+    for _ in range(60):
+        text = mutant(rng.choice(SMALL), rng)
+        lines = text.split("\n")
+        try:
+            analyse({"m.yaml": text}, complete=rng.random() < 0.5)
+        except SpecError as error:
+            refused += 1
+            for line in re.findall(r"^m\.yaml:(\d+):\d+: .", str(error), re.MULTILINE):
+                assert 1 <= int(line) <= len(lines)
+            assert str(error).startswith("m.yaml:")
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__} for\n{text}") from error
+    assert refused > 20
