@@ -90,8 +90,11 @@ def test_dropout_at_inference_is_its_input():
     assert f.results == f.params
     with pytest.raises(UnsupportedError, match="training_mode"):
         load(model([node("Dropout", "x r t", "y")], x, "y", seed), table=TABLE)
-    with pytest.raises(UnsupportedError, match="mask"):
-        load(model([node("Dropout", "x", "y m")], x, "y"), table=TABLE)
+    for opset in (7, 10, 13):
+        assert load(model([node("Dropout", "x", "y m")], x, "y", opset=opset), table=TABLE).results
+    assert str(load(model([node("Dropout", "x", "y m")], x, "y m")).results[1].type) == "bool[3]"
+    with pytest.raises(UnsupportedError, match=r"output 1 \('m'\) is not computed"):
+        load(model([node("Dropout", "x", "y m")], x, "y m", opset=7), table=TABLE)
 
 
 def test_the_greatest_since_not_above_the_opset_is_taken():

@@ -35,10 +35,18 @@ def identity_1(n: OnnxNode) -> Sequence[Value]:
 
 
 def dropout_1(n: OnnxNode) -> Sequence[Value]:
-    """Dropout with an attribute for its ratio: at inference it hands its input on."""
-    if n.output_count > 1:
-        n.refuse("the mask is not supported")
+    """Dropout with an attribute for its ratio: at inference it hands its input on. Its mask was never given a meaning."""
     return _first(n)
+
+
+def dropout_10(n: OnnxNode) -> Sequence[Value]:
+    """With a mask, of what was kept: everything."""
+    (x,) = _first(n)
+    if n.output_count < 2:
+        return (x,)
+    from anyshape import ops
+
+    return x, ops.full(True, ops.shape_of(x, source=n.source), source=n.source)
 
 
 def dropout_12(n: OnnxNode) -> Sequence[Value]:
@@ -46,7 +54,7 @@ def dropout_12(n: OnnxNode) -> Sequence[Value]:
     training = n.input(2)
     if training is not None and (training.constant is None or bool(training.constant)):
         n.refuse("training_mode must be the constant false")
-    return dropout_1(n)
+    return dropout_10(n)
 
 
 def _first(n: OnnxNode) -> Sequence[Value]:
@@ -59,5 +67,5 @@ def _first(n: OnnxNode) -> Sequence[Value]:
 BOOKKEEPING: dict[str, dict[int, Mapping | None]] = {
     "Constant": {1: constant_1},
     "Identity": {1: identity_1},
-    "Dropout": {1: dropout_1, 12: dropout_12},
+    "Dropout": {1: dropout_1, 10: dropout_10, 12: dropout_12},
 }

@@ -16,6 +16,10 @@ from anyshape.frontends.onnx.order import sort_nodes
 from anyshape.graph.value import Value
 
 
+NEWEST = 100_000
+"""No opset will ever have a number above this; a larger one is damage"""
+
+
 @dataclass(frozen=True)
 class Body:
     """What to do in place of one node. `defaults` are attributes the node may leave out."""
@@ -33,7 +37,7 @@ def opsets_of(imports: Sequence[Any], where: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for o in imports:
         domain = normal_domain(o.domain)
-        if o.version < 1:
+        if not 1 <= o.version <= NEWEST:
             raise ModelError(f"{where}: opset {o.version} of {o.domain or 'ai.onnx'} does not exist")
         if found.get(domain, o.version) != o.version:
             raise ModelError(

@@ -50,6 +50,8 @@ class _Scope:
     opsets: Mapping[str, int]
     bound: Mapping[str, Any] = field(default_factory=dict)
     """attributes of the function being inlined"""
+    used: frozenset[str] = frozenset()
+    """names that somebody reads"""
     inside: str = ""
     depth: int = 0
 
@@ -73,7 +75,7 @@ class _Import:
         self._check_results(nodes, values)
         self.resolver.scan(nodes, self.opsets, self.refusals)
         self.tolerant = bool(self.refusals.found)
-        scope = _Scope(values, self.opsets)
+        scope = _Scope(values, self.opsets, used=_used(nodes, [info.name for info in self.graph.output]))
         self._translate(nodes, scope)
         self.refusals.finish()
         self.dims.check_used(self.where)
@@ -129,14 +131,14 @@ class _Import:
             made = None if poisoned else self._attempt(node, operands, scope)
             for k, name in enumerate(node.output):
                 if name:
-                    scope.values[name] = made[k] if made is not None else None
+                    scope.values[name] = made[k] if made is not None and k < len(made) else None
 
     def _attempt(self, node: Any, operands: Operands, scope: _Scope) -> Sequence[Value] | None:
         """The node's outputs; None if it is refused, or wrong in a model that is refused already."""
         source = spell_node(node) + scope.inside
         try:
             made = self._convert(node, operands, scope, source)
-            self._check_outputs(node, made)
+            self._check_outputs(node, made, scope)
             return made
         except UnsupportedError as e:
             if scope.depth:
@@ -193,7 +195,8 @@ class _Import:
             raise ModelError(f"{source}: function {body.name} has {len(body.inputs)} inputs, got {len(operands)}")
         absent = len(body.inputs) - len(operands)
         values = dict(zip(body.inputs, [*operands, *[None] * absent]))
-        inner = _Scope(values, body.opsets, {**body.defaults, **said}, f" in {source}", scope.depth + 1)
+        used = _used(body.nodes, [inside for inside, outside in zip(body.outputs, node.output) if outside])
+        inner = _Scope(values, body.opsets, {**body.defaults, **said}, used, f" in {source}", scope.depth + 1)
         left_out = {name for name, v in values.items() if v is None}
         self._translate([_without(n, left_out) for n in body.nodes] if left_out else body.nodes, inner)
         made = [inner.values.get(name) for name in body.outputs]
@@ -202,10 +205,11 @@ class _Import:
             raise Refusal(f"its output {lost[0]} needs an input that is left out")
         return made  # type: ignore[return-value]  # only outputs nobody names can be None
 
-    def _check_outputs(self, node: Any, made: Sequence[Value]) -> None:
-        last = max((k for k, name in enumerate(node.output) if name), default=-1)
-        if last >= len(made):
-            raise Refusal(f"output {last} ({node.output[last]!r}) is not computed")
+    def _check_outputs(self, node: Any, made: Sequence[Value], scope: _Scope) -> None:
+        """An output that the mapping does not compute matters only if somebody reads it."""
+        for k, name in enumerate(node.output):
+            if name in scope.used and k >= len(made):
+                raise Refusal(f"output {k} ({name!r}) is not computed")
 
     def _finish(self, params: Sequence[Value], scope: _Scope) -> Function:
         results: list[Value] = []
@@ -219,6 +223,10 @@ class _Import:
                 )
             results.append(made)
         return Function(params, results, "main", [info.name for info in self.graph.output])
+
+
+def _used(nodes: Sequence[Any], results: Sequence[str]) -> frozenset[str]:
+    return frozenset(name for n in nodes for name in n.input).union(results) - {""}
 
 
 def _without(node: Any, absent: set[str]) -> Any:

@@ -89,11 +89,11 @@ def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
     if kind is None:
         raise ModelError(f"{where} has no type")
     if kind != "tensor_type":
-        raise Refusal(f"{where} is a {kind.removesuffix('_type').replace('_', ' ')}; only tensors are supported")
+        raise Refusal(f"a {kind.removesuffix('_type').replace('_', ' ')}; only tensors are supported")
     tensor = proto.tensor_type
     if tensor.elem_type not in BY_NUMBER:
         if is_known(tensor.elem_type):
-            raise Refusal(f"{where}: tensors of {spell(tensor.elem_type)} are not supported")
+            raise Refusal(f"tensors of {spell(tensor.elem_type)} are not supported")
         raise ModelError(f"{where}: {tensor.elem_type} is not an element type of ONNX")
     dtype = BY_NUMBER[tensor.elem_type]
     if not tensor.HasField("shape"):

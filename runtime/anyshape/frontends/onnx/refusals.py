@@ -40,7 +40,8 @@ class Refusals:
     found: dict[tuple[str, str, int | None, str], list[str]] = field(default_factory=dict)
 
     def add(self, op: str, domain: str, opset: int | None, reason: str, source: str) -> None:
-        self.found.setdefault((op, domain or "ai.onnx", opset, reason), []).append(source)
+        told = reason.replace(f" (at {source})", "").replace(f" ({source})", "")
+        self.found.setdefault((op, domain or "ai.onnx", opset, told), []).append(source)
 
     def entries(self) -> tuple[Unsupported, ...]:
         return tuple(Unsupported(*key, len(at), at[0]) for key, at in self.found.items())
@@ -53,6 +54,6 @@ class Refusals:
 
 
 def _line(e: Unsupported) -> str:
-    opset = "" if e.opset is None else f", opset {e.opset}"
     often = f"{e.count} times, first " if e.count > 1 else ""
-    return f"{e.op} ({e.domain}{opset}): {e.reason} ({often}{e.first})"
+    where = "" if e.opset is None else f" ({e.domain}, opset {e.opset})"
+    return f"{e.op}{where}: {e.reason} ({often}{e.first})"
