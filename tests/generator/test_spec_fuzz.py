@@ -11,6 +11,8 @@ import pytest
 
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse
+from anyshape_gen.emit.package import emit_package
+from anyshape_gen.source import Findings
 
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "specs").glob("*.yaml")), *sorted((ROOT / "tests/generator/data").glob("*.yaml"))]
@@ -65,3 +67,22 @@ def test_mutants(seed: int) -> None:
         except Exception as error:
             raise AssertionError(f"{type(error).__name__} for\n{text}") from error
     assert refused > 20
+
+
+def test_accepted_mutants_are_emitted() -> None:
+    """What the checker lets through, the emitters turn into Python that compiles, or refuse with a SpecError."""
+    rng = random.Random(1)
+    small = [entry for path in FILES if path.parent.name == "specs" for entry in entries(path.read_text())]
+    emitted = 0
+    for _ in range(400):
+        text = mutant(rng.choice(small), rng)
+        try:
+            findings = Findings(sources={"specs/m.yaml": text.split("\n")})
+            files = emit_package(analyse({"specs/m.yaml": text}), "mutants", findings)
+        except SpecError:
+            continue
+        for name, content in files.items():
+            if name.endswith(".py"):
+                compile(content, name, "exec")
+        emitted += 1
+    assert emitted > 10

@@ -62,7 +62,8 @@ def _parenthesised(text: str) -> str | None:
     for mark in ("return ", ""):
         if mark and text.startswith(mark):
             return f"{mark}({text[len(mark) :]})"
-    at = text.find(" = ")
+    # Outside strings: a summary may well say "a = b".
+    at = next((k for k, c, depth in _tokens(text) if c == " " and depth == 0 and text.startswith(" = ", k)), -1)
     value = text[at + 3 :]
     if at < 0 or value.startswith("("):
         return None
