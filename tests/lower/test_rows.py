@@ -383,3 +383,26 @@ def test_a_transposed_operand_is_turned_in_blocks() -> None:
     sizes = [{N: n, M: m} for n, m in ((64, 64), (65, 63), (1, 200), (130, 129), (0, 5), (5, 0))]
     native = check(b.group(), sizes)
     assert native.kernel.schedule == ("turned",)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "i8", "u8", "i16", "u16", "u32", "u64"])
+def test_narrow_and_unsigned_dtypes(dtype: str) -> None:
+    b = Builder(dtype)
+    x, y = b.input([N, M], dtype), b.input([M], dtype)
+    z = b.output(b.map(lambda p, q: maximum(p * q + p, q), x, y))
+    b.output(b.reduce("max", z, (1,)))
+    b.output(b.reduce("min", z, (0,)))
+    b.output(b.map(lambda p: cast(p, F32) * 0.5, z, dtype="f32"))
+    b.output(b.map(lambda p, q: lt(p, q), x, y, dtype="bool"))
+    tolerance = {"f16": 2e-3, "bf16": 2e-2}.get(dtype, 0.0)
+    check(b.group(), SIZES, tolerance=max(tolerance, 1e-6))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "i8", "u8"])
+def test_narrow_sums_and_products(dtype: str) -> None:
+    b = Builder(dtype)
+    x, y = b.input([N, K], dtype), b.input([K, M], dtype)
+    b.output(b.reduce("sum", x, (1,)))
+    b.output(b.matmul(x, y))
+    tolerance = {"f16": 4e-3, "bf16": 4e-2}.get(dtype, 1e-6)
+    check(b.group(), SIZES, tolerance=tolerance)
