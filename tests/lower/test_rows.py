@@ -406,3 +406,13 @@ def test_narrow_sums_and_products(dtype: str) -> None:
     b.output(b.matmul(x, y))
     tolerance = {"f16": 4e-3, "bf16": 4e-2}.get(dtype, 1e-6)
     check(b.group(), SIZES, tolerance=tolerance)
+
+
+def test_a_long_chain_of_maps() -> None:
+    b = Builder("chain")
+    x = b.input([N, M])
+    y = x
+    for _ in range(120):
+        y = b.map(lambda p, q: maximum(p * 0.5 + q, p) * 0.9 - 0.5, y, x)
+    b.output(y)
+    assert lower_group(b.group(), host_target()).schedule == ("rows",)

@@ -203,11 +203,11 @@ class Levels:
         held = self.buffer(n)
         if held is not None:
             return max(held[1], self.depth_of_variables(n.domain))
+        for depth in range(len(self.levels) - 1, -1, -1):
+            memo = self.levels[depth].memo
+            if (n, 0) in memo or (n, -1) in memo:
+                return depth
         if n.kind == "red":
-            for depth in range(len(self.levels) - 1, -1, -1):
-                memo = self.levels[depth].memo
-                if (n, 0) in memo or (n, -1) in memo:
-                    return depth
             raise RuntimeError("a reduction is used before it is computed")
         below = max((self.depth(a) for a in n.inputs), default=0)
         if n.kind == "load" and n.data.tensor in self.written:

@@ -6,10 +6,12 @@ In: a `Group` and a `Target`. Out: a `Kernel`. The steps are a list: inline, col
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
+from anyshape.equations.expr import walk as walk_expr
 from anyshape.lower.collapse import collapse
 from anyshape.lower.contraction import Phases, Product, split_phases
 from anyshape.lower.dag import Store, walk
@@ -24,6 +26,8 @@ from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
 
 _NAME = "anyshape_kernel"
+_SHALLOW = 80
+"""Graphs of so few nodes fit any recursion limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,20 @@ class Schedule:
 
 
 def schedule_group(group: Group) -> Schedule:
+    _allow_depth(group)
     inlined = inline_group(group)
     stages = collapse(inlined.dag, inlined.stages)
     phases: Phases = split_phases(inlined.dag, stages, group.constants)
     steps = tuple(p if isinstance(p, Product) else plan(p) for p in phases.items)
     stores = tuple(tuple(p.stores) if isinstance(p, Product) else tuple(p) for p in phases.items)
     return Schedule(steps, stores, (*inlined.temporaries, *phases.temporaries), phases.serial, inlined.errors)
+
+
+def _allow_depth(group: Group) -> None:
+    """Graphs are walked by recursion, and a long chain of maps is a deep graph: room for its length."""
+    nodes = sum(1 for q in group.equations for _ in walk_expr(q.value))
+    if nodes > _SHALLOW:
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 2000 + 8 * nodes))
 
 
 def lower_group(group: Group, target: Target) -> Kernel:
