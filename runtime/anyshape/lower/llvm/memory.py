@@ -16,7 +16,7 @@ class Memory(Arithmetic):
     def gep(self, base: Val, index: Operand, element: Type) -> Val:
         """The address of element `index` of `base`; the element type gives the size, so i64 arrays cannot go wrong."""
         i = index if isinstance(index, Val) else const(I64, index)
-        if i.number == 0:
+        if i.number == 0 and not i.type.lanes:  # a vector of zeros still makes a vector of addresses
             return base
         result = PTR.vector(i.type.lanes)
         return self.emit(result, f"getelementptr {element.scalar}, {base}, {i}")

@@ -1,0 +1,61 @@
+"""Random functions: fused machine code, one kernel per node, the walked table and interpreted kernels must agree at every shape,
+and fail on the same ones. ANYSHAPE_LONG=1 runs many more."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from random_graphs import arguments, random_function
+
+from anyshape.errors import AnyshapeError, ShapeError
+from anyshape.vm import Executable, compile
+
+LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
+SEEDS = [162, *range(400 if LONG else 24)]
+SHAPES = [(2, 3), (5, 4), (1, 1), (1, 7), (4, 1), (3, 3), (0, 3), (2, 0), (17, 19)]
+
+
+@pytest.fixture(autouse=True)
+def handmade_ops() -> None:
+    """In place of the fixture of that name: here the generated ops are meant."""
+
+
+def outcome(exe: Executable, given: list[Any]) -> list[Any] | None:
+    """The results, or None for a shape that the function refuses."""
+    try:
+        return exe.run(dict(zip(exe.input_names, given)))
+    except ShapeError:
+        return None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_way_of_running_agrees(seed: int) -> None:
+    f = random_function(seed, 14)
+    try:
+        slow = compile(f, kernels="interpret", fuse=False)
+    except AnyshapeError:
+        with pytest.raises(AnyshapeError):
+            compile(f, kernels="native")
+        return
+    ways = {
+        "fused": compile(f, kernels="native"),
+        "one kernel per node": compile(f, kernels="native", fuse=False),
+        "walked": compile(f, kernels="native", walk=True),
+    }
+    for shape in SHAPES:
+        given = arguments(*shape)
+        wanted = outcome(slow, given)
+        for way, exe in ways.items():
+            compare(outcome(exe, given), wanted, f"{way} at {shape}")
+
+
+def compare(got: list[Any] | None, wanted: list[Any] | None, where: str) -> None:
+    assert (got is None) == (wanted is None), f"{where}: one refuses the shape, the other does not"
+    for g, w in zip(got or (), wanted or (), strict=True):
+        assert g.shape == w.shape, where
+        finite = w[np.isfinite(w)]
+        scale = float(np.abs(finite).max()) if finite.size else 1.0
+        np.testing.assert_allclose(g, w, rtol=1e-3, atol=1e-3 * max(1.0, scale), err_msg=where)
