@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ from onnx import TensorProto, helper
 
 from anyshape.errors import AnyshapeError, ModelError
 from anyshape.frontends.onnx import load
+from benchmarks.models import load as load_benchmark
 from tests.frontends.models import call, chain, function, model, node, tensor
 from tests.frontends.small_ops import TABLE
 
@@ -56,6 +58,18 @@ def test_flipped_bits_never_crash(make, seed):
             load(bytes(broken), table=TABLE)
         except AnyshapeError as e:
             assert str(e)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damage_never_crashes_the_generated_mappings(seed, tmp_path):
+    data = load_benchmark("shape_heavy").build(tmp_path / "m.onnx").read_bytes()
+    pick = random.Random(seed)
+    for _ in range(50):
+        broken = bytearray(data)
+        for _ in range(pick.choice((1, 2, 5))):
+            broken[pick.randrange(len(broken))] ^= 1 << pick.randrange(8)
+        with suppress(AnyshapeError):
+            load(bytes(broken))
 
 
 def test_files_that_are_no_models(tmp_path):

@@ -15,7 +15,6 @@ from anyshape.frontends.onnx.mappings import normal_domain
 from anyshape.frontends.onnx.order import sort_nodes
 from anyshape.graph.value import Value
 
-
 NEWEST = 100_000
 """No opset will ever have a number above this; a larger one is damage"""
 

@@ -1,6 +1,6 @@
 """TensorProto to ndarray: sizes checked before anything is read, external data only from inside the model's own folder.
 
-External data and long weights inside the file are mapped, and copied only where they lie at odd addresses.
+External data and long weights inside the file are mapped, not copied, and may lie at odd addresses.
 """
 
 from __future__ import annotations
@@ -78,10 +78,8 @@ def _typed(t: Any, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]
 
 
 def _native(a: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """In the machine's byte order and at addresses a kernel may load from; a copy only if either is not so."""
-    if a.dtype.byteorder not in "=|<" or not a.flags.aligned or not a.dtype.isnative:
-        return np.array(a, dtype)
-    return a.view(dtype)
+    """In the machine's byte order. Odd addresses stay: who needs even ones copies what it uses."""
+    return a.view(dtype) if a.dtype.isnative else a.astype(dtype)
 
 
 def _frozen(a: NDArray[Any]) -> NDArray[Any]:
