@@ -43,7 +43,7 @@ def test_dims_that_cannot_be_equal_are_refused_at_once():
 def test_undecided_dims_become_checks():
     a, b = anyshape.input("a", "f32[i, n]"), anyshape.input("b", "f32[m, j]")
     y = ops.matmul(a, b)
-    assert [str(c.cond) for c in y.node.checks] == ["m == n"] or [str(c.cond) for c in y.node.checks] == ["n == m"]
+    assert [str(c.cond) for c in y.node.checks] == ["m == n"]
     run = anyshape.compile(anyshape.function([a, b], y))
     assert run(np.ones((2, 3), np.float32), np.ones((3, 5), np.float32)).shape == (2, 5)
     with pytest.raises(ShapeError, match=r"matmul.*3.*4|matmul.*4.*3"):

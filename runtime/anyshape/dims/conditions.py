@@ -90,6 +90,8 @@ def _equals_zero(p: Dim) -> Truth:
     if len(p.terms) == 1 and len(p.terms[0][0]) > 1:  # a product is 0 where a factor is
         return or_(*(equals_zero(a.dim) for a in p.terms[0][0]))
     lifted = _lift_select(p, equals_zero)
+    if lifted is None:
+        lifted = _equals_extreme(p)
     if lifted is not None:
         return lifted
     return make_cond("eq", (p if p.terms[0][1] > 0 else -p,))
@@ -194,6 +196,25 @@ def _lift_extreme(p: Dim) -> Truth | None:
                 continue
             cases = [at_least_zero(replace_atoms(p, {atom: a})) for a in atom.args]
             return and_(*cases) if (atom.kind == "min") == (coefficient > 0) else or_(*cases)
+    return None
+
+
+def _equals_extreme(p: Dim) -> Truth | None:
+    """min(a, b) == r says that both are at least r and one is r: n == min(n, 512) is n <= 512. Likewise for max.
+
+    Only where that decides whether one of them is r; else the equality is the shorter spelling.
+    """
+    for monomial, coefficient in p.terms:
+        if len(monomial) == 1 and monomial[0].kind in ("min", "max") and abs(coefficient) == 1:
+            atom = monomial[0]
+            split = split_linear(p, atom)
+            if split is None:
+                continue
+            r: Size = -coefficient * split[1]
+            equal = [equals_zero(a - r) for a in atom.args]
+            if any(e.__class__ is bool for e in equal):
+                beyond = [at_least_zero(a - r if atom.kind == "min" else r - a) for a in atom.args]
+                return and_(*beyond, or_(*equal))
     return None
 
 

@@ -32,8 +32,9 @@ class Facts:
         self._spelled: dict[Dim, Size] = {}
 
     @property
-    def has_equalities(self) -> bool:
-        return bool(self._values)
+    def respells(self) -> bool:
+        """Whether `canonical` can change anything."""
+        return bool(self._values or self._twins)
 
     def under(self, c: Truth) -> Facts:
         branch = Facts()
@@ -76,6 +77,7 @@ class Facts:
                 self._replace(origin, value)
             elif seen.kind != "eq":
                 self._twins[origin] = value
+                self._spelled.clear()
 
     def _replace(self, x: Atom, value: Size) -> None:
         """x is `value` from now on, wherever it was mentioned before."""
@@ -100,15 +102,23 @@ class Facts:
     @overload
     def canonical(self, e: Size) -> Size: ...
     def canonical(self, e: Size | bool | Cond) -> Size | bool | Cond:
-        """The expression with every replaced symbol in its canonical spelling."""
-        if not self._values or e.__class__ is int or e.__class__ is bool:
+        """The expression with every replaced symbol in its canonical spelling, and what known bounds make of it:
+        min(n, 512) is n where n <= 512 is known."""
+        if not (self._values or self._twins) or e.__class__ is int or e.__class__ is bool:
             return e
         if e.__class__ is Cond:
             return self._restated(e)
         hit = self._spelled.get(e)  # type: ignore[arg-type]
         if hit is None:
-            hit = self._spelled[e] = substitute_atoms(e, self._values)  # type: ignore[index]
+            hit = self._spelled[e] = self._tightened(substitute_atoms(e, self._values))  # type: ignore[index]
         return hit
+
+    def _tightened(self, e: Size) -> Size:
+        if not self._twins or e.__class__ is not Dim or e.symbols.isdisjoint(self._twins):
+            return e
+        origins = {twin.terms[0][0][0]: origin.dim for origin, twin in self._twins.items() if twin.__class__ is Dim}
+        tightened: Size = substitute_atoms(substitute_atoms(e, self._twins), origins)
+        return tightened
 
     def _restated(self, c: Truth) -> Truth:
         return substitute_atoms(c, self._values) if c.__class__ is Cond and self._values else c

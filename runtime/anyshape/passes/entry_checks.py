@@ -1,7 +1,7 @@
-"""Equalities between entry dims, learned from what nodes demand and hoisted to the entry of the function.
+"""Conditions on entry dims, learned from what nodes demand and hoisted to the entry of the function.
 
-`add(x: [n], y: [m])` where both are full dims says nothing for sure (either may be 1), but `matmul(x: [a, n], y: [m, b])` demands
-n == m. Such a check, if it is about entry symbols only, is made once at entry, and every later node may rely on it.
+`matmul(x: [a, n], y: [m, b])` demands n == m, and a slice of 512 positions that is added to `length` rows demands length <= 512.
+Such a check, if it is about entry symbols only, is made once at entry, and every later node may rely on it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ class EntryFacts:
 
     def __init__(self, f: Function) -> None:
         self.facts = Facts()
-        self.checks: list[Check] = list(f.checks)
+        self.checks: list[Check] = []
         self.entry = set(f.symbols())
         self.seen: set[Cond] = set()
         for check in f.checks:
             self._assume(check)
 
-    def learn(self, node: Node) -> None:
-        for check in node.checks:
-            if check.cond not in self.seen and free_symbols(check.cond) <= self.entry and self._assume(check):
-                self.checks.append(check)
+    def learn(self, node: Node) -> bool:
+        """Whether the node's types can be refined: its checks taught something, or follow from what was known."""
+        about_entry = [c for c in node.checks if free_symbols(c.cond) <= self.entry]
+        for check in about_entry:
+            if check.cond not in self.seen and self.facts.decide(check.cond) is not True:
+                self._assume(check)
+        return bool(about_entry)
 
-    def _assume(self, check: Check) -> bool:
-        if not isinstance(check.cond, Cond) or check.cond.kind != "eq":
-            return False
+    def _assume(self, check: Check) -> None:
+        self.checks.append(check)
         self.seen.add(check.cond)
         self.facts.learn(check.cond)
-        return True

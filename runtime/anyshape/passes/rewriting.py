@@ -36,7 +36,7 @@ class _Rewriter:
 
     def run(self) -> Function:
         for node in self.f.nodes:
-            current = self.rebuilt(node, force=self.rebuild_all)
+            current = self.known(self.rebuilt(node, force=self.rebuild_all))
             for old, new in zip(node.outputs, self.settle(current), strict=True):
                 if old is not new:
                     self.final[old] = new
@@ -50,6 +50,12 @@ class _Rewriter:
             return node
         return build(node.op, inputs, node.attrs, node.source, self.entry.facts)
 
+    def known(self, node: Node) -> Node:
+        """The node, its types refined by what its own checks say about the entry."""
+        if not self.entry.learn(node):
+            return node
+        return build(node.op, node.inputs, node.attrs, node.source, self.entry.facts)
+
     def settle(self, node: Node) -> tuple[Value, ...]:
         """Applies rules to the node, and to the nodes they make, until none applies."""
         for rule in self.rules:
@@ -61,14 +67,13 @@ class _Rewriter:
                 raise VerifyError(f"rewriting {node} does not come to an end; two rewrites undo each other")
             return tuple(self.settled(v) for v in replaced)
         self.done.add(node)
-        self.entry.learn(node)
         return node.outputs
 
     def settled(self, v: Value) -> Value:
         """The value once everything new that it needs has been simplified."""
         if v.node is not None and v.node not in self.done:
             for node in topological([v], self.done):
-                current = self.rebuilt(node)
+                current = self.known(self.rebuilt(node))
                 for old, new in zip(node.outputs, self.settle(current), strict=True):
                     if old is not new:
                         self.final[old] = new

@@ -302,6 +302,8 @@ class Rule:
             return b if a_is_one is True else a
         self.require(dims.or_(same, a_is_one, b_is_one), message)
         a, b = self.facts.canonical(a), self.facts.canonical(b)
+        if a is b:
+            return a
         if b.__class__ is int and b_is_one is False:
             return b
         if a_is_one is False:
@@ -346,7 +348,7 @@ class Rule:
 
     def bind(self, outputs: Mapping[str, Any], **names: Any) -> Bound:
         """What the rule found; dims in the canonical spelling of what this run has learned."""
-        if self.facts.has_equalities:
+        if self.facts.respells:
             outputs = {k: self._spelled(v) for k, v in outputs.items()}
             names = {k: self._spelled(v) for k, v in names.items()}
         return Bound(outputs, names)
