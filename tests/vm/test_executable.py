@@ -272,9 +272,10 @@ def test_options_are_checked() -> None:
 
 def test_dump_prints_the_stages(capsys: pytest.CaptureFixture[str]) -> None:
     x = anyshape.input("x", "f32[n]")
-    compile(anyshape.function([x], call(DOUBLE, x)), dump=frozenset(("graph", "program")))
+    compile(anyshape.function([x], call(DOUBLE, x)), dump=frozenset(("graph", "schedule", "program")))
     printed = capsys.readouterr().err
     assert "=== graph: main" in printed and "invoke double" in printed
+    assert "%0: f32[n] = kernel double(%x)" in printed
 
 
 def test_a_size_is_never_computed_in_the_kernel_that_needs_it() -> None:

@@ -37,7 +37,7 @@ class Options:
     dims: Mapping[str, Any] = field(default_factory=dict)
 
     def show(self, stage: str, title: str, text: object) -> None:
-        """Prints a stage if asked for; `text` is only spelled then."""
+        """Prints a stage if asked for."""
         if stage in self.dump:
             print(f"=== {stage}: {title}\n{text}", file=sys.stderr)
 

@@ -25,6 +25,7 @@ from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 from anyshape.vm.report import Report
 from anyshape.vm.retype import retype
+from anyshape.vm.schedule_text import spell_schedule
 from anyshape.vm.translator import can_translate, frame_of, translate
 from anyshape.vm.unfused import one_step_per_node
 
@@ -96,11 +97,13 @@ class Compiler:
             verify(f)
         with report.phase("fuse"):
             schedule = fused(f) if options.fuse else one_step_per_node(f)
-        options.show("schedule", f.name, "\n".join(map(str, schedule.steps)))
+        if "schedule" in options.dump:
+            options.show("schedule", f.name, spell_schedule(schedule))
         maker = kernel_maker(options, report)
         with report.phase("generate"):
             program = generate(schedule, maker, assumed)
-        options.show("program", f.name, disassemble(program))
+        if "program" in options.dump:
+            options.show("program", f.name, disassemble(program))
         report.steps += len(schedule.steps)
         report.compiled(maker.made)
         return program
