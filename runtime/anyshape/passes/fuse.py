@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Read
 from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
@@ -126,14 +127,14 @@ class _Fusion:
         kinds = {producer.kind, consumer.kind}
         if Kind.CONTRACTION in kinds and (Kind.ROW in kinds or producer.kind is consumer.kind):
             return False
-        if any(len(n.outputs) > 1 for n in (value.node, node) if n is not None):
+        if any(self.wanted(n) > 1 for n in (value.node, node) if n is not None):
             return False
         private = value not in self.results and all(
             self.group_of.get(r) in (producer, consumer) for r in self.readers[value]
         )
         same = consumer.kind in (Kind.MAP, Kind.MOVE) and self.same_domain(producer, consumer)
         if producer.kind is Kind.CONTRACTION:
-            return same and (consumer.kind is Kind.MAP or private)
+            return (same and (consumer.kind is Kind.MAP or private)) or (private and self.stores_by_rows(node, value))
         if producer.kind is Kind.ROW:
             return same and consumer.kind is Kind.MAP
         if same and consumer.kind is Kind.MAP and producer.kind is Kind.MAP:
@@ -147,6 +148,18 @@ class _Fusion:
         return (
             producer.kind is Kind.MOVE or is_cheap(producer.equations) or value.type.shape == node.outputs[0].type.shape
         )
+
+    def wanted(self, node: Node) -> int:
+        """How many outputs of the node anything reads."""
+        return sum(v in self.results or v in self.readers for v in node.outputs)
+
+    def stores_by_rows(self, node: Node, value: Value) -> bool:
+        """Whether the node only puts the value's rows elsewhere: every axis once, the last one staying last."""
+        (q, *others) = self.equations[node]
+        read = q.value
+        if others or not isinstance(read, Read) or read.tensor is not self.tensors[value] or not read.index:
+            return False
+        return read.index[-1] is q.index[-1] and set(read.index) == set(q.index) and len(set(read.index)) == len(read.index)
 
     def is_operand_of_contraction(self, producer: _Group, value: Value, consumer: _Group) -> bool:
         """A permutation or slice folds into strides; a move of an epilogue's operand does too. Gathers do not come here."""
