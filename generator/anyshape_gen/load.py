@@ -58,8 +58,16 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
     loader.known_keys(root, FILE_KEYS, "a spec file")
     shared = loader.functions(root.get("define"))
     families = {key.text.value: value for key, value in loader.entries(root.get("families"))}
-    ops = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
-    return SpecFile(path, tuple(op for op in ops if op is not None))
+    found = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
+    ops = [op for op in found if op is not None]
+    if len(ops) == len(found):
+        # Otherwise an op that could not be read may be the one that uses it.
+        loader.uncalled(shared, ops)
+        used = {op.family for op in ops}
+        for key, _ in loader.entries(root.get("families")):
+            if key.text.value not in used:
+                findings.add(key.span, f"no op of this file is of the family '{key.text.value}'")
+    return SpecFile(path, tuple(ops))
 
 
 @dataclass
@@ -103,6 +111,13 @@ class _Loader:
     # --- entries of an op
     # ---------------------------------------------------------------------------------------------------
 
+    def uncalled(self, functions: dict[str, Function], ops: list[OpSpec]) -> None:
+        """Functions that none of the ops calls."""
+        called = {function.name for op in ops for function in op.defines}
+        for name, function in functions.items():
+            if name not in called:
+                self.findings.add(function.span, f"the function '{name}' is never called")
+
     def functions(self, node: YNode | None) -> dict[str, Function]:
         text = self.text(node)
         found = RuleReader(text, self.findings).parse_functions() if text else ()
@@ -121,9 +136,13 @@ class _Loader:
             base = YMap(self.entries(found), found.span)
             self.known_keys(base, OP_KEYS, f"family '{family.value}'")
         before = self.findings.unreadable
-        functions = {**shared, **self.functions(base.get("define")), **self.functions(own.get("define"))}
+        own_functions = self.functions(own.get("define"))
+        functions = {**shared, **self.functions(base.get("define")), **own_functions}
         spec = self._build(key, merge(own, base), functions, family.value if family else None)
-        return spec if self.findings.unreadable == before else None
+        if self.findings.unreadable != before:
+            return None
+        self.uncalled(own_functions, [spec])
+        return spec
 
     def _build(self, key: YScalar, node: YMap, functions: dict[str, Function], family: str | None) -> OpSpec:
         inputs = tuple(self._operands(node.get("inputs"), is_output=False))

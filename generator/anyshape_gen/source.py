@@ -53,6 +53,9 @@ class Findings:
 
     def add(self, span: Span, text: str, scope: Iterable[str] = (), label: str = "in scope") -> None:
         """Record an error; the same words at the same place are recorded once."""
+        if span == NOWHERE and self.found:
+            # Follows from a text that could not be read, about which there is a finding already.
+            return
         finding = Finding(span, text, tuple(sorted(set(scope))), label)
         if finding not in self.found:
             self.found.append(finding)

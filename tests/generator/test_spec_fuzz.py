@@ -21,11 +21,20 @@ ODD = [*"*@[](){}:?=,'\"xn0", "if", "for", "in", "-1", ">>", "->", "lambda", "No
 
 
 def entries(text: str) -> Iterator[str]:
-    """Small files: what stands before the ops, with one op."""
+    """Small files: one op, with its family."""
     head, _, ops = text.partition("\nops:\n")
-    for entry in re.split(r"\n(?=  \w+:)", "\n" + ops):
-        if entry.strip():
-            yield f"{head}\nops:\n{entry.strip(chr(10))}\n"
+    families = dict(blocks(head.partition("\nfamilies:\n")[2]))
+    for _, entry in blocks(ops):
+        found = re.search(r"family: (\w+)", entry)
+        family = f"families:\n{families[found.group(1)]}\n" if found else ""
+        yield f"{family}ops:\n{entry}\n"
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The entries of a mapping that is indented by two."""
+    for entry in re.split(r"\n(?=  \w+:)", "\n" + text):
+        if found := re.match(r"  (\w+):", entry):
+            yield found.group(1), entry.rstrip()
 
 
 def mutant(text: str, rng: random.Random) -> str:
@@ -85,4 +94,4 @@ def test_accepted_mutants_are_emitted() -> None:
             if name.endswith(".py"):
                 compile(content, name, "exec")
         emitted += 1
-    assert emitted > 10
+    assert emitted > 15
