@@ -285,6 +285,8 @@ class Values(Levels):
         pointer = self.pointer(access.tensor, access.address)
         bounded = self.inside(access.bounds, copy)
         if not varies:
+            if not access.domain:
+                bounded = self.conjunction(bounded, self._not_empty(access.tensor))
             return elementwise.load_value(f, access.tensor.dtype, self._scalar_load(pointer, element, bounded))
         assert self.vector is not None
         lanes = self.vector.lanes
@@ -304,6 +306,14 @@ class Values(Levels):
             assert offsets is not None
             raw = f.gather(pointer, type_, offsets, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
+
+    def _not_empty(self, t: Tensor) -> Val | None:
+        """For a load ahead of all loops, which may turn out not to run: None if the tensor surely has elements."""
+        ok: Val | None = None
+        for n in t.shape:
+            if dims.ge(n, 1) is not True:
+                ok = self.conjunction(ok, self.f.compare("gt", self.size(n), 0))
+        return ok
 
     def _scalar_load(self, pointer: Val, element: Any, ok: Val | None) -> Val:
         """Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
