@@ -106,6 +106,18 @@ def _truth(f: Function, a: Val, kind: DType) -> Val:
     return a if kind.kind == "bool" else f.fcmp("une", a, 0.0) if kind.is_float else f.compare("ne", a, 0)
 
 
+def _to_odd(f: Function, a: Val) -> Val:
+    """f64 to f32, inexact results to the odd neighbour, so that rounding once more gives what one rounding would have given.
+    (No processor here narrows f64 to 16 bits, and LLVM would call a function that nobody links.)"""
+    near = f.convert("fptrunc", a, F32)
+    back = f.convert("fpext", near, F64)
+    bits = f.bitcast(near, near.type.as_int())
+    too_far = f.fcmp("ogt", f.unary("fabs", back), f.unary("fabs", a))
+    bits = f.sub(bits, f.convert("zext", too_far, I32))
+    bits = f.or_(bits, f.convert("zext", f.fcmp("one", back, a), I32))
+    return f.bitcast(bits, near.type)
+
+
 def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
     """A cast: float to int truncates and saturates (NaN gives 0), to bool is `!= 0`, integers wrap."""
     if source == to:
@@ -118,6 +130,8 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
     if source.is_float and to.is_float:
         if source.bits == 16 and to.bits == 16:
             a = f.convert("fpext", a, F32)
+        if source.bits == 64 and to.bits == 16:
+            a = _to_odd(f, a)
         return f.convert("fpext" if goal.bits > a.type.bits else "fptrunc", a, goal)
     if source.is_float:
         a = f.convert("fpext", a, F32) if source.bits == 16 else a
