@@ -10,7 +10,7 @@ JOBS   ?= 2
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
 TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
-export PYTHONPATH := runtime:generator:generated
+export PYTHONPATH := runtime:generator:generated:.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run retrain gen check test test-long lint types bench new-op clean
@@ -51,6 +51,15 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime at every listed shape: table, benchmarks/results/*.json and a plot
+	@mkdir -p benchmarks/results
+	$(BIN)/python -m benchmarks.models_bench bert_mini mlp shape_heavy --json benchmarks/results/models.json
+	$(BIN)/python -m benchmarks.plot benchmarks/results/models.json benchmarks/results/models.svg
+
+$(VENV)/.anyshape-bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
 
 clean:  ## remove caches and build output, keep the virtual environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """How long type inference of a whole BERT takes: one more inference of all types, and all passes, with symbolic dims.
 
-    PYTHONPATH=runtime:generated python -m benchmarks.inference_speed [bert_base]
+PYTHONPATH=runtime:generated python -m benchmarks.inference_speed [bert_base]
 """
 
 from __future__ import annotations
