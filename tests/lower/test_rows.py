@@ -416,3 +416,25 @@ def test_a_long_chain_of_maps() -> None:
         y = b.map(lambda p, q: maximum(p * 0.5 + q, p) * 0.9 - 0.5, y, x)
     b.output(y)
     assert lower_group(b.group(), host_target()).schedule == ("rows",)
+
+
+def test_a_guarded_gather_is_checked_where_it_counts() -> None:
+    """An index out of range is an error only where the condition asks for the element."""
+    b = Builder("guarded")
+    table, index, flag, y = b.input([7, M]), b.input([N], I64), b.input([N], "bool"), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], where(flag[i], table[index[i], j], -1.0))
+    b.output(y)
+    native = Native(b.group())
+    sizes = {N: 4, M: 20}
+    x = {
+        table: np.ones((7, 20), np.float32),
+        index: np.array([3, 99, 0, -5]),
+        flag: np.array([True, False, True, False]),
+    }
+    status, (got,) = native.run(x, sizes)
+    assert status == 0
+    np.testing.assert_array_equal(got[:, 0], [1, -1, 1, -1])
+    status, _ = native.run({**x, flag: np.array([True, True, True, False])}, sizes)
+    assert "out of range for axis 0" in native.kernel.errors[status - 1].message
+    assert "size 7" in native.kernel.errors[status - 1].message
