@@ -13,13 +13,23 @@ from anyshape import dims
 from anyshape.dtypes import F32, F64, I64
 from anyshape.equations import Tensor
 from anyshape.equations.functions import maximum, where
-from anyshape.lower import Group, Packed, describe, host_target, lower_group
+from anyshape.lower import Group, Packed, host_target, lower_group
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Array, check
 
 SIZES = [
     {N: n, M: m, K: k, B: 2}
-    for n, m, k in ((5, 70, 33), (1, 40, 20), (0, 3, 2), (3, 2, 0), (20, 17, 100), (33, 129, 64), (3, 0, 4), (1, 1, 1), (4, 5, 0))
+    for n, m, k in (
+        (5, 70, 33),
+        (1, 40, 20),
+        (0, 3, 2),
+        (3, 2, 0),
+        (20, 17, 100),
+        (33, 129, 64),
+        (3, 0, 4),
+        (1, 1, 1),
+        (4, 5, 0),
+    )
 ]
 
 
@@ -171,43 +181,6 @@ def test_matrix_vector_goes_to_rows() -> None:
     b.output(b.matmul(b.input([N, K]), b.input([K, 1])))
     native = check(b.group(), SIZES, tolerance=1e-4)
     assert native.kernel.schedule == ("rows",)
-
-
-def test_schedules_read_well() -> None:
-    b = Builder("mlp")
-    y = b.matmul(b.input([N, K]), b.input([K, M]))
-    b.output(b.gelu(b.map(lambda p, q: p + q, y, b.input([M]))))
-    assert describe(b.group()) == (
-        "product rows i0 in n, columns i1 in m, sum i2 in k:\n"
-        "  r0 = x0[i0*k + i2] * x1[i1 + i2*m]\n"
-        "  t2[i0*m + i1] = (((r0 + x2[i1]) * 0.5) * (erf(((r0 + x2[i1]) * 0.7071067811865476)) + 1.0))\n"
-    )
-
-
-def test_schedule_of_softmax_and_layer_norm() -> None:
-    b = Builder("softmax")
-    b.output(b.softmax(b.input([N, M])))
-    assert describe(b.group()) == (
-        "for i0 in n:\n"
-        "  loop i1 in m along:\n"
-        "    r0 = max x0[i0*m + i1]\n"
-        "  loop i1 in m along:\n"
-        "    keep exp((x0[i0*m + i1] - r0))\n"
-        "    r1 = sum kept2\n"
-        "  loop i1 in m along:\n"
-        "    t2[i0*m + i1] = (kept2 / r1)\n"
-    )
-    b = Builder("layer_norm")
-    b.output(b.layer_norm(b.input([N, M]), b.input([M]), b.input([M])))
-    assert describe(b.group()) == (
-        "for i0 in n:\n"
-        "  loop i1 in m along:\n"
-        "    r0 = sum x0[i0*m + i1]\n"
-        "  loop i1 in m along:\n"
-        "    r1 = sum ((x0[i0*m + i1] - (r0 / m)) * (x0[i0*m + i1] - (r0 / m)))\n"
-        "  loop i1 in m along:\n"
-        "    t2[i0*m + i1] = ((((x0[i0*m + i1] - (r0 / m)) / sqrt(((r1 / m) + 1e-05))) * x1[i1]) + x2[i1])\n"
-    )
 
 
 def test_text_is_deterministic() -> None:
