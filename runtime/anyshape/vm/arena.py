@@ -84,21 +84,21 @@ class Context:
 
 
 class ContextPool:
-    """Contexts that wait for a call. Taking and giving back are single operations of a list, which the interpreter makes atomic."""
+    """Contexts of one executor that wait for a call. Taking and giving back are single operations of a list, which the interpreter makes atomic."""
 
     __slots__ = ("_idle", "_make")
 
-    def __init__(self, make: Callable[[], Context]) -> None:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
-        self._idle: list[Context] = []
+        self._idle: list[Any] = []
 
-    def take(self) -> Context:
+    def take(self) -> Any:
         try:
             return self._idle.pop()
         except IndexError:
             return self._make()
 
-    def give_back(self, context: Context) -> None:
+    def give_back(self, context: Any) -> None:
         self._idle.append(context)
 
     @property

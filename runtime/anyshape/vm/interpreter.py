@@ -1,6 +1,9 @@
 """The interpreter of programs: walks the table word by word. Traceable and obvious; what every faster executor must agree with.
 
 In: a program, arguments (arrays that fit its parameters), a context. Out: the results, or None where a guard declined.
+
+Overflow is lazy: the register of a number that leaves 64 bits is *lost*, and so is what follows from it, but not past a `select`, `and` or
+`or` that the other side decides. An OverflowedError is raised by the instruction that needs a lost register for anything else.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Context
-from anyshape.vm.program import ELEMENTS, Op, Operand, Program
+from anyshape.vm.program import ELEMENTS, FORMATS, Op, Operand, Program
 
 Array = NDArray[Any]
 Trace = Callable[[int, Op, tuple[Operand, ...], list[int]], None]
@@ -31,12 +34,13 @@ _BINARY: dict[Op, Callable[[int, int], int]] = {
     Op.GT: operator.gt, Op.GE: operator.ge,
     Op.AND: lambda a, b: bool(a) and bool(b), Op.OR: lambda a, b: bool(a) or bool(b),
 }  # fmt: skip
+_SCALAR = {*_BINARY, Op.NOT, Op.SELECT}
 
 
 def run(
     program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None = None
 ) -> list[Array] | None:
-    """Raises ShapeError for a failed check or kernel, OverflowedError for a size beyond 64 bits."""
+    """Raises ShapeError for a failed check or kernel, OverflowedError where a size beyond 64 bits is needed."""
     return _Run(program, arguments, context, trace).go()
 
 
@@ -44,6 +48,7 @@ class _Run:
     def __init__(self, program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None) -> None:
         self.program, self.arguments, self.context, self.trace = program, arguments, context, trace
         self.r = [0] * program.registers
+        self.lost: set[int] = set()
         self.results: list[Array | None] = [None] * len(program.results)
 
     def go(self) -> list[Array] | None:
@@ -57,6 +62,8 @@ class _Run:
             op, operands = table[at]
             if self.trace is not None:
                 self.trace(at, op, operands, self.r)
+            if self.lost and op not in _SCALAR:
+                self.need(op, operands)
             if op is Op.RETURN:
                 return [a for a in self.results if a is not None]
             if op is Op.GUARD and not self.r[_n(operands[0])]:
@@ -66,6 +73,9 @@ class _Run:
 
     def step(self, op: Op, o: tuple[Operand, ...]) -> int | None:
         """One instruction; the word it jumps to, if it jumps."""
+        if op in _SCALAR:
+            self.scalar(op, *map(_n, o))
+            return None
         if op is Op.INVOKE:
             self.invoke(*o)  # type: ignore[arg-type]
             return None
@@ -76,19 +86,39 @@ class _Run:
             return None
         return self.plain(op, *map(_n, o))
 
+    def need(self, op: Op, operands: tuple[Operand, ...]) -> None:
+        """An effect reads its registers: none of them may be lost. What it writes is there again."""
+        for letter, operand in zip(FORMATS[op], operands):
+            if letter in "s*" and not self.lost.isdisjoint(operand if isinstance(operand, tuple) else (operand,)):
+                raise OverflowedError(overflow_text(self.program))
+            if letter == "d":
+                self.lost.discard(_n(operand))
+
+    def scalar(self, op: Op, d: int, *o: int) -> None:
+        r, lost = self.r, self.lost
+        if op is Op.SELECT:
+            chosen = o[1] if r[o[0]] else o[2]
+            self.set(d, r[chosen], o[0] in lost or chosen in lost)
+        elif op is Op.NOT:
+            self.set(d, int(not r[o[0]]), o[0] in lost)
+        elif op in (Op.AND, Op.OR) and any(k not in lost and bool(r[k]) is (op is Op.OR) for k in o):
+            self.set(d, int(op is Op.OR))
+        else:
+            self.set(d, int(_BINARY[op](r[o[0]], r[o[1]])), not lost.isdisjoint(o))
+
+    def set(self, d: int, value: int, lost: bool = False) -> None:
+        """A register = a number, unless that is lost or beyond 64 bits."""
+        if lost or not INT64_MIN <= value <= INT64_MAX:
+            self.lost.add(d)
+            value = 0
+        else:
+            self.lost.discard(d)
+        self.r[d] = value
+
     def plain(self, op: Op, *o: int) -> int | None:
         r = self.r
-        if op in _BINARY:
-            value = int(_BINARY[op](r[o[1]], r[o[2]]))
-            if not INT64_MIN <= value <= INT64_MAX:
-                raise OverflowedError(overflow_text(self.program))
-            r[o[0]] = value
-        elif op is Op.CONST:
+        if op is Op.CONST:
             r[o[0]] = o[1]
-        elif op is Op.NOT:
-            r[o[0]] = int(not r[o[1]])
-        elif op is Op.SELECT:
-            r[o[0]] = r[o[2]] if r[o[1]] else r[o[3]]
         elif op is Op.DIM:
             r[o[0]] = self.arguments[o[1]].shape[o[2]]
         elif op is Op.ARGUMENT:
@@ -113,7 +143,7 @@ class _Run:
     def memory(self, op: Op, *o: int) -> None:
         r = self.r
         if op is Op.LOAD:
-            r[o[0]] = load(r[o[1]], o[2], o[3])
+            self.set(o[0], load(r[o[1]], o[2], o[3]))
         elif op is Op.STORE:
             store(r[o[0]], o[1], r[o[2]], o[3])
         elif op is Op.COPY:
@@ -148,7 +178,7 @@ def store(address: int, index: int, value: int, code: int) -> None:
     try:
         data = struct.pack(spelled, value)
     except struct.error:
-        raise OverflowedError(f"{value} does not fit an element of type {ELEMENTS[code][0]}") from None
+        raise OverflowedError(unfit_text(value, code)) from None
     ctypes.memmove(address + index * size, data, size)
 
 
@@ -161,6 +191,10 @@ def failed_kernel(program: Program, number: int, status: int) -> AnyshapeError:
     if 0 < status <= len(kernel.errors):
         return ShapeError(kernel.errors[status - 1])
     return AnyshapeError(f"kernel {kernel.name} ended with the unknown status {status}")
+
+
+def unfit_text(value: int, code: int) -> str:
+    return f"{value} does not fit an element of type {ELEMENTS[code][0]}"
 
 
 def overflow_text(program: Program) -> str:

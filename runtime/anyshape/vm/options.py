@@ -1,7 +1,7 @@
 """Every switch of a compile and of debugging, in one typed place.
 
-In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_KERNELS, ANYSHAPE_DUMP, ANYSHAPE_VERIFY). Out: one
-frozen `Options` that the rest of the VM reads; nothing else here looks at the environment.
+In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_WALK,
+ANYSHAPE_DUMP, ANYSHAPE_VERIFY). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at the environment.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from anyshape.errors import ArgumentError
 
 STAGES = ("graph", "schedule", "program", "llvm", "asm")
 KERNELS = ("native", "interpret")
+LOOPS = ("native", "python")
 EXECUTORS = ("vm", "graph")
 TARGETS = ("host", "avx512", "avx2", "sse")
 
@@ -24,12 +25,14 @@ TARGETS = ("host", "avx512", "avx2", "sse")
 class Options:
     """How to compile. `executor`: "graph" refuses a model of which any type is not fully static. `target`: this machine, or less of it.
     `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
+    `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
     traceable interpreter of the table instead of its translation."""
 
     executor: str = "vm"
     target: str = "host"
     kernels: str = "native"
+    loop: str = "native"
     fuse: bool = True
     dump: frozenset[str] = frozenset()
     verify: bool = False
@@ -47,6 +50,7 @@ def from_environment() -> Options:
     dump = frozenset(s for s in os.environ.get("ANYSHAPE_DUMP", "").split(",") if s)
     options = Options(
         kernels=os.environ.get("ANYSHAPE_KERNELS", "native"),
+        loop=os.environ.get("ANYSHAPE_LOOP", "native"),
         dump=dump,
         verify=os.environ.get("ANYSHAPE_VERIFY", "0") not in ("", "0"),
         walk=os.environ.get("ANYSHAPE_WALK", "0") not in ("", "0"),
@@ -64,7 +68,7 @@ def make_options(given: Mapping[str, Any]) -> Options:
 
 
 def checked(options: Options) -> Options:
-    for name, allowed in (("kernels", KERNELS), ("executor", EXECUTORS), ("target", TARGETS)):
+    for name, allowed in (("kernels", KERNELS), ("loop", LOOPS), ("executor", EXECUTORS), ("target", TARGETS)):
         if getattr(options, name) not in allowed:
             raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, got {getattr(options, name)!r}")
     strange = sorted(options.dump - set(STAGES))

@@ -16,17 +16,16 @@ from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
-from anyshape.vm import interpreter
-from anyshape.vm.arena import Context, ContextPool
+from anyshape.vm.arena import ContextPool
 from anyshape.vm.codegen import generate
 from anyshape.vm.disassemble import disassemble
+from anyshape.vm.executors import Executor, make_executor
 from anyshape.vm.kernels import kernel_maker
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 from anyshape.vm.report import Report
 from anyshape.vm.retype import retype
 from anyshape.vm.schedule_text import spell_schedule
-from anyshape.vm.translator import can_translate, frame_of, translate
 from anyshape.vm.unfused import one_step_per_node
 
 Array = NDArray[Any]
@@ -82,7 +81,8 @@ class Compiler:
             self.options.show("graph", f.name, optimised)
             program = self._program(optimised, assumed)
             general = (lambda: self.plan(f, 0)) if assumed else None
-            return Straight(program, general, self.options.walk, self.lock)
+            executor = make_executor(program, self.options, [p.type for p in optimised.params])
+            return Straight(program, general, executor, self.lock)
 
     def _optimise(self, f: Function) -> Function:
         from anyshape.passes import optimise
@@ -137,16 +137,13 @@ def refuse_dynamic(f: Function, report: Report) -> None:
 class Straight:
     """One program, and another plan for the calls that it declines."""
 
-    def __init__(self, program: Program, general: Callable[[], Plan] | None, walk: bool, lock: threading.RLock) -> None:
+    def __init__(
+        self, program: Program, general: Callable[[], Plan] | None, executor: Executor, lock: threading.RLock
+    ) -> None:
         self.program = program
         self._make_general, self._general, self._lock = general, None, lock
-        words, offsets = frame_of(program)
-        self._pool = ContextPool(lambda: Context(program.regions, words, offsets))
-        self._run: Callable[[Sequence[Array], Context], list[Array] | None]
-        if walk or not can_translate(program):
-            self._run = lambda arrays, context: interpreter.run(program, arrays, context)
-        else:
-            self._run = translate(program)
+        self._pool = ContextPool(executor.context)
+        self._run = executor.run
 
     _general: Plan | None
 

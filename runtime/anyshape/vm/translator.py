@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 
 from anyshape.dims import INT64_MAX
-from anyshape.errors import OverflowedError
 from anyshape.vm.address import DATA_OFFSET, FAST, Int64, address_of
 from anyshape.vm.arena import Context
-from anyshape.vm.interpreter import Array, failed_check, failed_kernel, load, overflow_text, store
-from anyshape.vm.program import Op, Operand, Program
+from anyshape.vm.interpreter import Array, failed_check, failed_kernel, load, store
+from anyshape.vm.interpreter import run as walk
+from anyshape.vm.program import ELEMENT_CODE, Op, Operand, Program
 
 Run = Callable[[Sequence[Array], Context], "list[Array] | None"]
 
 _SYMBOLS = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.EQ: "==", Op.NE: "!=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=",
             Op.AND: "and", Op.OR: "or"}  # fmt: skip
+
+_ANEW = "return WALK(arguments, context)"
+"""Where a number overflows, the call begins anew in the interpreter, which knows whether the number is needed."""
 
 
 def can_translate(program: Program) -> bool:
@@ -63,7 +66,7 @@ class _Translation:
             "ZERO": ctypes.c_int64(0), "ONE": ctypes.c_int64(1), "LOAD": load, "STORE": store, "MOVE": ctypes.memmove,
             "check": lambda number, values: failed_check(program, number, values),
             "kernel": lambda number, status: failed_kernel(program, number, status),
-            "overflow": lambda: OverflowedError(overflow_text(program)),
+            "WALK": lambda arguments, context: walk(program, arguments, context),
         }  # fmt: skip
         self.offsets = {n: k for k, n in enumerate(frame_of(program)[1])}
         self.scratches = {o[1] for _, op, o in program.instructions() if op is Op.INVOKE}
@@ -99,13 +102,16 @@ class _Translation:
                 self.write(o[0], str(o[1]))
             self.literal[o[0]] = o[1]
         elif op in _SYMBOLS:
-            self.write(o[0], f"{self.r(o[1])} {_SYMBOLS[op]} {self.r(o[2])}")
+            value = f"{self.r(o[1])} {_SYMBOLS[op]} {self.r(o[2])}"
+            self.write(o[0], f"1 if {value} else 0" if op in (Op.AND, Op.OR) else value)
             if op in (Op.ADD, Op.SUB, Op.MUL):
-                self.lines.append(f"if not -{INT64_MAX + 1} <= r{o[0]} <= {INT64_MAX}: raise overflow()")
+                self.lines.append(f"if not -{INT64_MAX + 1} <= r{o[0]} <= {INT64_MAX}: {_ANEW}")
         elif op in (Op.FLOORDIV, Op.MOD):
             a, b, sign = self.r(o[1]), self.r(o[2]), "//" if op is Op.FLOORDIV else "%"
             constant = o[2] in self.literal and self.literal[o[2]] != 0
             self.write(o[0], f"{a} {sign} {b}" + ("" if constant else f" if {b} else 0"))
+            if op is Op.FLOORDIV and not (constant and self.literal[_number(o[2])] > 0):
+                self.lines.append(f"if r{o[0]} > {INT64_MAX}: {_ANEW}")
         elif op in (Op.MIN, Op.MAX):
             a, b, sign = self.r(o[1]), self.r(o[2]), "<" if op is Op.MIN else ">"
             self.write(o[0], f"{a} if {a} {sign} {b} else {b}")
@@ -150,6 +156,8 @@ class _Translation:
             self.write(o[0], f"{self.r(o[1])} + {self.r(o[2])}")
         elif op is Op.LOAD:
             self.write(o[0], f"LOAD({self.r(o[1])}, {o[2]}, {o[3]})")
+            if o[3] == ELEMENT_CODE["u64"]:
+                self.lines.append(f"if r{o[0]} > {INT64_MAX}: {_ANEW}")
         elif op is Op.STORE:
             self.lines.append(f"STORE({self.r(o[0])}, {o[1]}, {self.r(o[2])}, {o[3]})")
         elif op is Op.COPY:

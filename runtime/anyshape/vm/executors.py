@@ -1,0 +1,64 @@
+"""What runs a program: the native loop, the translation to Python, or the walking interpreter.
+
+In: a program and the options. Out: an `Executor`. All three take the same table to the same results and the same messages; which one is
+used is a matter of speed and of debugging. Kernels that are Python themselves are never called from native code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from anyshape.types import TensorType
+from anyshape.vm import interpreter
+from anyshape.vm.arena import Context
+from anyshape.vm.options import Options
+from anyshape.vm.program import Program
+from anyshape.vm.translator import can_translate, frame_of, translate
+
+Array = NDArray[Any]
+
+
+class CallContext(Protocol):
+    """What one call owns while it runs."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory for intermediate values."""
+        ...
+
+
+class Executor(Protocol):
+    """A program made ready. Immutable; every call brings its own context."""
+
+    def context(self) -> CallContext: ...
+
+    def run(self, arguments: Sequence[Array], context: Any) -> list[Array] | None:
+        """The results, or None where a guard declined."""
+        ...
+
+
+class PythonExecutor:
+    """The translation, or the interpreter where the program has jumps or `walk` asks for it."""
+
+    def __init__(self, program: Program, walk: bool) -> None:
+        self._program = program
+        self._words, self._offsets = frame_of(program)
+        if walk or not can_translate(program):
+            self.run = lambda arguments, context: interpreter.run(program, arguments, context)
+        else:
+            self.run = translate(program)
+
+    def context(self) -> Context:
+        return Context(self._program.regions, self._words, self._offsets)
+
+
+def make_executor(program: Program, options: Options, types: Sequence[TensorType]) -> Executor:
+    """`types` are those of the program's arguments."""
+    if options.loop == "python" or options.walk or options.kernels == "interpret":
+        return PythonExecutor(program, options.walk)
+    from anyshape.vm.native.executor import NativeExecutor
+
+    return NativeExecutor(program, types)

@@ -1,0 +1,137 @@
+"""What one call owns while the native loop runs it: its state, and everything in it that is not the program's.
+
+In: a program's fixed tables. Out: `NativeContext`, one row of words that the loop reads and writes. Never shared by two calls at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.types import TensorType
+from anyshape.vm.address import address_of
+from anyshape.vm.arena import Region
+from anyshape.vm.native.layout import Word
+from anyshape.vm.program import Op, Program
+from anyshape.vm.translator import frame_of
+
+Words = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What all calls of a program share. `ranks`: how many dims of each argument are kept."""
+
+    program: Program
+    code: Words
+    constants: Words
+    kernels: Words
+    wanted: Words
+    result_types: Words
+    ranks: tuple[int, ...]
+    kept: tuple[object, ...]
+    """Objects whose addresses are in the tables."""
+
+
+def tables_of(program: Program, kernels: Sequence[int], types: Sequence[TensorType] | None) -> Tables:
+    """`types` of the arguments make the direct entry possible; without them it takes none."""
+    constants = [address_of(c) for c in program.constants]
+    dtypes = [np.dtype(t.dtype.numpy) for t in types or ()]
+    wanted = [w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank)]
+    results = [np.dtype(r.dtype.numpy) for r in program.results]
+    ranks = [0] * len(program.arguments)
+    for _, op, o in program.instructions():
+        if op is Op.DIM and isinstance(o[1], int) and isinstance(o[2], int):
+            ranks[o[1]] = max(ranks[o[1]], o[2] + 1)
+    return Tables(
+        program,
+        _words(program.code),
+        _words(constants),
+        _words(kernels),
+        _words(wanted or [0, -1] * len(program.arguments)),
+        _words([id(d) for d in results]),
+        tuple(ranks),
+        (*dtypes, *results),
+    )
+
+
+def _words(values: Sequence[int] | Words) -> Words:
+    return np.ascontiguousarray(values, np.int64)
+
+
+class NativeContext:
+    """`words` is the state first, then its tables."""
+
+    __slots__ = ("_dims", "_places", "call", "regions", "results", "state", "tables", "words")
+
+    def __init__(self, tables: Tables) -> None:
+        program = tables.program
+        self.tables = tables
+        self.regions = [Region() for _ in range(program.regions)]
+        sizes = {
+            Word.REGISTERS: program.registers,
+            Word.ARGUMENTS: 2 * len(program.arguments),
+            Word.REGIONS: 2 * program.regions,
+            Word.RESULTS: len(program.results),
+            Word.FRAME: frame_of(program)[0],
+            Word.LOST: program.registers,
+        }
+        total = Word.COUNT + sum(sizes.values()) + sum(tables.ranks)
+        self.words: Words = np.zeros(total, np.int64)
+        self.state = address_of(self.words)
+        self._places: dict[Word, int] = {}
+        at = int(Word.COUNT)
+        for word, size in sizes.items():
+            self._places[word] = at
+            self.words[word] = self.state + 8 * at
+            at += size
+        self._dims = at
+        fixed = {
+            Word.CODE: tables.code, Word.CONSTANTS: tables.constants, Word.KERNELS: tables.kernels,
+            Word.WANTED: tables.wanted, Word.RESULT_TYPES: tables.result_types,
+        }  # fmt: skip
+        for word, table in fixed.items():
+            self.words[word] = address_of(table)
+        self.words[Word.REGISTER_COUNT] = program.registers
+        self.words[Word.ARGUMENT_COUNT] = len(program.arguments)
+        self.words[Word.RESULT_COUNT] = len(program.results)
+        self.call: Any = None
+
+    def bind(self, arguments: Sequence[NDArray[Any]]) -> None:
+        """Elements and dims of the arguments; the next turn begins the program."""
+        words = self.words
+        pair, dims = self._places[Word.ARGUMENTS], self._dims
+        for a, rank in zip(arguments, self.tables.ranks, strict=True):
+            words[pair], words[pair + 1] = address_of(a), self.state + 8 * dims
+            words[dims : dims + rank] = a.shape[:rank]
+            pair, dims = pair + 2, dims + rank
+        words[Word.AT] = words[Word.CODE]
+        words[Word.CAREFUL] = words[Word.HOLD] = 0
+        results = self._places[Word.RESULTS]
+        words[results : results + len(self.tables.program.results)] = 0
+
+    @property
+    def at(self) -> int:
+        """The word of the instruction that ended the turn."""
+        return int(self.words[Word.AT] - self.words[Word.CODE]) // 8
+
+    def register(self, number: int) -> int:
+        return int(self.words[self._places[Word.REGISTERS] + number])
+
+    def grow(self, number: int, size: int) -> None:
+        region = self.regions[number]
+        if size > region.capacity or not region.address:
+            region.grow(size)
+        pair = self._places[Word.REGIONS] + 2 * number
+        self.words[pair], self.words[pair + 1] = region.address, region.capacity
+
+    def put_result(self, number: int, array: NDArray[Any]) -> None:
+        self.words[self._places[Word.RESULTS] + number] = address_of(array)
+
+    @property
+    def bytes(self) -> int:
+        return sum(r.capacity for r in self.regions)

@@ -1,0 +1,71 @@
+"""Words that the native loop and Python share: the state of one call, and what a turn of the loop ends with.
+
+A state is a row of 64-bit words. Its first words are addresses of tables and a few numbers, by the names of `Word`; what they point to
+is owned by the executable (code, constants, kernels) or by the context (everything else).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Word(IntEnum):
+    """Places in a state."""
+
+    CODE = 0
+    """Address of the program's table."""
+    AT = 1
+    """Address of the instruction to run next, or of the one that ended the turn."""
+    REGISTERS = 2
+    ARGUMENTS = 3
+    """Pairs: address of the elements, address of the dims."""
+    CONSTANTS = 4
+    KERNELS = 5
+    REGIONS = 6
+    """Pairs: address, capacity in bytes."""
+    RESULTS = 7
+    """Addresses of results that were made and not yet taken; 0: not made."""
+    FRAME = 8
+    """Where scalars and buffers are put for a kernel."""
+    LOST = 9
+    """One word per register: 1 if it overflowed. Read by the careful loop alone."""
+    REGISTER_COUNT = 10
+    CAREFUL = 11
+    """1 once something overflowed in this call."""
+    HOLD = 12
+    """1: stop before a kernel (the caller holds the interpreter lock and wants to give it back first)."""
+    KERNEL_STATUS = 13
+    ENDED = 14
+    """How the last call through `entry` ended."""
+    ARGUMENT_COUNT = 15
+    RESULT_COUNT = 16
+    WANTED = 17
+    """Per argument: address of the dtype object, rank."""
+    RESULT_TYPES = 18
+    """Per result: address of the dtype object."""
+    COUNT = 19
+
+
+class End(IntEnum):
+    """What a turn of the loop ends with. The first two are those of `program`."""
+
+    DONE = 0
+    DECLINED = 1
+    CHECK = 2
+    """The check at AT failed."""
+    OVERFLOW = 3
+    """The instruction at AT needs a value that overflowed."""
+    STORE = 4
+    """The number that AT stores does not fit its type."""
+    KERNEL = 5
+    """The kernel at AT returned KERNEL_STATUS."""
+    REGION = 6
+    """The region at AT is too small; goes on at AT when it has grown."""
+    OUTPUT = 7
+    """The result at AT is to be made; goes on at AT when its address is in RESULTS."""
+    BLOCKING = 8
+    """A kernel comes, and HOLD is set; goes on at AT."""
+    ARGUMENTS = 9
+    """Only from `entry`: an argument is not exactly what the program takes."""
+    UNKNOWN = 10
+    """AT is no instruction: the table was changed after it was verified."""

@@ -1,0 +1,55 @@
+"""The native loop as LLVM text: walks the table of a program, whatever program it is.
+
+In: a target. Out: a module with `anyshape_run(state) -> i64` (an `End`). It holds two loops from one emitter: the plain one, and
+the careful one that it goes over to, for the rest of the call, where a number first overflows.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.types import I64, PTR
+from anyshape.lower.target import Target
+from anyshape.vm.native.effects import effect
+from anyshape.vm.native.frame import HEAD, Frame
+from anyshape.vm.native.layout import End, Word
+from anyshape.vm.native.scalars import scalar
+from anyshape.vm.program import FORMATS, Op
+
+STATE = [("state", PTR)]
+
+
+def add_loop(module: Module, internal: bool = False) -> None:
+    """Defines `anyshape_run` in the module."""
+    for name, careful in (("anyshape_careful", True), ("anyshape_plain", False)):
+        with module.function(name, I64, STATE, internal=True, inline=False, noalias=False) as f:
+            _loop(f, careful)
+    with module.function("anyshape_run", I64, STATE, internal=internal, noalias=False) as f:
+        state = f.arg("state")
+        with f.if_(f.compare("ne", f.load(state, I64, Word.CAREFUL), 0)):
+            f.ret(f.call("anyshape_careful", I64, [state]))
+        f.ret(f.call("anyshape_plain", I64, [state]))
+
+
+def loop_module(target: Target) -> Module:
+    module = Module(target)
+    add_loop(module)
+    return module
+
+
+def _loop(f: Function, careful: bool) -> None:
+    frame = Frame(f, careful)
+    begin = f.load(frame.state, PTR, Word.AT)
+    dispatch, unknown = frame.dispatch, f.new_block()
+    frame.next.append((begin, f.block))
+    f.jump(dispatch)
+    f.start(dispatch)
+    blocks = {op: f.new_block() for op in Op}
+    f.switch(f.load(frame.at, I64), unknown, [(int(op), block) for op, block in blocks.items()])
+    for op, block in blocks.items():
+        f.start(block)
+        if scalar(frame, op) or not effect(frame, op):
+            counted = "*" in FORMATS[op]
+            frame.go_on(None if counted else HEAD + len(FORMATS[op]))
+    f.start(unknown)
+    frame.leave(End.UNKNOWN)
+    f.set_phi(frame.at, frame.next, dispatch)
