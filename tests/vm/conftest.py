@@ -1,4 +1,5 @@
-"""Handmade ops are found by their names while these tests run, beside whatever the generated package registers."""
+"""Handmade ops are found by their names while these tests run, in place of what the generated package registers; and every test
+runs twice: interpreted kernels called from Python, and machine code called by the native loop."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from anyshape.passes import simplify
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-@pytest.fixture(autouse=True)
-def handmade_ops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True, params=["interpret", "native"])
+def handmade_ops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import handmade
 
     monkeypatch.setattr(registry, "all_ops", lambda: handmade.OPS)
     monkeypatch.setattr(simplify, "all_ops", lambda: handmade.OPS)
-    monkeypatch.setenv("ANYSHAPE_KERNELS", "interpret")
+    monkeypatch.setenv("ANYSHAPE_KERNELS", request.param)
     yield

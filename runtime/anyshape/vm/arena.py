@@ -84,7 +84,7 @@ class Context:
 
 
 class ContextPool:
-    """Contexts of one executor that wait for a call. Taking and giving back are single operations of a list, which the interpreter makes atomic."""
+    """Contexts of one executor that wait for a call. Taking and giving back are single operations of a list, which are atomic."""
 
     __slots__ = ("_idle", "_make")
 

@@ -44,7 +44,7 @@ def verify_program(program: Program) -> None:
                     )
         if op in (Op.LOAD, Op.STORE) and operands[3] not in ELEMENTS:
             raise VerifyError(f"{op.name} at word {at}: there is no element type {operands[3]}")
-        if op is Op.DIM and not 0 <= _number(operands[2]):
+        if op is Op.DIM and _number(operands[2]) < 0:
             raise VerifyError(f"DIM at word {at}: there is no axis {operands[2]}")
     if not listed or listed[-1][1] not in (Op.RETURN, Op.JUMP):
         raise VerifyError("the program does not end in RETURN or JUMP")

@@ -1,0 +1,255 @@
+"""The native loop against the interpreter, on tables that no compiler would emit: results, and every way a call can end."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from anyshape.dims import INT64_MAX, INT64_MIN
+from anyshape.dtypes import parse_dtype
+from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
+from anyshape.vm import interpreter
+from anyshape.vm.arena import Context
+from anyshape.vm.native.executor import NativeExecutor
+from anyshape.vm.native.verify import verify_program
+from anyshape.vm.program import ELEMENT_CODE, ELEMENTS, CheckRecord, Op, Program, ResultType, encode
+from anyshape.vm.translator import can_translate, frame_of, translate
+
+
+@pytest.fixture(autouse=True)
+def handmade_ops() -> None:
+    """In place of the fixture of that name: here no op is compiled."""
+
+
+SIGNATURE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+
+@dataclass(eq=False)
+class SumKernel:
+    """Writes the sum of its scalars to its last buffer; a negative sum is error 1, one above 1000 an unknown status."""
+
+    name: str = "sum"
+    errors: tuple[str, ...] = ("the sum is negative",)
+    entry: Any = None
+
+    def __post_init__(self) -> None:
+        self.entry = SIGNATURE(self.run)
+
+    @staticmethod
+    def run(scalars: int, buffers: int, scratch: int, part: int, parts: int) -> int:
+        total = sum((ctypes.c_int64 * 2).from_address(scalars))
+        if total < 0 or total > 1000:
+            return 1 if total < 0 else 7
+        ctypes.c_int64.from_address(ctypes.c_int64.from_address(buffers + 8).value).value = total
+        return 0
+
+
+KERNEL = SumKernel()
+I64_RESULT = ResultType("y", parse_dtype("i64"))
+
+
+def program(words: list[int], registers: int, results: int = 1, regions: int = 1, arguments: int = 1) -> Program:
+    checks = (CheckRecord(("the number is wrong",), (), (), "n"),)
+    names = tuple(f"x{k}" for k in range(arguments))
+    code = np.array(words, np.int64)
+    return Program("made", code, registers, regions, (), (KERNEL,), checks, (I64_RESULT,) * results, names)
+
+
+def outcome(run: Any) -> Any:
+    """Results as lists, None, or the error and its text."""
+    try:
+        results = run()
+    except AnyshapeError as e:
+        return type(e), str(e)
+    return None if results is None else [(r.dtype, r.shape, r.tolist()) for r in results]
+
+
+def all_outcomes(p: Program, arguments: list[Any]) -> list[Any]:
+    """What each executor makes of a program."""
+    context = Context(p.regions, *frame_of(p))
+    native = NativeExecutor(p)
+    own = native.context()
+    runs = [lambda: interpreter.run(p, arguments, context), lambda: native.run(arguments, own)]
+    if can_translate(p):
+        translated = translate(p)
+        runs.append(lambda: translated(arguments, context))
+    return [outcome(run) for run in (*runs, runs[1])]
+
+
+EDGES = (0, 1, -1, 2, -2, 3, 7, -5, INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1, 1 << 32, -(1 << 31), 3037000500)
+NUMBERS = st.one_of(st.sampled_from(EDGES), st.integers(-9, 9), st.integers(INT64_MIN, INT64_MAX))
+SCALAR = [Op(k) for k in range(Op.ADD, Op.SELECT + 1)]
+
+
+@st.composite
+def scalar_programs(draw: st.DrawFn) -> tuple[list[int], int]:
+    """(words, registers): constants, then scalar instructions over what came before, then uses of some of it."""
+    words: list[int] = []
+    count = draw(st.integers(1, 5))
+    for k in range(count):
+        words += encode(Op.CONST, k, draw(NUMBERS))
+    for _ in range(draw(st.integers(1, 20))):
+        op = draw(st.sampled_from(SCALAR))
+        arity = {Op.NOT: 1, Op.SELECT: 3}.get(op, 2)
+        words += encode(op, count, *(draw(st.integers(0, count - 1)) for _ in range(arity)))
+        count += 1
+    place, size = count, count + 1
+    words += encode(Op.CONST, size, 3) + encode(Op.OUTPUT, place, 0, (size,))
+    for k in range(3):
+        words += encode(Op.STORE, place, k, draw(st.integers(0, count - 1)), ELEMENT_CODE["i64"])
+    if draw(st.booleans()):
+        words += encode(Op.GUARD, draw(st.integers(0, count - 1)))
+    if draw(st.booleans()):
+        words += encode(Op.CHECK, draw(st.integers(0, count - 1)), 0)
+    return words + encode(Op.RETURN), count + 2
+
+
+@given(scalar_programs())
+@settings(max_examples=300, deadline=None)
+def test_scalar_instructions_agree(made: tuple[list[int], int]) -> None:
+    first, *others = all_outcomes(program(*made), [np.zeros(1)])
+    assert all(o == first for o in others)
+
+
+BINARY = [op for op in SCALAR if op not in (Op.NOT, Op.SELECT)]
+
+
+@pytest.mark.parametrize("op", BINARY)
+def test_every_pair_of_edges(op: Op) -> None:
+    for a in EDGES:
+        for b in EDGES:
+            words = encode(Op.CONST, 0, a) + encode(Op.CONST, 1, b) + encode(op, 2, 0, 1) + encode(Op.CONST, 3, 1)
+            words += encode(Op.OUTPUT, 4, 0, (3,)) + encode(Op.STORE, 4, 0, 2, 0) + encode(Op.RETURN)
+            first, *others = all_outcomes(program(words, 5), [np.zeros(1)])
+            assert all(o == first for o in others), (a, b)
+
+
+def stored(*middle: list[int]) -> Program:
+    """r0 = 1, r1 = 0, r2 = the greatest number, r3 = r2 + r0, which overflows; what `middle` leaves in r9 is the result."""
+    words = encode(Op.CONST, 0, 1) + encode(Op.CONST, 1, 0) + encode(Op.CONST, 2, INT64_MAX) + encode(Op.ADD, 3, 2, 0)
+    words += [w for m in middle for w in m]
+    words += encode(Op.OUTPUT, 10, 0, (0,)) + encode(Op.STORE, 10, 0, 9, 0) + encode(Op.RETURN)
+    return program(words, 11)
+
+
+@pytest.mark.parametrize(
+    ("middle", "wanted"),
+    [
+        (encode(Op.SELECT, 9, 1, 3, 2), INT64_MAX),
+        (encode(Op.SELECT, 9, 0, 3, 2), None),
+        (encode(Op.SELECT, 9, 3, 0, 0), None),
+        (encode(Op.AND, 9, 3, 1), 0),
+        (encode(Op.AND, 9, 1, 3), 0),
+        (encode(Op.AND, 9, 3, 0), None),
+        (encode(Op.OR, 9, 3, 0), 1),
+        (encode(Op.OR, 9, 0, 3), 1),
+        (encode(Op.OR, 9, 1, 3), None),
+        (encode(Op.MUL, 9, 3, 1), None),
+        (encode(Op.MIN, 9, 3, 1), None),
+        (encode(Op.SUB, 3, 2, 0) + encode(Op.ADD, 9, 3, 0), INT64_MAX),
+    ],
+)
+def test_overflow_matters_only_where_it_is_needed(middle: list[int], wanted: int | None) -> None:
+    first, *others = all_outcomes(stored(middle), [np.zeros(1)])
+    assert all(o == first for o in others)
+    if wanted is None:
+        assert first[0] is OverflowedError
+    else:
+        assert first[0][2] == [wanted]
+
+
+@pytest.mark.parametrize("name", list(ELEMENT_CODE))
+def test_loads_and_stores_of_every_type(name: str) -> None:
+    code = ELEMENT_CODE[name]
+    dtype = parse_dtype(name).numpy
+    bits = 8 * ELEMENTS[code][2]
+    for value in {0, 1, -1, 1 << (bits - 1), (1 << bits) - 1, -(1 << (bits - 1)), (1 << (bits - 1)) - 1}:
+        if INT64_MIN <= value <= INT64_MAX:
+            words = encode(Op.CONST, 0, value) + encode(Op.CONST, 1, 4) + encode(Op.OUTPUT, 2, 0, (1,))
+            words += encode(Op.STORE, 2, 0, 0, 0) + encode(Op.STORE, 2, 1, 0, code) + encode(Op.RETURN)
+            first, *others = all_outcomes(program(words, 3), [np.zeros(1)])
+            assert [w[0] if isinstance(w, tuple) else w[0][2][:1] for w in others] == [
+                first[0] if isinstance(first, tuple) else first[0][2][:1]
+            ] * len(others)
+        array = np.array([value % (1 << bits)], f"u{bits // 8}").view(dtype if name != "bool" else np.uint8)
+        words = encode(Op.ARGUMENT, 0, 0) + encode(Op.LOAD, 1, 0, 0, code) + encode(Op.CONST, 2, 1)
+        words += encode(Op.OUTPUT, 3, 0, (2,)) + encode(Op.STORE, 3, 0, 1, 0) + encode(Op.RETURN)
+        first, *others = all_outcomes(program(words, 4), [array])
+        assert all(o == first for o in others)
+
+
+@given(st.integers(-30, 30), st.integers(-3, 9), st.booleans())
+@example(5, 0, True)
+@settings(max_examples=60, deadline=None)
+def test_a_loop_with_a_kernel_and_a_region_in_it(start: int, turns: int, wild: bool) -> None:
+    """r0 counts down; every turn a region of another size takes a kernel's result, which is added up."""
+    start = start * 100 if wild else start
+    words = encode(Op.CONST, 0, turns) + encode(Op.CONST, 1, start) + encode(Op.CONST, 2, 0) + encode(Op.CONST, 3, 1)
+    words += encode(Op.CONST, 4, 64)
+    top = len(words)
+    body = encode(Op.MUL, 6, 4, 0) + encode(Op.ADD, 6, 6, 4) + encode(Op.REGION, 7, 0, 6)
+    body += encode(Op.INVOKE, 0, 7, (0, 1), (7, 7)) + encode(Op.LOAD, 8, 7, 0, 0) + encode(Op.ADD, 2, 2, 8)
+    body += encode(Op.SUB, 0, 0, 3)
+    test = encode(Op.GT, 5, 0, 9)
+    end = top + len(test) + len(encode(Op.UNLESS, 5, 0)) + len(body) + len(encode(Op.JUMP, 0))
+    words += test + encode(Op.UNLESS, 5, end) + body + encode(Op.JUMP, top)
+    words += encode(Op.OUTPUT, 10, 0, (3,)) + encode(Op.STORE, 10, 0, 2, 0) + encode(Op.RETURN)
+    p = program(encode(Op.CONST, 9, 0) + shifted(words, 4), 11)
+    first, *others = all_outcomes(p, [np.zeros(1)])
+    assert all(o == first for o in others)
+    if turns > 0 and start < 0 and turns + start < 0:
+        assert first == (ShapeError, "the sum is negative")
+
+
+def shifted(words: list[int], by: int) -> list[int]:
+    """The same instructions `by` words later: jumps follow."""
+    out: list[int] = []
+    at = 0
+    while at < len(words):
+        instruction = words[at : at + words[at + 1]]
+        if instruction[0] in (Op.JUMP, Op.UNLESS):
+            instruction = [*instruction[:-1], instruction[-1] + by]
+        out += instruction
+        at += len(instruction)
+    return out
+
+
+def test_dims_copies_and_two_results() -> None:
+    words = encode(Op.DIM, 0, 0, 0) + encode(Op.DIM, 1, 1, 1) + encode(Op.ARGUMENT, 2, 1) + encode(Op.CONST, 3, 8)
+    words += encode(Op.MUL, 4, 1, 3) + encode(Op.OUTPUT, 5, 1, (1,)) + encode(Op.OUTPUT, 6, 0, (0, 1, 0))
+    words += encode(Op.VIEW, 7, 2, 4) + encode(Op.COPY, 5, 7, 4) + encode(Op.STORE, 6, 0, 1, 0) + encode(Op.RETURN)
+    arguments = [np.zeros((1, 2)), np.arange(10, dtype=np.int64).reshape(2, 5)]
+    native = NativeExecutor(program(words, 8, results=2, arguments=2))
+    got = native.run(arguments, native.context())
+    assert got is not None
+    assert got[0].shape == (1, 5, 1) and got[0].ravel()[0] == 5 and got[1].tolist() == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        encode(Op.CONST, 9, 0) + encode(Op.RETURN),
+        encode(Op.CONST, 0, 0),
+        encode(Op.JUMP, 1) + encode(Op.RETURN),
+        encode(Op.DIM, 0, 1, 0) + encode(Op.RETURN),
+        encode(Op.DIM, 0, 0, -1) + encode(Op.RETURN),
+        encode(Op.CONSTANT, 0, 0) + encode(Op.RETURN),
+        encode(Op.CHECK, 0, 1) + encode(Op.RETURN),
+        encode(Op.REGION, 0, 1, 0) + encode(Op.RETURN),
+        encode(Op.OUTPUT, 0, 1, ()) + encode(Op.RETURN),
+        encode(Op.INVOKE, 1, 0, (), ()) + encode(Op.RETURN),
+        encode(Op.INVOKE, 0, 0, (0, 4), ()) + encode(Op.RETURN),
+        encode(Op.LOAD, 0, 0, 0, 99) + encode(Op.RETURN),
+    ],
+)
+def test_a_table_that_refers_to_nothing_is_refused(words: list[int]) -> None:
+    with pytest.raises(VerifyError):
+        verify_program(program(words, 4))
