@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from anyshape.graph.value import Value, constant
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
+    from anyshape.vm.saved import load
 
 __version__ = "0.1.0"
 
@@ -19,7 +20,7 @@ _PLACES = {
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
-    "parse": "anyshape.graph.parse",
+    "load": "anyshape.vm.saved", "parse": "anyshape.graph.parse",
 }  # fmt: skip
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
@@ -36,6 +37,7 @@ __all__ = [
     "errors",
     "function",
     "input",
+    "load",
     "onnx_backend",
     "ops",
     "parse",

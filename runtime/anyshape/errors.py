@@ -43,6 +43,10 @@ class ModelError(AnyshapeError):
     """A model file cannot be read: truncated, cyclic, names missing or doubled, attributes of the wrong type."""
 
 
+class SavedFileError(ModelError):
+    """A saved model that is damaged, that other code made, or that is for another processor."""
+
+
 class UnsupportedError(AnyshapeError):
     """A valid request for something this version does not do; lists all of it at once, with op, opset and reason."""
 

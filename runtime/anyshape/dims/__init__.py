@@ -23,6 +23,7 @@ from anyshape.dims.conditions import and_, eq, ge, gt, implied, le, lt, ne, not_
 from anyshape.dims.division import ceil_div, exact_div, floordiv, mod
 from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, fresh, symbol
 from anyshape.dims.facts import Facts
+from anyshape.dims.record import SizeReader, SizeWriter
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute
 from anyshape.dims.text import declare, parse_cond, parse_dim, template
 
@@ -35,6 +36,8 @@ __all__ = [
     "Facts",
     "Monomial",
     "Size",
+    "SizeReader",
+    "SizeWriter",
     "and_",
     "bcast",
     "bounds",

@@ -376,6 +376,11 @@ def fresh(prefix: str = "?", low: int | None = 0, high: int | None = None) -> Di
     return _with_dim(Atom("symbol", name, (), low, high)).dim
 
 
+def is_fresh(atom: Atom) -> bool:
+    """Whether a symbol is one that `fresh` made, so that its name and bounds do not find it again."""
+    return _atoms.get(("symbol", atom.name, atom.low, atom.high)) is not atom
+
+
 def replace_atoms(p: Dim, values: dict[Atom, Size]) -> Size:
     """The polynomial with some of its own atoms replaced; atoms inside other atoms' arguments are left as they are."""
     total: Size = 0

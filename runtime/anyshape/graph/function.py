@@ -38,6 +38,10 @@ class Function:
             twice = sorted({n for n in names if names.count(n) > 1})
             raise ArgumentError(f"two inputs are called {', '.join(twice)}; names of inputs must differ")
 
+    def whole(self) -> Function:
+        """Itself; a saved function is read when this is asked of it."""
+        return self
+
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """In topological order; the same graph always gives the same order. Nodes nothing needs are not among them."""

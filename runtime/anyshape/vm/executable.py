@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
+from anyshape.graph.value import Value
 from anyshape.types import TensorType
 from anyshape.vm.arguments import Signature
 from anyshape.vm.disassemble import disassemble
-from anyshape.vm.options import make_options
+from anyshape.vm.options import Options, make_options
 from anyshape.vm.plans import Compiler, Plan
 from anyshape.vm.report import Report
 from anyshape.vm.retype import constrained
@@ -38,7 +39,7 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
         f = _function(model, chosen.dims)
     plan = Compiler(chosen, report, threading.RLock()).plan(f)
     report.finished = True
-    return Executable(f, plan, report)
+    return Executable(f, plan, report, chosen)
 
 
 def _function(model: Any, dims: Mapping[str, Any]) -> Function:
@@ -57,11 +58,25 @@ def _described(place: Any) -> str:
     return f"{place.shape} {place.dtype}" if isinstance(place, np.ndarray) else repr(place)
 
 
+class Head(Protocol):
+    """What callers of a function see of it; `whole` is the function."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def params(self) -> Sequence[Value]: ...
+    @property
+    def results(self) -> Sequence[Value]: ...
+    @property
+    def result_names(self) -> tuple[str, ...]: ...
+    def whole(self) -> Function: ...
+
+
 class Executable:
     """A compiled model. Call it with arrays by position or by name, or `run` it with a dict."""
 
-    def __init__(self, function: Function, plan: Plan, report: Report) -> None:
-        self.function, self.plan, self.report = function, plan, report
+    def __init__(self, function: Head, plan: Plan, report: Report, options: Options) -> None:
+        self._head, self.plan, self.report, self.options = function, plan, report, options
         self.signature = Signature(function.params)
         self._single = len(function.results) == 1
         self._bind, self._run = self.signature.bind, plan.run
@@ -83,6 +98,27 @@ class Executable:
             results[k] = place
         return results
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Puts all of it into one file for `anyshape.load`, atomically. Raises AnyshapeError if it cannot be written."""
+        from anyshape.vm.saved import save
+
+        save(self, path)
+
+    def check_first(self, check: Callable[[], None]) -> None:
+        """Makes calls `check` before they run, until it once does not raise."""
+
+        def first(arrays: Sequence[Array]) -> list[Array]:
+            check()
+            self._run = self.plan.run
+            return self.plan.run(arrays)
+
+        self._run = first
+
+    @property
+    def function(self) -> Function:
+        """What was compiled; read from the file if the executable is loaded."""
+        return self._head.whole()
+
     def _result(self, name: str) -> int:
         if name not in self.output_names:
             raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self.output_names)}")
@@ -98,11 +134,11 @@ class Executable:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        return self.function.result_names
+        return self._head.result_names
 
     @property
     def output_types(self) -> tuple[TensorType, ...]:
-        return tuple(v.type for v in self.function.results)
+        return tuple(v.type for v in self._head.results)
 
     @property
     def compiled_after_first_call(self) -> int:
@@ -120,4 +156,4 @@ class Executable:
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{n}: {t}" for n, t in zip(self.input_names, self.input_types))
-        return f"<Executable {self.function.name}({inputs}) -> {', '.join(self.output_names)}>"
+        return f"<Executable {self._head.name}({inputs}) -> {', '.join(self.output_names)}>"

@@ -57,10 +57,14 @@ def kernel_maker(options: Options, report: Report) -> KernelMaker:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class MachineCode:
-    """A loaded kernel; `loaded` keeps it in memory."""
+    """A loaded kernel; `loaded` keeps it in memory. The rest is what a saved model takes to load it again: `symbol` in the object
+    code `image`, which calls the products of the `imports`."""
 
     entry: Any
     loaded: Any
+    symbol: str
+    image: bytes
+    imports: tuple[str, ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -79,13 +83,18 @@ class NativeKernel:
 _LOADED: WeakValueDictionary[tuple[str, Target], MachineCode] = WeakValueDictionary()
 
 
+def target_called(name: str) -> Target:
+    """What the option `target` names."""
+    from anyshape.lower.target import host_target
+
+    return host_target() if name == "host" else host_target().limited(name)
+
+
 class NativeKernels:
     """Lowers for the machine this runs on."""
 
     def __init__(self, report: Report, target: str = "host") -> None:
-        from anyshape.lower.target import host_target
-
-        self.target = host_target() if target == "host" else host_target().limited(target)
+        self.target = target_called(target)
         self.report = report
         self._codes: dict[str, MachineCode] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
@@ -124,9 +133,10 @@ class NativeKernels:
         key = (kernel.text, self.target)
         code = _LOADED.get(key)
         if code is None:
-            imports = resolve(kernel.imports, self.target)
-            loaded = load_object(object_for(kernel.text, self.target), [kernel.symbol], imports)
-            code = _LOADED[key] = MachineCode(ENTRY(loaded.address(kernel.symbol)), loaded)
+            image = object_for(kernel.text, self.target)
+            loaded = load_object(image, [kernel.symbol], resolve(kernel.imports, self.target))
+            entry = ENTRY(loaded.address(kernel.symbol))
+            code = _LOADED[key] = MachineCode(entry, loaded, kernel.symbol, image, kernel.imports)
         self._codes[kernel.text] = code
         return code
 

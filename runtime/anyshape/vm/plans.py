@@ -171,6 +171,16 @@ class Straight:
         return self._general
 
     @property
+    def compiled_general(self) -> Plan | None:
+        """The other plan if a call has needed it."""
+        return self._general
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether there is another plan, or could be."""
+        return self._make_general is not None
+
+    @property
     def programs(self) -> tuple[Program, ...]:
         return (self.program, *(self._general.programs if self._general is not None else ()))
 

@@ -15,7 +15,8 @@ from anyshape.graph.value import Node, Value
 @dataclass(eq=False)
 class Report:
     """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims. `still_dynamic`: the others, each
-    with its cause. `programs` and `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since."""
+    with its cause. `programs` and `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since.
+    `rebuilt`: why a saved model was compiled again instead of loaded."""
 
     imported_dyn: int = 0
     became_static: int = 0
@@ -28,6 +29,7 @@ class Report:
     compiled_after_first_call: int = 0
     phases: dict[str, float] = field(default_factory=dict)
     finished: bool = False
+    rebuilt: str = ""
     _inner: list[float] = field(default_factory=lambda: [0.0])
 
     @contextmanager
@@ -68,6 +70,8 @@ class Report:
             *(f"  {reason}" for reason in self.still_dynamic),
             f"{self.nodes} nodes in {self.steps} steps, {self.kernels} kernels, {self.programs} programs; {seconds}",
         ]
+        if self.rebuilt:
+            lines.append(f"compiled again from the saved file: {self.rebuilt}")
         return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """The shared code of the matrix product: micro-kernels and packers, compiled once per machine and element type.
 
 In: a target and the symbols that an emitted kernel imports. Out: their addresses. The object code comes from the cache
-on disk after the first time.
+on disk after the first time, under a key that the code of `lower` decides, so that its text need not be made to find it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+from anyshape.code_version import code_version
+
 from ..llvm.builder import Module
-from ..llvm.jit import CodegenError, Loaded, compile_module
+from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
 from ..llvm.types import F32, F64, I32, I64, Type
 from ..target import Target
 from .microkernels import emit_kernels, table_name
@@ -30,14 +32,29 @@ def library_module(target: Target, element: Type) -> Module:
     return module
 
 
+def library_key(target: Target, element: Type) -> str:
+    """The name of its object in caches."""
+    return object_key(f"products of {element} by {code_version('anyshape.lower')}", target)
+
+
+def library_object(target: Target, element: Type) -> bytes:
+    return object_by_key(library_key(target, element), lambda: library_module(target, element).text(), target)
+
+
 @cache
 def load_library(target: Target, element: Type) -> Loaded:
-    return compile_module(library_module(target, element))
+    return load_object(library_object(target, element), symbols_of(element))
 
 
 def symbols_of(element: Type) -> tuple[str, str]:
     """What the library of an element type defines for drivers."""
     return table_name(element), pack_name(element)
+
+
+def elements_of(symbols: Iterable[str]) -> list[Type]:
+    """Whose libraries a module with these `imports` needs."""
+    wanted = set(symbols)
+    return [e for e in ELEMENTS if wanted & set(symbols_of(e))]
 
 
 def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:

@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import llvmlite
@@ -88,8 +88,15 @@ def compile_object(text: str, target: Target) -> bytes:
 
 def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
     """Link object code into this process. `imports` are addresses of functions it calls; libc and libm are found."""
+    return load_objects([code], exports, imports)
+
+
+def load_objects(codes: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
+    """`load_object` of several at once, which is sooner than one by one."""
     with _LOCK:
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for code in codes:
+            builder.add_object_img(code)
         for symbol, address in (imports or {}).items():
             builder.import_symbol(symbol, address)
         for symbol in exports:
@@ -123,18 +130,27 @@ _IN_PROCESS_LIMIT = 1024
 
 def object_for(text: str, target: Target) -> bytes:
     """`compile_object` through the in-process and the on-disk cache."""
-    key = object_key(text, target)
+    return object_by_key(object_key(text, target), lambda: text, target)
+
+
+def object_by_key(key: str, text: Callable[[], str], target: Target) -> bytes:
+    """The same under a key that the caller vouches for; the text is only made if no cache has the object."""
     code = _IN_PROCESS.get(key)
     if code is None:
         code = disk_cache().get(key)
     if code is None:
-        code = compile_object(text, target)
+        code = compile_object(text(), target)
         disk_cache().put(key, code)
+    keep_object(key, code)
+    return code
+
+
+def keep_object(key: str, code: bytes) -> None:
+    """Puts an object into the in-process cache."""
     with _LOCK:
         if len(_IN_PROCESS) >= _IN_PROCESS_LIMIT:
             _IN_PROCESS.pop(next(iter(_IN_PROCESS)))
         _IN_PROCESS[key] = code
-    return code
 
 
 def compile_module(module: Module, imports: Mapping[str, int] | None = None) -> Loaded:

@@ -1,0 +1,105 @@
+"""Functions as plain data, which JSON can hold, and back: what a saved model is compiled from again.
+
+In: a function. Out: a record of numbers, texts and lists, constants by numbers that the caller gives them. Values are numbered: parameters,
+constants, then results of nodes. Reading infers every type anew from those of the parameters. The text form is for people; a file has
+to keep any name a model may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from anyshape.dims import SizeReader, SizeWriter
+from anyshape.dtypes import DType, parse_dtype
+from anyshape.errors import AnyshapeError, ParseError
+from anyshape.graph.function import Function
+from anyshape.graph.infer import build
+from anyshape.graph.registry import find_op
+from anyshape.graph.value import Node, Value, constant
+from anyshape.rules import Check
+from anyshape.types import TensorType
+
+Record = dict[str, Any]
+
+
+def type_record(t: TensorType, size: SizeWriter) -> list[Any]:
+    return [str(t.dtype), None if t.shape is None else [size(n) for n in t.shape]]
+
+
+def read_type(record: Sequence[Any], size: SizeReader) -> TensorType:
+    dtype, shape = record
+    return TensorType(parse_dtype(dtype), None if shape is None else tuple(size(n) for n in shape))
+
+
+def value_records(values: Sequence[Value], size: SizeWriter) -> list[Any]:
+    return [[v.name, *type_record(v.type, size)] for v in values]
+
+
+def read_values(records: Sequence[Any], size: SizeReader) -> list[Value]:
+    return [Value(read_type(type_, size), name) for name, *type_ in records]
+
+
+def write_function(f: Function, number_of: Callable[[NDArray[Any]], int]) -> Record:
+    """`number_of` keeps an array and gives the number by which `read_function` will ask for it."""
+    size = SizeWriter()
+    numbers = {v: k for k, v in enumerate((*f.params, *f.constants))}
+    nodes = []
+    for node in f.nodes:
+        nodes.append(_node_record(node, numbers))
+        numbers.update((v, len(numbers) + k) for k, v in enumerate(node.outputs))
+    record: Record = {
+        "name": f.name,
+        "params": value_records(f.params, size),
+        "constants": [[c.name, number_of(c.constant)] for c in f.constants if c.constant is not None],
+        "nodes": nodes,
+        "results": [[name, numbers[v]] for name, v in zip(f.result_names, f.results, strict=True)],
+        "checks": [[size(c.cond), _parts(c, size), c.op, c.where] for c in f.checks],
+    }
+    return {**record, "symbols": size.symbols}
+
+
+def _node_record(node: Node, numbers: Mapping[Value, int]) -> list[Any]:
+    inputs = [None if v is None else numbers[v] for v in node.inputs]
+    attrs = {name: _spelled(value) for name, value in node.attrs.items()}
+    return [node.op.full_name, inputs, attrs, node.source]
+
+
+def _parts(c: Check, size: SizeWriter) -> list[Any]:
+    return [p if isinstance(p, str) else size(p) for p in c.parts]
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, DType):
+        return {"dtype": value.name}
+    return [_spelled(v) for v in value] if isinstance(value, tuple | list) else value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, dict):
+        return parse_dtype(value["dtype"])
+    return tuple(map(_read, value)) if isinstance(value, list) else value
+
+
+def read_function(record: Record, array: Callable[[int], NDArray[Any]]) -> Function:
+    """Raises ParseError for a record that is none, and what inference raises."""
+    try:
+        return _function(record, array)
+    except AnyshapeError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as e:
+        raise ParseError(f"the record of a function is damaged: {e!r}") from e
+
+
+def _function(record: Record, array: Callable[[int], NDArray[Any]]) -> Function:
+    size = SizeReader(record["symbols"])
+    params = read_values(record["params"], size)
+    values = [*params, *(constant(array(number), name) for name, number in record["constants"])]
+    for op, inputs, attrs, source in record["nodes"]:
+        given = [None if k is None else values[k] for k in inputs]
+        values += build(find_op(op), given, {n: _read(v) for n, v in attrs.items()}, source).outputs
+    checks = [Check(size(c), tuple(map(size, parts)), op, where) for c, parts, op, where in record["checks"]]
+    results = [values[k] for _, k in record["results"]]
+    return Function(params, results, record["name"], [n for n, _ in record["results"]], checks)

@@ -1,0 +1,122 @@
+"""`anyshape.load(path)`: a saved model, ready to run without being compiled.
+
+In: the path of a file that `exe.save` wrote. Out: an executable over the mapped file. What decides what runs is checked before anything is
+made of it; constants are checked at the first call, which reads them anyway (`verify=True`: at once). A file of other code, or for another
+processor, is compiled again from the function in it, and says so in the report.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from anyshape.code_version import code_version
+from anyshape.dims import SizeReader
+from anyshape.errors import AnyshapeError
+from anyshape.graph.function import Function
+from anyshape.graph.record import read_function, read_values
+from anyshape.graph.value import Value
+from anyshape.vm.executable import Executable
+from anyshape.vm.kernels import target_called
+from anyshape.vm.options import Options, make_options
+from anyshape.vm.plans import Compiler, Plan, Straight
+from anyshape.vm.program import Program
+from anyshape.vm.report import Report
+from anyshape.vm.saved.container import AGAIN, Container
+from anyshape.vm.saved.programs import ProgramReader, constants_of
+
+Record = dict[str, Any]
+
+
+def load(path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True) -> Executable:
+    """The executable that was saved. `verify` checks all constants now; without `rebuild`, a file of other code or for another
+    processor is refused. Raises SavedFileError for a file that is refused."""
+    report = Report()
+    with report.phase("load"):
+        container = Container(Path(path))
+        if verify:
+            container.check()
+        record = container.record
+        options = make_options(record["options"])
+        head = SavedHead.read(container)
+        unfit = _unfit(record, options)
+        if unfit and not rebuild:
+            raise container.refusal(unfit, f"load it with rebuild=True, or {AGAIN}")
+        kept = [] if unfit else _programs(container, options)
+    compiler = Compiler(options, report, threading.RLock())
+    if kept:
+        executable = Executable(head, _chain(kept, compiler, record["guarded"], head.whole), report, options)
+        executable.check_first(lambda: container.check(constants_of(record["programs"])))
+        for name, value in record["report"].items():
+            setattr(report, name, value)
+    else:
+        report.rebuilt = unfit
+        executable = Executable(head, compiler.plan(head.whole()), report, options)
+    report.finished = True
+    return executable
+
+
+def _unfit(record: Record, options: Options) -> str:
+    """Why the programs of a file are not for this process; empty if they are."""
+    if record["target"] != asdict(target_called(options.target)):
+        return f"its machine code is for another processor ({record['target']['cpu']})"
+    other = [package for package, version in record["code"].items() if code_version(package) != version]
+    if other:
+        return f"it was made by other code of {', '.join(other)} (anyshape {record['anyshape']})"
+    return ""
+
+
+def _programs(container: Container, options: Options) -> list[Program]:
+    record = container.record
+    if not record["programs"]:
+        return []
+    reader = ProgramReader(container, record["common"], target_called(options.target))
+    return [reader.program(p) for p in record["programs"]]
+
+
+def _chain(programs: Sequence[Program], compiler: Compiler, guarded: bool, whole: Callable[[], Function]) -> Plan:
+    """Each program with the next one for what its guards decline; behind the last, if it has guards, what is compiled when needed."""
+    following: Callable[[], Plan] | None = (lambda: compiler.plan(whole(), 0)) if guarded else None
+    plan: Straight | None = None
+    for k, program in reversed(list(enumerate(programs))):
+        plan = Straight(program, following, compiler.options.walk, compiler.lock)
+        if k + 1 < len(programs):
+            plan.general()
+        following = (lambda made: lambda: made)(plan)
+    assert plan is not None
+    return plan
+
+
+@dataclass(frozen=True)
+class SavedHead:
+    """What callers see of a function in a file; the rest of it is read when it is needed."""
+
+    container: Container
+    name: str
+    params: tuple[Value, ...]
+    results: tuple[Value, ...]
+    result_names: tuple[str, ...]
+
+    @staticmethod
+    def read(container: Container) -> SavedHead:
+        head = container.record["head"]
+        size = SizeReader(head["symbols"])
+        params, results = read_values(head["params"], size), read_values(head["results"], size)
+        return SavedHead(container, head["name"], tuple(params), tuple(results), tuple(head["result_names"]))
+
+    def whole(self) -> Function:
+        return self._function
+
+    @cached_property
+    def _function(self) -> Function:
+        record = self.container.record["function"]
+        self.container.check(number for _, number in record["constants"])
+        try:
+            return read_function(record, self.container.array)
+        except AnyshapeError as e:
+            raise self.container.refusal(f"the function in it does not fit this version of anyshape: {e}") from e

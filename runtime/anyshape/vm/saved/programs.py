@@ -1,0 +1,106 @@
+"""Programs as records, and back: the table and the machine code as blobs, constants as arrays, the rest as data.
+
+In: a program whose kernels are machine code, and the builder of the file; or a record and the open file. Out: the other one. All kernels
+of a file are linked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anyshape.dims import Cond, Dim, SizeReader, SizeWriter
+from anyshape.dtypes import parse_dtype
+from anyshape.lower.gemm.library import elements_of, library_key, library_object, resolve
+from anyshape.lower.llvm.jit import keep_object, load_objects
+from anyshape.lower.target import Target
+from anyshape.vm.kernels import ENTRY, MachineCode, NativeKernel
+from anyshape.vm.program import CheckRecord, Program, ResultType
+from anyshape.vm.saved.container import Builder, Container
+
+Record = dict[str, Any]
+
+
+class ProgramWriter:
+    """Records of programs that share symbols and machine code."""
+
+    def __init__(self, builder: Builder, target: Target) -> None:
+        self.builder, self.target = builder, target
+        self.size = SizeWriter()
+        self.codes: dict[MachineCode, int] = {}
+
+    def program(self, p: Program) -> Record:
+        return {
+            "name": p.name,
+            "code": self.builder.blob(p.code.astype("<i8").tobytes()),
+            "registers": p.registers,
+            "regions": p.regions,
+            "constants": [self.builder.array(a) for a in p.constants],
+            "kernels": [[k.name, k.errors, self._code(k)] for k in p.kernels],
+            "checks": [self._check(c) for c in p.checks],
+            "results": [[r.name, str(r.dtype)] for r in p.results],
+            "arguments": p.arguments,
+        }
+
+    def _code(self, kernel: Any) -> int:
+        assert isinstance(kernel, NativeKernel)
+        return self.codes.setdefault(kernel.code, len(self.codes))
+
+    def _check(self, c: CheckRecord) -> list[Any]:
+        parts = [p if isinstance(p, str) else self.size(p) for p in c.parts]
+        return [parts, [self.size(s) for s in c.symbols], c.registers, c.equation, c.op, c.source]
+
+    def common(self) -> Record:
+        """What all the programs refer to: to be recorded once, after them."""
+        codes = [[c.symbol, self.builder.blob(c.image), c.imports] for c in self.codes]
+        elements = elements_of(i for c in self.codes for i in c.imports)
+        libraries = [[e.suffix, self.builder.blob(library_object(self.target, e))] for e in elements]
+        return {"symbols": self.size.symbols, "codes": codes, "libraries": libraries}
+
+
+class ProgramReader:
+    """Programs over the constants of an open file."""
+
+    def __init__(self, container: Container, common: Record, target: Target) -> None:
+        self.container = container
+        self.size = SizeReader(common["symbols"])
+        self.codes = _linked(container, common, target)
+
+    def program(self, record: Record) -> Program:
+        constants = tuple(map(self.container.array, record["constants"]))
+        kernels = tuple(NativeKernel(name, tuple(errors), self.codes[k]) for name, errors, k in record["kernels"])
+        return Program(
+            name=record["name"],
+            code=np.frombuffer(self.container.blob(record["code"]), "<i8").astype(np.int64),
+            registers=record["registers"],
+            regions=record["regions"],
+            constants=constants,
+            kernels=kernels,
+            checks=tuple(self._check(*c) for c in record["checks"]),
+            results=tuple(ResultType(name, parse_dtype(dtype)) for name, dtype in record["results"]),
+            arguments=tuple(record["arguments"]),
+        )
+
+    def _check(self, parts: Sequence[Any], symbols: Sequence[Any], registers: Sequence[int], *texts: str) -> CheckRecord:
+        read = [self.size(p) for p in parts]
+        said = tuple(p if isinstance(p, str | Dim | Cond) else str(p) for p in read)
+        return CheckRecord(said, tuple(map(self.size, symbols)), tuple(registers), *texts)
+
+
+def _linked(container: Container, common: Record, target: Target) -> list[MachineCode]:
+    codes = [(symbol, container.blob(k), tuple(imports)) for symbol, k, imports in common["codes"]]
+    if not codes:
+        return []
+    imports = dict.fromkeys(i for _, _, names in codes for i in names)
+    blobs = {suffix: container.blob(k) for suffix, k in common["libraries"]}
+    for e in elements_of(imports):
+        keep_object(library_key(target, e), blobs[e.suffix])
+    loaded = load_objects([image for _, image, _ in codes], [s for s, _, _ in codes], resolve(imports, target))
+    return [MachineCode(ENTRY(loaded.address(s)), loaded, s, image, names) for s, image, names in codes]
+
+
+def constants_of(programs: Iterable[Record]) -> list[int]:
+    """The numbers of the arrays that programs run on."""
+    return list(dict.fromkeys(k for p in programs for k in p["constants"]))

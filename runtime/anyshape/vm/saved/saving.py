@@ -1,0 +1,97 @@
+"""`exe.save(path)`: everything that running and compiling again takes, in one file.
+
+In: an executable. Out: the file. Programs of straight plans are kept with their machine code: the main one, and the general one if a call
+has needed it. The function itself is always there, so that what is not kept, or not for this processor, is compiled from it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyshape import __version__
+from anyshape.code_version import code_version
+from anyshape.dims import SizeWriter
+from anyshape.errors import AnyshapeError
+from anyshape.graph.function import Function
+from anyshape.graph.record import value_records, write_function
+from anyshape.vm.kernels import NativeKernel, target_called
+from anyshape.vm.options import Options
+from anyshape.vm.plans import Plan, Straight
+from anyshape.vm.report import Report
+from anyshape.vm.saved.container import Builder
+from anyshape.vm.saved.programs import ProgramWriter
+
+if TYPE_CHECKING:
+    from anyshape.vm.executable import Executable
+
+Record = dict[str, Any]
+KEPT_OPTIONS = ("executor", "target", "kernels", "fuse")
+"""Those that decide what is compiled; the others belong to who runs it."""
+
+
+def save(executable: Executable, path: str | os.PathLike[str]) -> None:
+    """Raises AnyshapeError if the file cannot be written."""
+    f, builder = executable.function, Builder()
+    options = executable.options
+    record = {
+        "anyshape": __version__,
+        "code": {package: code_version(package) for package in sorted({"anyshape", "anyshape_ops", *packages(f)})},
+        "target": asdict(target_called(options.target)),
+        "options": {name: getattr(options, name) for name in KEPT_OPTIONS},
+        "head": _head(f),
+        "report": report_record(executable.report),
+        **_programs(executable.plan, builder, options),
+        "function": write_function(f, builder.array),
+    }
+    try:
+        builder.write(Path(path), record)
+    except OSError as e:
+        raise AnyshapeError(f"{path} cannot be written: {e.strerror or e}") from None
+
+
+def packages(f: Function) -> set[str]:
+    """Where the ops of f come from."""
+    return {node.op.relation.__module__.partition(".")[0] for node in f.nodes}
+
+
+def _head(f: Function) -> Record:
+    """What callers see, to be read without the function."""
+    size = SizeWriter()
+    params, results = value_records(f.params, size), value_records(f.results, size)
+    return {
+        "name": f.name,
+        "params": params,
+        "results": results,
+        "result_names": f.result_names,
+        "symbols": size.symbols,
+    }
+
+
+def report_record(report: Report) -> Record:
+    """Counts and reasons, not the clock."""
+    own = {f.name: getattr(report, f.name) for f in fields(report)}
+    return {name: v for name, v in own.items() if isinstance(v, int | list) and name[0] != "_" and name != "finished"}
+
+
+def _programs(plan: Plan, builder: Builder, options: Options) -> Record:
+    """No programs where a rank is found at run time, or kernels are interpreted: such plans are compiled when they are loaded."""
+    straight = _straight(plan)
+    kernels = [k for s in straight for k in s.program.kernels]
+    if not all(isinstance(k, NativeKernel) for k in kernels):
+        straight = []
+    writer = ProgramWriter(builder, target_called(options.target))
+    programs = [writer.program(s.program) for s in straight]
+    return {"programs": programs, "common": writer.common(), "guarded": bool(straight) and straight[-1].is_guarded}
+
+
+def _straight(plan: Plan) -> list[Straight]:
+    """The plan and the variants behind it, as far as they are straight."""
+    found: list[Straight] = []
+    following: Plan | None = plan
+    while isinstance(following, Straight):
+        found.append(following)
+        following = following.compiled_general
+    return found
