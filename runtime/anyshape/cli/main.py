@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from anyshape.cli import arguments
 from anyshape.cli.progress import progress
-from anyshape.errors import AnyshapeError
+from anyshape.errors import AnyshapeError, ArgumentError
 
 if TYPE_CHECKING:
     from anyshape.vm import Executable
@@ -26,6 +26,7 @@ examples:
   anyshape run bert.onnx --shape ids=4x128 --ints 0:30000 --repeat 20
   anyshape run model.onnx --input x=x.npy --input newshape='[2, -1]'
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
+  anyshape compile bert.onnx -o bert.anyshape            save it; then: anyshape run bert.anyshape
 
 Exit codes: 0 done, 2 something is wrong with the model, the inputs or the command, as the message says.
 """
@@ -64,7 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
     run.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
     run.add_argument("--repeat", type=int, default=5, metavar="N", help="further runs for the clock (5)")
-    _command(commands, "compile", "compile a model, and say what came of it", _compile)
+    compile_ = _command(commands, "compile", "compile a model, and say what came of it", _compile)
+    compile_.add_argument("-o", "--output", metavar="FILE", help="save it, for `anyshape run FILE` and anyshape.load")
     _command(commands, "explain", "say what a model's dims are, what stayed dynamic in it, and why", _explain)
     return parser
 
@@ -73,7 +75,7 @@ def _command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, command: Command
 ) -> argparse.ArgumentParser:
     one = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    one.add_argument("model", metavar="MODEL", help="an ONNX file, or a saved model")
     one.add_argument(
         "--dim",
         action="append",
@@ -90,7 +92,14 @@ def _compiled(args: argparse.Namespace) -> Executable:
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
         from anyshape.vm import compile
+        from anyshape.vm.saved import is_saved, load
 
+        if is_saved(args.model):
+            if dims:
+                raise ArgumentError(
+                    f"--dim: {args.model} is compiled; say dims when you compile the model it came from"
+                )
+            return load(args.model)
         return compile(args.model, dims)
 
 
@@ -101,7 +110,11 @@ def _run(exe: Executable, args: argparse.Namespace) -> str:
 
 
 def _compile(exe: Executable, args: argparse.Namespace) -> str:
-    return f"{exe!r}\n{exe.report}"
+    lines = [repr(exe), str(exe.report)]
+    if args.output:
+        exe.save(args.output)
+        lines.append(f"saved in {args.output}, {os.path.getsize(args.output) / 1e6:.1f} MB")
+    return "\n".join(lines)
 
 
 def _explain(exe: Executable, args: argparse.Namespace) -> str:

@@ -57,6 +57,15 @@ def array_digest(a: Array) -> str:
     return digest.hexdigest()
 
 
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins like a saved model."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
 class Builder:
     """Collects blobs and arrays, then writes the file."""
 

@@ -29,7 +29,8 @@ class ProgramWriter:
     def __init__(self, builder: Builder, target: Target) -> None:
         self.builder, self.target = builder, target
         self.size = SizeWriter()
-        self.codes: dict[MachineCode, int] = {}
+        self.codes: dict[str, MachineCode] = {}
+        """By symbol, which is a hash of the text."""
 
     def program(self, p: Program) -> Record:
         return {
@@ -46,7 +47,8 @@ class ProgramWriter:
 
     def _code(self, kernel: Any) -> int:
         assert isinstance(kernel, NativeKernel)
-        return self.codes.setdefault(kernel.code, len(self.codes))
+        self.codes.setdefault(kernel.code.symbol, kernel.code)
+        return list(self.codes).index(kernel.code.symbol)
 
     def _check(self, c: CheckRecord) -> list[Any]:
         parts = [p if isinstance(p, str) else self.size(p) for p in c.parts]
@@ -54,8 +56,8 @@ class ProgramWriter:
 
     def common(self) -> Record:
         """What all the programs refer to: to be recorded once, after them."""
-        codes = [[c.symbol, self.builder.blob(c.image), c.imports] for c in self.codes]
-        elements = elements_of(i for c in self.codes for i in c.imports)
+        codes = [[c.symbol, self.builder.blob(c.image), c.imports] for c in self.codes.values()]
+        elements = elements_of(i for c in self.codes.values() for i in c.imports)
         libraries = [[e.suffix, self.builder.blob(library_object(self.target, e))] for e in elements]
         return {"symbols": self.size.symbols, "codes": codes, "libraries": libraries}
 
@@ -83,7 +85,9 @@ class ProgramReader:
             arguments=tuple(record["arguments"]),
         )
 
-    def _check(self, parts: Sequence[Any], symbols: Sequence[Any], registers: Sequence[int], *texts: str) -> CheckRecord:
+    def _check(
+        self, parts: Sequence[Any], symbols: Sequence[Any], registers: Sequence[int], *texts: str
+    ) -> CheckRecord:
         read = [self.size(p) for p in parts]
         said = tuple(p if isinstance(p, str | Dim | Cond) else str(p) for p in read)
         return CheckRecord(said, tuple(map(self.size, symbols)), tuple(registers), *texts)

@@ -71,9 +71,10 @@ def _head(f: Function) -> Record:
 
 
 def report_record(report: Report) -> Record:
-    """Counts and reasons, not the clock."""
-    own = {f.name: getattr(report, f.name) for f in fields(report)}
-    return {name: v for name, v in own.items() if isinstance(v, int | list) and name[0] != "_" and name != "finished"}
+    """Counts and reasons of the compile, nothing of the clock or of later calls."""
+    own = {f.name: getattr(report, f.name) for f in fields(report) if f.name[0] != "_"}
+    later = ("finished", "compiled_after_first_call")
+    return {name: v for name, v in own.items() if isinstance(v, int | list) and name not in later}
 
 
 def _programs(plan: Plan, builder: Builder, options: Options) -> Record:
