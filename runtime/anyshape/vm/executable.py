@@ -19,6 +19,7 @@ from anyshape.graph.value import Value
 from anyshape.types import TensorType
 from anyshape.vm.arguments import Signature
 from anyshape.vm.disassemble import disassemble
+from anyshape.vm.modules import load_modules
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.plans import Compiler, Plan
 from anyshape.vm.report import Report
@@ -35,6 +36,8 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
     """
     chosen = make_options({**options, "dims": dims or {}})
     report = Report()
+    with report.phase("modules"):
+        load_modules(reads_a_model=not isinstance(model, Function))
     with report.phase("import"):
         f = _function(model, chosen.dims)
     plan = Compiler(chosen, report, threading.RLock()).plan(f)

@@ -22,6 +22,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.record import read_function, read_values
 from anyshape.graph.value import Value
 from anyshape.vm.executable import Executable
+from anyshape.vm.executors import make_executor
 from anyshape.vm.kernels import target_called
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.plans import Compiler, Plan, Straight
@@ -50,7 +51,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = 
         kept = [] if unfit else _programs(container, options)
     compiler = Compiler(options, report, threading.RLock())
     if kept:
-        executable = Executable(head, _chain(kept, compiler, record["guarded"], head.whole), report, options)
+        executable = Executable(head, _chain(kept, compiler, head, record["guarded"]), report, options)
         executable.check_first(lambda: container.check(constants_of(record["programs"])))
         for name, value in record["report"].items():
             setattr(report, name, value)
@@ -79,12 +80,13 @@ def _programs(container: Container, options: Options) -> list[Program]:
     return [reader.program(p) for p in record["programs"]]
 
 
-def _chain(programs: Sequence[Program], compiler: Compiler, guarded: bool, whole: Callable[[], Function]) -> Plan:
+def _chain(programs: Sequence[Program], compiler: Compiler, head: SavedHead, guarded: bool) -> Plan:
     """Each program with the next one for what its guards decline; behind the last, if it has guards, what is compiled when needed."""
-    following: Callable[[], Plan] | None = (lambda: compiler.plan(whole(), 0)) if guarded else None
+    following: Callable[[], Plan] | None = (lambda: compiler.plan(head.whole(), 0)) if guarded else None
+    types = [p.type for p in head.params]
     plan: Straight | None = None
     for k, program in reversed(list(enumerate(programs))):
-        plan = Straight(program, following, compiler.options.walk, compiler.lock)
+        plan = Straight(program, following, make_executor(program, compiler.options, types), compiler.lock)
         if k + 1 < len(programs):
             plan.general()
         following = (lambda made: lambda: made)(plan)
