@@ -5,8 +5,7 @@ from __future__ import annotations
 from anyshape import dims
 from anyshape.equations.functions import maximum
 from anyshape.lower import describe
-
-from tests.lower.groups import B, K, M, N, Builder
+from tests.lower.groups import B, Builder, K, M, N
 
 
 def shown(b: Builder) -> list[str]:
