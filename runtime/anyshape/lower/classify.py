@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from anyshape import dims
 from anyshape.lower.dag import Access, LoopVar, Node, Store
 
 _COST = {
@@ -74,8 +75,6 @@ def vote(stores: Iterable[Store], reds: Iterable[Node], done: set[Node]) -> list
 
 def contiguous(c: object) -> bool:
     """Coefficient 1, or one that is 1 unless the dim is broadcast."""
-    from anyshape import dims
-
     return c == 1 or (isinstance(c, dims.Dim) and dims.bounds(c) == (0, 1))
 
 

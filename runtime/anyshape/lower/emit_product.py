@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape import dims
+from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise, gemm
 from anyshape.lower.contraction import Product
@@ -85,7 +86,7 @@ class _Emission:
             return 0
         step = int(gemm.prepacked_elements(self.p.k.extent, self.p.n.extent, self.tiles))
         for w in own[own.index(v) + 1 :]:
-            step *= int(w.extent)  # type: ignore[arg-type]
+            step *= _number(w.extent)
         return step
 
     # the epilogue
@@ -136,9 +137,16 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     flat = np.ascontiguousarray(array).reshape(-1)
     own = [v for v in p.batch if p.b.address.coefficient(v) != 0]
     order: list[LoopVar] = [*own, p.k, p.n]
-    extents = tuple(int(v.extent) for v in order)  # type: ignore[arg-type]
-    steps = tuple(int(p.b.address.coefficient(v)) * flat.itemsize for v in order)  # type: ignore[arg-type]
+    extents = tuple(_number(v.extent) for v in order)
+    steps = tuple(_number(p.b.address.coefficient(v)) * flat.itemsize for v in order)
     view = np.lib.stride_tricks.as_strided(flat, extents, steps)
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
     packed = gemm.prepack_b(view, tiles)
     return Packed(p.packed, f"panels {tiles.columns}", packed)
+
+
+def _number(size: Size) -> int:
+    """A dim of a constant."""
+    if not isinstance(size, int):
+        raise TypeError(f"the dims of a constant are numbers, got {size}")
+    return size

@@ -15,7 +15,8 @@ from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
 from anyshape.lower.classify import accesses, contiguous, cost
-from anyshape.lower.dag import Affine, LoopVar, Node, Store, affine
+from anyshape.lower.dag import LoopVar, Node, Store, affine
+from anyshape.lower.emit_scope import Turn
 from anyshape.lower.emit_value import Buffer, Values, Vector
 from anyshape.lower.inline import neutral
 from anyshape.lower.llvm.builder import Function
@@ -200,7 +201,9 @@ class Rows(Values):
         return _replaced(sums, _shaped(turn.results, part))
 
     @contextmanager
-    def _rest(self, first: Val, last: Val, lanes: int, carried: Sequence[Val], once: bool) -> Iterator[tuple]:  # type: ignore[type-arg]
+    def _rest(
+        self, first: Val, last: Val, lanes: int, carried: Sequence[Val], once: bool
+    ) -> Iterator[tuple[Turn, Val]]:
         if once:
             with self.when(self.f.compare("lt", first, last), carried) as turn:
                 yield turn, first
@@ -369,6 +372,3 @@ def _run_time_coefficients(scope: Scope) -> list[Size]:
 
     visit(scope, None)
     return list(found)
-
-
-__all__ = ["Affine", "Rows"]

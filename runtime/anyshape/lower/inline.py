@@ -76,7 +76,7 @@ class _Inliner:
                 stores += [self.store(q) for q in qs]
         return Inlined(self.dag, _staged(stores), tuple(kept), tuple(self.errors))
 
-    def _read_forms(self) -> dict[Tensor, set[tuple[Expr, ...]]]:
+    def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
         """The different indices each tensor is read at; a variable counts by its extent, not its name."""
         forms: dict[Tensor, set[tuple[object, ...]]] = {}
         for q in self.group.equations:
@@ -84,7 +84,7 @@ class _Inliner:
                 if isinstance(e, Read):
                     plain = all(isinstance(i, Var) for i in e.index) and len(set(e.index)) == len(e.index)
                     forms.setdefault(e.tensor, set()).add(("plain",) if plain else e.index)
-        return forms  # type: ignore[return-value]
+        return forms
 
     def store(self, q: Equation) -> Store:
         env: Env = {}
@@ -141,14 +141,14 @@ class _Inliner:
                 sizes = {"floordiv": lambda: x // y, "mod": lambda: x % y, "min": lambda: dims.minimum(x, y)}
                 return Affine((), sizes.get(e.op, lambda: dims.maximum(x, y))())
             return None
-        if e.op == "select" and isinstance(e.args[0], Scalar):
+        if e.op == "select" and isinstance(e.args[0], Scalar) and isinstance(e.args[0].size, dims.Cond):
             c = e.args[0].size
             a, b = (self.index(x, env, guard) for x in e.args[1:])
             if a.lets != b.lets:
                 return None
             variables = {v: None for v, _ in (*a.terms, *b.terms)}
-            terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]  # type: ignore[arg-type]
-            return affine(terms, dims.select(c, a.offset, b.offset), a.lets)  # type: ignore[arg-type]
+            terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]
+            return affine(terms, dims.select(c, a.offset, b.offset), a.lets)
         if e.op == "cast" and e.dtype == I64 and e.args[0].dtype == I64:
             return self.index(e.args[0], env, guard)
         return None
