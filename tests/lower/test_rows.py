@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -438,3 +440,15 @@ def test_a_guarded_gather_is_checked_where_it_counts() -> None:
     status, _ = native.run({**x, flag: np.array([True, True, True, False])}, sizes)
     assert "out of range for axis 0" in native.kernel.errors[status - 1].message
     assert "size 7" in native.kernel.errors[status - 1].message
+
+
+def test_constants_of_one_element_are_literals() -> None:
+    b = Builder("scale")
+    x, c, flag = b.input([N, M]), b.input([1, 1]), b.input([], "bool")
+    y = b.map(lambda p, q: p / q, x, c)
+    b.output(b.map(lambda p, q: where(q, p, 0.0), y, flag, dtype="f32"))
+    for value in (8.0, 3.0, np.inf, np.nan):
+        given = {c: np.array([[value]], np.float32), flag: np.array(True)}
+        group = replace(b.group(), constants=given)
+        check(group, SIZES, given=given)
+        assert "/ " + str(value) in describe(group)

@@ -197,7 +197,21 @@ class _Inliner:
             total = dag.op("add", I64, total, p)
         return total
 
+    def constant(self, e: Read) -> Node | None:
+        """A constant of one element is a literal, so that the code generator sees it (x / 8 becomes x * 0.125).
+
+        Not integers: as indices they keep their checks.
+        """
+        array = self.group.constants.get(e.tensor)
+        if array is None or array.size != 1 or e.outside is not None or e.tensor.dtype.is_integer:
+            return None
+        value = array.reshape(-1)[0]
+        return self.dag.const(bool(value) if e.tensor.dtype == BOOL else float(value), e.tensor.dtype)
+
     def read(self, e: Read, env: Env, guard: Node | None) -> Node:
+        literal = self.constant(e)
+        if literal is not None:
+            return literal
         index = [self.index(i, env, guard) for i in e.index]
         outside = None if e.outside is None else self.value(e.outside, env, guard)
         q = self.inlined.get(e.tensor)
