@@ -1,0 +1,7 @@
+"""The page of errors is what the code prints now."""
+
+from tests.errors.provoke import PAGE, page
+
+
+def test_the_page_is_current():
+    assert PAGE.read_text() == page(), "run: python -m tests.errors.provoke"
