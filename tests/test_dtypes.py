@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+
 from anyshape import dtypes
 from anyshape.dtypes import ALL, BF16, BOOL, F32, accum, from_numpy, highest, lowest, members, parse_dtype, promote
 from anyshape.errors import DtypeError

@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import anyshape
 import data
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+
+import anyshape
 
 MODEL = Path(__file__).with_name("dates.onnx")
 LIMIT = 2e-4  # largest difference to onnxruntime that is rounding: the logits reach about 20

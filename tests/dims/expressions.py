@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from anyshape import dims
 from hypothesis import strategies as st
+
+from anyshape import dims
 
 SYMBOLS = {
     "a": dims.symbol("a", 0),

@@ -7,7 +7,6 @@ import time
 
 from anyshape import dims
 from anyshape.errors import OverflowedError
-
 from tests.dims.expressions import COMPARE, OPAQUE, RANGES, RING, SYMBOLS, Both, bound_to, selected
 
 HOW_MANY, SECONDS = 4000, 30

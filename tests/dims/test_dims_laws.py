@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sympy
-from anyshape import dims
-from anyshape.dims import Cond, Dim
 from hypothesis import given, settings
 
+from anyshape import dims
+from anyshape.dims import Cond, Dim
 from tests.dims.expressions import SYMBOLS, Both, bound_to, conditions, polynomials, sizes, values
 
 THOROUGH = settings(max_examples=200, deadline=None)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from anyshape.dims import fresh
 
+from anyshape.dims import fresh
 from benchmarks.dims_speed import bert
 
 

@@ -4,11 +4,11 @@ satisfy them.
 
 from __future__ import annotations
 
-from anyshape import dims
-from anyshape.dims import Facts, symbol
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anyshape import dims
+from anyshape.dims import Facts, symbol
 from tests.dims.expressions import Both, bound_to, conditions, sizes, values
 
 n, m, k = symbol("n"), symbol("m"), symbol("k")

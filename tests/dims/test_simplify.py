@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from anyshape import dims
 from anyshape.dims import Size, parse_cond, parse_dim, symbol
 from anyshape.errors import OverflowedError, ParseError

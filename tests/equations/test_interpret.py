@@ -3,12 +3,25 @@
 import numpy as np
 import pytest
 import scipy.special
+
 from anyshape.dims import symbol
 from anyshape.dtypes import BOOL, F32, F64, I32, I64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import as_expr, const
 from anyshape.equations.functions import (
-    at, cast, eq, exp, fit, floor, lt, maximum, pad, reduce_, trunc_div, where, wrap,
+    at,
+    cast,
+    eq,
+    exp,
+    fit,
+    floor,
+    lt,
+    maximum,
+    pad,
+    reduce_,
+    trunc_div,
+    where,
+    wrap,
 )  # fmt: skip
 from anyshape.equations.interpret import Unknown, interpret
 from anyshape.errors import ShapeError, SpecError

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyshape
 import numpy as np
 import onnx
+
+import anyshape
 from anyshape import ops
 from anyshape.errors import AnyshapeError
 

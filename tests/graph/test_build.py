@@ -1,8 +1,9 @@
 """Building by hand: variants and aliases, types at once, errors that say wanted and got."""
 
-import anyshape
 import numpy as np
 import pytest
+
+import anyshape
 from anyshape import ops
 from anyshape.errors import ArgumentError, DtypeError, ShapeError
 from anyshape.graph.verify import verify

@@ -1,8 +1,9 @@
 """The text form: what it prints, that it reads back, and what a broken text is told."""
 
-import anyshape
 import numpy as np
 import pytest
+
+import anyshape
 from anyshape import ops
 from anyshape.errors import ParseError, ShapeError
 

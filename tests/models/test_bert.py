@@ -3,8 +3,8 @@
 import numpy as np
 import onnxruntime
 import pytest
-from anyshape.errors import ShapeError
 
+from anyshape.errors import ShapeError
 from benchmarks.inference_speed import imported, least
 from benchmarks.models import load
 

@@ -1,8 +1,9 @@
 """Passes as text in, text out."""
 
-import anyshape
 import numpy as np
 import pytest
+
+import anyshape
 from anyshape import ops, passes
 from anyshape.graph.verify import verify
 from anyshape.passes import pipeline

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from anyshape import dims
 from anyshape.dims import Dim, symbol
 from anyshape.errors import ShapeError
 from anyshape.rules import Rule, Vec
-
 from tests.rules.agreement import Symbolic, kinds_of, on_numbers
 from tests.rules.reshape_rule import reshape
 

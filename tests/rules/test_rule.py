@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from anyshape import dims, rules
 from anyshape.dims import symbol
 from anyshape.errors import OverflowedError, ShapeError

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from anyshape import rules
-from anyshape.dims import Dim, symbol
-from anyshape.rules import Rule, Vec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anyshape import rules
+from anyshape.dims import Dim, symbol
+from anyshape.rules import Rule, Vec
 from tests.rules.agreement import Symbolic, on_numbers
 
 Call = Callable[[Rule, Vec, Vec], Any]

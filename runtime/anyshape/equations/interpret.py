@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
 from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.errors import ShapeError
-from numpy.typing import NDArray
 
 Array = NDArray[Any]
 

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape.dtypes import DType, highest, lowest
 from anyshape.equations.expr import Apply, Reduce
-from numpy.typing import NDArray
 
 Array = NDArray[Any]
 

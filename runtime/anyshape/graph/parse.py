@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape.dims import Dim, symbol
 from anyshape.dtypes import is_dtype_name
 from anyshape.errors import AnyshapeError, ParseError
@@ -17,7 +19,6 @@ from anyshape.graph.infer import build
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Value, constant
 from anyshape.types import TensorType, parse_type
-from numpy.typing import NDArray
 
 _HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*\{")
 _DIM = re.compile(r"dim\s+(\??\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")

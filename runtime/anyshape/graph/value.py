@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape.dims import Cond, Dim, fresh
 from anyshape.dtypes import from_numpy
 from anyshape.graph.opdef import OpDef
 from anyshape.rules import Check
 from anyshape.types import TensorType
-from numpy.typing import NDArray
 
 Element = int | Dim | bool | Cond
 Contents = tuple[Element, ...]
