@@ -134,15 +134,19 @@ class _Emission:
 def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     """The panels of a constant operand, as the emitted strides expect them."""
     assert p.packed is not None
-    flat = np.ascontiguousarray(array).reshape(-1)
     own = [v for v in p.batch if p.b.address.coefficient(v) != 0]
     order: list[LoopVar] = [*own, p.k, p.n]
     extents = tuple(_number(v.extent) for v in order)
-    steps = tuple(_number(p.b.address.coefficient(v)) * flat.itemsize for v in order)
-    view = np.lib.stride_tricks.as_strided(flat, extents, steps)
+    steps = tuple(_number(p.b.address.coefficient(v)) for v in order)
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
-    packed = gemm.prepack_b(view, tiles)
-    return Packed(p.packed, f"panels {tiles.columns}", packed)
+
+    def pack(constant: NDArray[Any]) -> NDArray[Any]:
+        flat = np.ascontiguousarray(constant).reshape(-1)
+        view = np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
+        packed: NDArray[Any] = gemm.prepack_b(view, tiles)
+        return packed
+
+    return Packed(p.packed, f"panels {tiles.columns}", pack(array), pack)
 
 
 def _number(size: Size) -> int:

@@ -6,7 +6,7 @@ frozen; the text holds no name of a symbol or tensor, so groups that differ only
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +29,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A constant operand to be laid out before the first call; `layout` says how, `array` is the result."""
+    """A constant operand laid out before the first call; `layout` says how, `array` is the result. `pack` does the same to the
+    constant of another group of the same form."""
 
     tensor: Tensor
     layout: str
     array: NDArray[Any]
+    pack: Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)

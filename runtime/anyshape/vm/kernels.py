@@ -95,7 +95,10 @@ class NativeKernels:
 
     def __init__(self, report: Report, target: str = "host") -> None:
         self.target = target_called(target)
+        from anyshape.lower import Lowering
+
         self.report = report
+        self._lowering = Lowering(self.target)
         self._codes: dict[str, MachineCode] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
 
@@ -104,14 +107,14 @@ class NativeKernels:
         return len(self._codes)
 
     def lower(self, step: KernelStep) -> LoweredStep:
-        from anyshape.lower import Group, Packed, lower_group
+        from anyshape.lower import Group, Packed
 
         constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
         group = Group(step_name(step), step.equations, inputs, outputs, constants)
         with self.report.phase("lower"):
-            kernel = lower_group(group, self.target)
+            kernel = self._lowering.lower(group)
         operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
         native = self._native(kernel, step)
         return LoweredStep(native, kernel.scalars, operands, kernel.outputs, kernel.scratch)

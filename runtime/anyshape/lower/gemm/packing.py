@@ -114,11 +114,12 @@ def prepack_b(array: npt.NDArray[Any], tiles: Tiles) -> npt.NDArray[Any]:
     Flat, it is what `Prepacked` wants; one matrix of a batch is `prepacked_elements` after the one before it.
     """
     *batch, k, n = array.shape
-    panels = -(-n // tiles.columns)
-    padded = np.zeros((*batch, k, panels * tiles.columns), array.dtype)
-    padded[..., :n] = array
-    split = padded.reshape(*batch, k, panels, tiles.columns)
-    return np.ascontiguousarray(np.moveaxis(split, -2, -3))
+    width = tiles.columns
+    panels = np.zeros((*batch, -(-n // width), k, width), array.dtype)
+    for at in range(0, n, width):
+        columns = array[..., at : at + width]
+        panels[..., at // width, :, : columns.shape[-1]] = columns
+    return panels
 
 
 def prepacked_elements(k: Any, n: Any, tiles: Tiles) -> Any:

@@ -1,8 +1,9 @@
 """Object code kept on disk between processes.
 
 In: a key (a hash of text, target and code generator) and bytes. Out: the same bytes later, or None. A file is written
-under another name and renamed, carries its own checksum, and is ignored (and removed) if it is damaged; the oldest
-files go when the directory grows beyond its bound. No failure here is ever an error: the code is compiled again.
+under another name and renamed, carries a checksum of its key and contents, and is ignored (and removed) if it is damaged;
+the oldest files go when the directory grows beyond its bound. Any number of processes may share it. No failure here is
+ever an error: the code is compiled again.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_MAGIC = b"anyshape-object-1\n"
+_MAGIC = b"anyshape-object-2\n"
 _SUFFIX = ".aso"
 _ABANDONED_SECONDS = 3600
+
+
+def _checksum(key: str, code: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + code).digest()
 
 
 @dataclass
@@ -63,7 +68,7 @@ class ObjectCache:
         except OSError:
             return None
         head = len(_MAGIC) + 32
-        if data.startswith(_MAGIC) and hashlib.sha256(data[head:]).digest() == data[len(_MAGIC) : head]:
+        if data.startswith(_MAGIC) and _checksum(key, data[head:]) == data[len(_MAGIC) : head]:
             with suppress(OSError):
                 os.utime(path)
             return data[head:]
@@ -75,11 +80,11 @@ class ObjectCache:
         if self.directory is None:
             return
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=self.directory, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(code).digest() + code)
+                    file.write(_MAGIC + _checksum(key, code) + code)
                 os.replace(temporary, self._path(key))
             except OSError:
                 Path(temporary).unlink(missing_ok=True)

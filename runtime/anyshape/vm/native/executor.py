@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.code_version import code_version
 from anyshape.errors import AnyshapeError, OverflowedError, VerifyError
 from anyshape.types import TensorType
 from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, unfit_text
@@ -29,11 +30,13 @@ Turn = Callable[[int], int]
 @cache
 def _loop() -> tuple[Turn, object]:
     """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
-    from anyshape.lower.llvm.jit import compile_module
+    from anyshape.lower.llvm.jit import load_object, object_by_key, object_key
     from anyshape.lower.target import host_target
     from anyshape.vm.native.loop import loop_module
 
-    loaded = compile_module(loop_module(host_target()))
+    target = host_target()
+    key = object_key(f"loop by {code_version('anyshape.vm')} {code_version('anyshape.lower')}", target)
+    loaded = load_object(object_by_key(key, lambda: loop_module(target).text(), target), ["anyshape_run"])
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.address("anyshape_run")), loaded
 
 
