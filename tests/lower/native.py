@@ -34,9 +34,14 @@ class Native:
         self.call = _SIGNATURE(self.loaded.address(self.kernel.symbol))
 
     def run(
-        self, arrays: Mapping[Tensor, Array], sizes: Mapping[Dim, int], parts: int = 1, shift: int = 0
+        self,
+        arrays: Mapping[Tensor, Array],
+        sizes: Mapping[Dim, int],
+        parts: int = 1,
+        shift: int = 0,
+        over: Sequence[tuple[int, int]] = (),
     ) -> tuple[int, list[Array]]:
-        """The status and the outputs; `shift` bytes move every output off its alignment."""
+        """The status and the outputs; `shift` bytes move every output off its alignment. `over`: (output, input) in one place."""
         scalars = np.array([int(dims.evaluate(s, sizes)) for s in self.kernel.scalars] or [0], np.int64)
         inputs = []
         for t in self.kernel.inputs:
@@ -47,12 +52,16 @@ class Native:
             size = int(np.prod(shape)) * t.dtype.itemsize
             block = np.full(size + 256 + 64, CANARY, np.uint8)
             blocks.append((block, size, shape, t))
+        places = [b.ctypes.data + 64 + shift for b, *_ in blocks]
+        for k, j in over:
+            ctypes.memmove(places[k], inputs[j].ctypes.data, inputs[j].nbytes)
+        addresses = [a.ctypes.data for a in inputs]
+        for k, j in over:
+            addresses[j] = places[k]
         bytes_ = int(dims.evaluate(self.kernel.scratch, sizes))
         pool = np.full(bytes_ + 128, 0xFF, np.uint8)
         start = -pool.ctypes.data % 64
-        table = np.array(
-            [a.ctypes.data for a in inputs] + [b.ctypes.data + 64 + shift for b, *_ in blocks] or [0], np.uintp
-        )
+        table = np.array(addresses + places or [0], np.uintp)
         status = 0
         for part in range(parts):
             pool[: start + bytes_] = 0xFF
@@ -132,7 +141,24 @@ def check(
                 for a, b in zip(first, got, strict=True):
                     assert a.tobytes() == b.tobytes(), f"{group.name} differs with {nparts} parts at {dict(values)}"
             first = got
+        assert first is not None
+        check_in_place(native, arrays, values, first)
     return native
+
+
+def check_in_place(
+    native: Native, arrays: Mapping[Tensor, Array], values: Mapping[Dim, int], want: list[Array]
+) -> None:
+    """Every output that may be written over an input, is: to the same bits."""
+    for k, j in native.kernel.reusable:
+        for nparts in (1, 3):
+            status, got = native.run(arrays, values, nparts, over=[(k, j)])
+            assert status == 0
+            for t, a, b in zip(native.group.outputs, got, want, strict=True):
+                where = (
+                    f"{native.group.name} {t.name} with output {k} over input {j} at {dict(values)} in {nparts} parts"
+                )
+                assert a.tobytes() == b.tobytes(), where
 
 
 def t_shift(nparts: int) -> int:

@@ -57,18 +57,18 @@ program main(x, y)
   check r6  # x.shape[1] == 4
   r7 = r2 == r5
   check r7  # y.shape[0] == 4
-  r8 = 3
-  r9 = r0 + r8
-  r10 = r9 // r5
-  r11 = 64
-  r12 = r10 * r11
-  r13 = 0
-  r14 = region 0, r12
+  r8 = 0
+  r9 = 3
+  r10 = r0 + r9
+  r11 = r10 // r5
+  r12 = 64
+  r13 = r11 * r12
+  r14 = region 0, r13
   r15 = argument x
   r16 = argument y
-  invoke add(r0; r15, r16, r14; scratch r13)
+  invoke add(r0; r15, r16, r14; scratch r8)
   r17 = output total: f32[r0]
-  invoke sum(r0; r14, r17; scratch r13)
+  invoke sum(r0; r14, r17; scratch r8)
   r18 = output shape: i64[r3]
   r19 = r0 * r5
   store i64 r18[0] = r19

@@ -22,6 +22,7 @@ from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.types import I32, I64, const
+from anyshape.lower.reuse import reusable
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
 
@@ -87,6 +88,7 @@ def lower_group(group: Group, target: Target) -> Kernel:
         schedule.errors,
         forms,
         tuple(module.imports),
+        reusable(schedule.steps, schedule.stages, operands, group.outputs),
     )
 
 

@@ -7,7 +7,7 @@ elements are known from shapes alone are stored from registers: shape arithmetic
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,10 @@ from anyshape.passes.steps import KernelStep, Schedule
 from anyshape.rules import Check
 from anyshape.types import TensorType
 from anyshape.vm.arena import ALIGNMENT
+from anyshape.vm.arena_code import ArenaCode
 from anyshape.vm.kernels import KernelMaker
-from anyshape.vm.memory import Slot, Tenant, plan_slots
+from anyshape.vm.lifetimes import ENTRY, Storage, lifetimes
+from anyshape.vm.memory_text import memory_plan
 from anyshape.vm.need import Need, analyse
 from anyshape.vm.program import ELEMENT_CODE, CallableKernel, CheckRecord, Op, Program, ResultType
 from anyshape.vm.shape_code import ShapeCode
@@ -38,22 +40,12 @@ def byte_count(t: TensorType) -> Size:
     return t.count() * t.dtype.itemsize
 
 
+def value_bytes(v: Value) -> Size:
+    return byte_count(v.type)
+
+
 def aligned(n: Size) -> Size:
     return (n + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
-
-
-@dataclass(eq=False, slots=True)
-class _Storage:
-    """Memory of a value and all its views. `address` is a register once the memory is there."""
-
-    value: Value
-    start: int
-    end: int
-    address: int | None = None
-    result: int | None = None
-    """The result that this memory is, if it is one's own."""
-    late: bool = False
-    slot: int | None = None
 
 
 @dataclass(eq=False)
@@ -67,17 +59,18 @@ class _Codegen:
     kept: list[NDArray[Any]] = field(default_factory=list)
     kernels: list[CallableKernel] = field(default_factory=list)
     checks: list[CheckRecord] = field(default_factory=list)
-    storages: dict[Value, _Storage] = field(default_factory=dict)
+    storages: dict[Value, Storage] = field(default_factory=dict)
     pending: list[Check] = field(default_factory=list)
-    late_regions: int = 0
     sizes: set[Dim] = field(default_factory=set)
 
     def run(self) -> Program:
         self.f = self.schedule.function
         self.need: Need = analyse(self.schedule, self.maker)
         self.entry()
-        self.lifetimes()
-        self.reserve()
+        self.memory = lifetimes(self.schedule, self.need, value_bytes, aligned)
+        self.storages = self.memory.storages
+        self.arena = ArenaCode(self.code, self.memory.groups, self.check_tenants)
+        self.arena.prepare(ENTRY)
         for at, _ in enumerate(self.schedule.steps):
             self.step(at)
         self.results()
@@ -86,12 +79,13 @@ class _Codegen:
             self.f.name,
             np.array(self.code.words, np.int64),
             self.code.count,
-            1 + self.late_regions,
+            self.arena.regions,
             tuple(self.constants),
             tuple(self.kernels),
             tuple(self.checks),
             tuple(ResultType(n, v.type.dtype) for n, v in zip(self.f.result_names, self.f.results, strict=True)),
             tuple(p.name for p in self.f.params),
+            memory_plan(self.schedule, self.need, self.memory, self.arena),
         )
 
     # --- entry ---
@@ -120,7 +114,6 @@ class _Codegen:
         self.flush()
         for p in self.f.params:
             self.load_symbols(p)
-        self.early = {s for s in self.need.symbols if self.code.is_defined(s)}
 
     def entry_size(self, p: Value, axis: int, got: int) -> None:
         """The size of an argument that its type fixes."""
@@ -193,86 +186,10 @@ class _Codegen:
 
     # --- memory ---
 
-    def lifetimes(self) -> None:
-        """Storage of every value that a step needed makes, and who reads it last."""
-        end = len(self.schedule.steps)
-        for at, step in enumerate(self.schedule.steps):
-            for v in self.need.reads.get(at, ()):
-                if v in self.storages:
-                    self.storages[v].end = at
-            if isinstance(step, KernelStep):
-                for v in self.need.outputs.get(at, ()):
-                    self.storages[v] = _Storage(v, at, at)
-            elif at in self.need.steps and step.input in self.storages:
-                self.storages[step.output] = self.storages[step.input]
-        for k, v in enumerate(self.f.results):
-            storage = self.storages.get(v)
-            if storage is not None:
-                storage.end = end
-                if storage.result is None and self.sized_by(v, storage.start):
-                    storage.result = k
-        for storage in self.storages.values():
-            storage.late = not self.is_early(byte_count(storage.value.type))
-
-    def is_early(self, e: Size | Cond) -> bool:
-        return free_symbols(e) <= self.early
-
-    def sized_by(self, v: Value, step: int) -> bool:
-        """Whether the dims of v have values before the step runs."""
-        return all(self.need.defined_at.get(s, -1) < step for s in v.type.symbols())
-
-    def reserve(self) -> None:
-        """One region for all slots and the scratch whose sizes follow from the arguments; offsets are computed here."""
-        own = [s for s in dict.fromkeys(self.storages.values()) if s.result is None]
-        tenants = [Tenant(aligned(byte_count(s.value.type)), s.start, s.end, s.late) for s in own]
-        chosen, slots = plan_slots(tenants)
-        for storage, slot in zip(own, chosen, strict=True):
-            storage.slot = slot
-        scratches = dict.fromkeys(aligned(self.need.lowered[at].scratch) for at in sorted(self.need.lowered))
-        self.region_of_slot = self.number_late(slots)
-        self.slot_address: dict[int, int] = {}
-        self.scratch_region: int | None = None
-        sizes = [(k, self.largest(list(s.sizes))) for k, s in enumerate(slots) if not s.late]
-        early = [n for n in scratches if self.is_early(n) and n != 0]
-        if len(early) < len([n for n in scratches if n != 0]):
-            self.late_regions += 1
-            self.scratch_region = self.late_regions
-            early = []
-        scratch = self.largest(list(early)) if early else None
-        self.lay_out(sizes, scratch)
-
-    def lay_out(self, sizes: list[tuple[int, int]], scratch: int | None) -> None:
-        pieces = [*sizes, *([(-1, scratch)] if scratch is not None else [])]
-        offsets: list[tuple[int, int]] = []
-        total = self.code.register(0)
-        for k, size in pieces:
-            offsets.append((k, total))
-            total = size if total == self.code.register(0) else self.code.pure(Op.ADD, total, size)
-        self.scratch_address = self.code.register(0)
-        if not pieces:
-            return
-        base = self.code.new(Op.REGION, 0, total)
-        for k, offset in offsets:
-            address = base if offset == self.code.register(0) else self.code.new(Op.VIEW, base, offset)
-            if k < 0:
-                self.scratch_address = address
-            else:
-                self.slot_address[k] = address
-
-    def number_late(self, slots: list[Slot]) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for k, s in enumerate(slots):
-            if s.late:
-                self.late_regions += 1
-                found[k] = self.late_regions
-        return found
-
-    def largest(self, sizes: list[Size]) -> int:
-        registers = list(dict.fromkeys(self.code.register(n) for n in sizes))
-        first = registers[0]
-        for r in registers[1:]:
-            first = self.code.pure(Op.MAX, first, r)
-        return first
+    def check_tenants(self, values: Sequence[Value]) -> None:
+        """What is laid out has sizes."""
+        for v in values:
+            self.check_sizes(v, only_known=True)
 
     def address(self, v: Value) -> int:
         """The register of a value's address; parameters and constants are where they are."""
@@ -300,13 +217,9 @@ class _Codegen:
         if storage.result is not None:
             result = self.f.results[storage.result]
             storage.address = self.output(storage.result, result)
-        elif storage.late:
-            assert storage.slot is not None
-            size = self.code.register(aligned(byte_count(v.type)))
-            storage.address = self.code.new(Op.REGION, self.region_of_slot[storage.slot], size)
         else:
-            assert storage.slot is not None
-            storage.address = self.slot_address[storage.slot]
+            assert storage.place is not None
+            storage.address = self.arena.address(storage.place)
         return storage.address
 
     def output(self, k: int, v: Value) -> int:
@@ -333,10 +246,10 @@ class _Codegen:
         for v in made:
             self.load_symbols(v)
 
-    def check_sizes(self, v: Value) -> None:
+    def check_sizes(self, v: Value, only_known: bool = False) -> None:
         """A dim that is not surely a size is checked to be one, so that no memory is ever addressed with a negative one."""
         for axis, n in enumerate(v.type.shape or ()):
-            if isinstance(n, Dim) and n not in self.sizes:
+            if isinstance(n, Dim) and n not in self.sizes and (not only_known or self.code.is_defined(n)):
                 self.sizes.add(n)
                 where = v.node.op.full_name if v.node is not None else ""
                 source = v.node.source if v.node is not None else ""
@@ -353,9 +266,7 @@ class _Codegen:
         buffers = [self.constant(i) if isinstance(i, np.ndarray) else self.address(values[i]) for i in lowered.inputs]
         buffers += [self.address(values[t]) for t in lowered.outputs]
         scalars = tuple(self.code.register(s) for s in lowered.scalars)
-        scratch = self.scratch_address
-        if self.scratch_region is not None and lowered.scratch != 0:
-            scratch = self.code.new(Op.REGION, self.scratch_region, self.code.register(aligned(lowered.scratch)))
+        scratch = self.arena.address(self.memory.scratch[at]) if at in self.memory.scratch else self.code.register(0)
         if lowered.kernel not in self.kernels:
             self.kernels.append(lowered.kernel)
         self.code.emit(Op.INVOKE, self.kernels.index(lowered.kernel), scratch, scalars, tuple(buffers))

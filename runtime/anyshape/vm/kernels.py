@@ -33,13 +33,15 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoweredStep:
-    """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is in bytes."""
+    """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is in bytes. `reusable`: pairs of an output
+    and an input that may be the same memory."""
 
     kernel: CallableKernel
     scalars: tuple[Size | Cond, ...]
     inputs: tuple[Tensor | NDArray[Any], ...]
     outputs: tuple[Tensor, ...]
     scratch: Size
+    reusable: tuple[tuple[Tensor, Tensor], ...] = ()
 
 
 class KernelMaker(Protocol):
@@ -117,7 +119,9 @@ class NativeKernels:
             kernel = self._lowering.lower(group)
         operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
         native = self._native(kernel, step)
-        return LoweredStep(native, kernel.scalars, operands, kernel.outputs, kernel.scratch)
+        pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
+        reusable = tuple((to, source) for to, source in pairs if not isinstance(source, Packed))
+        return LoweredStep(native, kernel.scalars, operands, kernel.outputs, kernel.scratch, reusable)
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
         errors = tuple(f"{e.message}{_at(step)}" for e in kernel.errors)

@@ -1,17 +1,28 @@
-"""Which values share memory: lifetimes in, slots out.
+"""Where values lie in memory, decided once for all shapes: lifetimes and symbolic sizes in, symbolic offsets out.
 
-A slot holds one value at a time. Values share a slot whenever their lifetimes are disjoint, whatever their dtypes and even where
-their sizes are unequal symbols: max(a, b) <= a + b, so sharing never costs. Of several free slots the one of the same size is taken,
-then one that is surely large enough, then one that surely is not larger (it grows), then any. A value whose size is known only
-after the program began (`late`) gets a slot among its like, whose region grows when the size is there.
+A value lies on top of values that live at the same time and were placed before it: its offset is the maximum, taken at run time, of
+where those end. So no two values that are alive at one step overlap, whatever the sizes turn out to be, and one large value may take
+the place of several small ones. Only the order of placing is a heuristic: several are tried at typical values of the symbols, against
+the most that is alive at once, and the best is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from anyshape.dims import Size, nonneg
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols, nonneg
+
+_LADDER = (1, 512, 8, 128, 32, 64, 256, 16)
+"""Typical values of a symbol: powers of two that occur as batches and lengths."""
+_MANY = 1500
+"""From this many values on, orders are not compared."""
+
+Sizes = NDArray[np.float64]
+"""Bytes of each value (rows) at each point (columns)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,40 +32,143 @@ class Tenant:
     bytes: Size
     start: int
     end: int
-    late: bool = False
 
 
-@dataclass(slots=True)
-class Slot:
-    """Memory of several values with disjoint lifetimes; `sizes` are the different sizes among them."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Of each tenant, those it lies directly on (none: it lies at 0); `top`: those of which the highest end is the size of all."""
 
-    late: bool
-    busy_until: int
-    sizes: dict[Size, None] = field(default_factory=dict)
-
-
-def plan_slots(tenants: Sequence[Tenant]) -> tuple[list[int], list[Slot]]:
-    """(the slot of each tenant, the slots). No two tenants of one slot are alive at one step."""
-    slots: list[Slot] = []
-    chosen = [0] * len(tenants)
-    for k in sorted(range(len(tenants)), key=lambda k: tenants[k].start):
-        t = tenants[k]
-        free = [i for i, s in enumerate(slots) if s.late == t.late and s.busy_until < t.start]
-        if free:
-            best = min(free, key=lambda i: _fit(slots[i], t.bytes))
-        else:
-            best = len(slots)
-            slots.append(Slot(t.late, -1))
-        slots[best].busy_until = t.end
-        slots[best].sizes[t.bytes] = None
-        chosen[k] = best
-    return chosen, slots
+    order: tuple[int, ...]
+    below: tuple[tuple[int, ...], ...]
+    top: tuple[int, ...]
 
 
-def _fit(slot: Slot, size: Size) -> int:
-    """The smaller the better."""
-    if size in slot.sizes:
-        return 0
-    if any(nonneg(s - size) for s in slot.sizes):
-        return 1
-    return 2 if all(nonneg(size - s) for s in slot.sizes) else 3
+def lay_out(tenants: Sequence[Tenant]) -> Layout:
+    """The best of several orders of placing."""
+    sizes = at_typical_points(tenants)
+    conflicts = _conflicts(tenants)
+    if len(tenants) > _MANY:
+        return _placed(tenants, next(_orders(tenants, sizes)), conflicts)
+    ideal = np.maximum(most_alive(tenants, sizes), 1.0)
+    scores = {order: _score(order, conflicts, sizes, ideal) for order in _orders(tenants, sizes)}
+    best, _ = min(scores.items(), key=lambda scored: scored[1])
+    return _placed(tenants, best, conflicts)
+
+
+def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:
+    """The sizes at a few assignments of the symbols, among them ones where each symbol is large and the others are small."""
+    symbols = sorted({s for t in tenants for s in free_symbols(t.bytes)}, key=lambda s: s.uid)
+    points = [
+        {s: _clamped(s, _LADDER[(k * (2 * j + 1) + j) % len(_LADDER)]) for j, s in enumerate(symbols)} for k in range(8)
+    ]
+    known: dict[Size, list[float]] = {}
+    for t in tenants:
+        if t.bytes not in known:
+            known[t.bytes] = [float(max(0, evaluate(t.bytes, p))) for p in points]
+    return np.array([known[t.bytes] for t in tenants], np.float64).reshape(len(tenants), len(points))
+
+
+def _clamped(s: Dim, value: int) -> int:
+    low, high = bounds(s)
+    value = value if low is None else max(low, value)
+    return value if high is None else min(high, value)
+
+
+def most_alive(tenants: Sequence[Tenant], sizes: Sizes) -> NDArray[np.float64]:
+    """The most bytes alive at one step, at each point: no plan can do with less."""
+    last = max((t.end for t in tenants), default=0)
+    change = np.zeros((last + 2, sizes.shape[1]))
+    for t, size in zip(tenants, sizes, strict=True):
+        change[t.start] += size
+        change[t.end + 1] -= size
+    found: NDArray[np.float64] = change.cumsum(axis=0).max(axis=0)
+    return found
+
+
+def _conflicts(tenants: Sequence[Tenant]) -> list[list[int]]:
+    """Of each tenant, those alive at a step where it is too."""
+    starts = np.array([t.start for t in tenants], np.int64)
+    ends = np.array([t.end for t in tenants], np.int64)
+    found = []
+    for k, t in enumerate(tenants):
+        others = np.flatnonzero((starts <= t.end) & (ends >= t.start))
+        found.append([int(j) for j in others if j != k])
+    return found
+
+
+def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]]:
+    """Orders worth trying, the most promising first."""
+    everyone = range(len(tenants))
+
+    def by(key: Callable[[int], object]) -> tuple[int, ...]:
+        return tuple(sorted(everyone, key=key))  # type: ignore[arg-type]
+
+    length = [t.end - t.start for t in tenants]
+    start = [t.start for t in tenants]
+    total = sizes / np.maximum(sizes.sum(axis=0, keepdims=True), 1.0)
+    share = total.sum(axis=1).tolist()
+    yield by(lambda k: (start[k], -length[k], -share[k]))
+    yield by(lambda k: (-share[k], start[k]))
+    yield by(lambda k: (-length[k], -share[k], start[k]))
+    yield by(lambda k: (-share[k] * (length[k] + 1), start[k]))
+    for column in {tuple(c): c for c in total.T}.values():
+        one = column.tolist()
+        yield by(lambda k, one=one: (-one[k], -length[k], start[k]))  # type: ignore[misc]
+    yield _by_breadth(tenants, share)
+
+
+def _by_breadth(tenants: Sequence[Tenant], share: Sequence[float]) -> tuple[int, ...]:
+    """The tenants of the fullest step first, then those of the next."""
+    last = max((t.end for t in tenants), default=0)
+    alive: list[list[int]] = [[] for _ in range(last + 1)]
+    for k, t in enumerate(tenants):
+        for step in range(t.start, t.end + 1):
+            alive[step].append(k)
+    fullest = sorted(range(last + 1), key=lambda step: -sum(share[k] for k in alive[step]))
+    found: dict[int, None] = {}
+    for step in fullest:
+        for k in sorted(alive[step], key=lambda k: (tenants[k].start - tenants[k].end, -share[k])):
+            found[k] = None
+    return tuple(found)
+
+
+def _score(order: Sequence[int], conflicts: Sequence[Sequence[int]], sizes: Sizes, ideal: NDArray[np.float64]) -> float:
+    """The mean over the points of bytes needed to bytes alive."""
+    tops = np.zeros_like(sizes)  # zero until placed, which leaves the maximum alone
+    for k in order:
+        tops[k] = sizes[k]
+        if conflicts[k]:
+            tops[k] += tops[conflicts[k]].max(axis=0)
+    return float((tops.max(axis=0, initial=0.0) / ideal).mean())
+
+
+def _placed(tenants: Sequence[Tenant], order: Sequence[int], conflicts: Sequence[Sequence[int]]) -> Layout:
+    """What each lies on, without those that end no higher than another: what those others lie on, and smaller ones beside them."""
+    bit = 0
+    under = [0] * len(tenants)  # bit sets: everything below, directly or not
+    below: list[tuple[int, ...]] = [()] * len(tenants)
+
+    def highest(candidates: Sequence[int]) -> tuple[int, ...]:
+        covered = 0
+        for j in candidates:
+            covered |= under[j]
+        left = [j for j in candidates if not covered >> j & 1]
+        largest: dict[tuple[int, ...], list[int]] = {}
+        for j in left:
+            rivals = largest.setdefault(below[j], [])
+            if any(_surely_at_least(tenants[r].bytes, tenants[j].bytes) for r in rivals):
+                continue
+            rivals[:] = [r for r in rivals if not _surely_at_least(tenants[j].bytes, tenants[r].bytes)] + [j]
+        return tuple(sorted(j for rivals in largest.values() for j in rivals))
+
+    for k in order:
+        candidates = [j for j in conflicts[k] if bit >> j & 1]
+        below[k] = highest(candidates)
+        for j in candidates:
+            under[k] |= under[j] | 1 << j
+        bit |= 1 << k
+    return Layout(tuple(order), tuple(below), highest(list(order)))
+
+
+def _surely_at_least(a: Size, b: Size) -> bool:
+    return a == b or nonneg(a - b)

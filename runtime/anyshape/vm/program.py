@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from anyshape.dims import Cond, Dim, evaluate
 from anyshape.dtypes import DType
 from anyshape.errors import VerifyError
 from anyshape.rules.rule import located
+
+if TYPE_CHECKING:
+    from anyshape.vm.memory_text import MemoryPlan
 
 DONE, DECLINED = 0, 1
 
@@ -166,6 +169,8 @@ class Program:
     checks: tuple[CheckRecord, ...]
     results: tuple[ResultType, ...]
     arguments: tuple[str, ...]
+    memory: MemoryPlan | None = None
+    """For people; nothing is executed by it."""
 
     def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""

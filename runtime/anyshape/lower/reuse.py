@@ -1,0 +1,132 @@
+"""Which results of a kernel may be written over which operands, read off its schedule.
+
+In: a `Schedule`. Out: pairs (result, operand) that may be one piece of memory. A pair is safe when every load of the operand comes
+before the store of the result that overwrites the element: in the loop of the store at the store's own address, or in an earlier loop
+of the same row. What cannot be shown from addresses is left out. Kernels promise nothing about aliasing to LLVM, and all parts of a
+kernel write rows of their own, so that nothing else can come in between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from anyshape.equations import Tensor
+from anyshape.lower import elementwise
+from anyshape.lower.contraction import Product
+from anyshape.lower.dag import Access, Affine, LoopVar, Node, Store
+from anyshape.lower.schedule import Loop, Scope
+
+Step = Scope | Product
+Loads = list[Access]
+
+
+def reusable(
+    steps: Sequence[Step], stages: Sequence[Sequence[Store]], operands: Sequence[object], outputs: Sequence[Tensor]
+) -> tuple[tuple[int, int], ...]:
+    """(position of the result, position of the operand); several pairs may name one operand, of which one can be used."""
+    pairs: list[tuple[int, int]] = []
+    for k, result in enumerate(outputs):
+        stores = [(at, s) for at, stores in enumerate(stages) for s in stores if s.access.tensor is result]
+        if len(stores) != 1 or not _is_plain(stores[0][1].access):
+            continue
+        at, store = stores[0]
+        for j, operand in enumerate(operands):
+            if isinstance(operand, Tensor) and _same_width(operand, result):
+                alone = not any(_loads(_roots(ss), operand, True) for i, ss in enumerate(stages) if i != at)
+                if alone and _is_safe(steps[at], operand, store):
+                    pairs.append((k, j))
+    return tuple(pairs)
+
+
+def _same_width(a: Tensor, b: Tensor) -> bool:
+    return elementwise.memory_type(a.dtype).bytes == elementwise.memory_type(b.dtype).bytes
+
+
+def _is_plain(access: Access) -> bool:
+    return not (access.bounds or access.checks or access.address.lets)
+
+
+def _roots(stores: Iterable[Store]) -> list[Node]:
+    return [r for s in stores for r in s.roots]
+
+
+def _is_safe(step: Step, operand: Tensor, store: Store) -> bool:
+    if isinstance(step, Product):
+        if operand in (step.a.tensor, step.b.tensor):
+            return False
+        loads = _loads(_roots(step.stores), operand)
+        return all(_matches(a, store) for a in loads) and not _read_after(step.stores, store, operand)
+    return _is_safe_in_rows(step, operand, store)
+
+
+def _is_safe_in_rows(scope: Scope, operand: Tensor, store: Store) -> bool:
+    """Whole rows are read by the loops before the store's, the element itself by the store's own, nothing after."""
+    rows = frozenset(scope.variables)
+    if not rows <= store.access.address.domain:
+        return False
+    written = False
+    for step in scope.steps:
+        loads = _loads_of_step(step, operand)
+        if written and loads:
+            return False
+        if isinstance(step, Loop) and store in step.stores:
+            written = True
+            if not all(_matches(a, store) for a in loads) or _read_after(step.stores, store, operand):
+                return False
+        elif not all(_is_in_row(a, store, rows) for a in loads):
+            return False
+    return written
+
+
+def _matches(load: Access, store: Store) -> bool:
+    return _is_plain(load) and load.address == store.access.address
+
+
+def _read_after(stores: Sequence[Store], store: Store, operand: Tensor) -> bool:
+    """Whether a later store of the same turn reads the operand."""
+    later = stores[stores.index(store) + 1 :]
+    return bool(_loads(_roots(later), operand))
+
+
+def _is_in_row(load: Access, store: Store, rows: frozenset[LoopVar]) -> bool:
+    """The load runs over the same addresses as the store in every row, in whatever order."""
+    a, b = load.address, store.access.address
+    same_row = a.offset == b.offset and all(a.coefficient(v) == b.coefficient(v) for v in rows)
+    return _is_plain(load) and same_row and _inner(a, rows) == _inner(b, rows)
+
+
+def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]]:
+    return Counter((v.extent, c) for v, c in a.terms if v not in rows)
+
+
+def _loads_of_step(step: Scope | Loop, operand: Tensor) -> Loads:
+    if isinstance(step, Loop):
+        return _loads(_evaluated(step), operand)
+    found = [a for s in step.steps for a in _loads_of_step(s, operand)]
+    return found + _loads([t.node for t in step.fills], operand)
+
+
+def _evaluated(loop: Loop) -> Iterator[Node]:
+    """Reductions stand for what is below them, which their own loop loads."""
+    for r in loop.reductions:
+        yield from r.args
+    yield from loop.keep
+    yield from _roots(loop.stores)
+
+
+def _loads(roots: Iterable[Node], operand: Tensor, into_reductions: bool = False) -> Loads:
+    """Accesses of the operand below the roots; what is below a reduction is loaded by the loop that computes it."""
+    seen: set[Node] = set()
+    found: Loads = []
+    stack = list(roots)
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        if n.kind == "load" and n.data.tensor is operand:
+            found.append(n.data)
+        if n.kind != "red" or into_reductions:
+            stack.extend(n.inputs)
+    return found

@@ -1,0 +1,153 @@
+"""Which values of a schedule need memory of their own, and from which step to which: what the memory plan is made from.
+
+In: a schedule and what of it has to run. Out: a `Storage` for every value that is computed, views sharing that of their base, and the
+groups of tenants that are laid out together. A group is *ready* after the step that defines the last symbol in its sizes; that of the
+entry, -1, holds all whose sizes follow from the arguments. A kernel's result takes the place of an operand that dies with it where
+the kernel permits that, and scratch is a tenant for one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from anyshape.dims import Size, free_symbols
+from anyshape.graph.value import Value
+from anyshape.passes.steps import KernelStep, Schedule
+from anyshape.vm.memory import Tenant
+from anyshape.vm.need import Need
+
+ENTRY = -1
+
+
+@dataclass(eq=False, slots=True)
+class Storage:
+    """Memory of a value and all its views. `address` is a register once the memory is there."""
+
+    value: Value
+    start: int
+    end: int
+    address: int | None = None
+    result: int | None = None
+    """The result that this memory is, if it is one's own."""
+    over: Storage | None = None
+    """The storage it takes over in place."""
+    place: Place | None = None
+
+    @property
+    def root(self) -> Storage:
+        return self if self.over is None else self.over.root
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A tenant: its group, by the step after which that is ready, and its number there."""
+
+    ready: int
+    number: int
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Tenants laid out together, with the values that live in each (none: scratch of the step)."""
+
+    ready: int
+    tenants: list[Tenant] = field(default_factory=list)
+    values: list[tuple[Value, ...]] = field(default_factory=list)
+
+    def add(self, tenant: Tenant, values: tuple[Value, ...]) -> Place:
+        self.tenants.append(tenant)
+        self.values.append(values)
+        return Place(self.ready, len(self.tenants) - 1)
+
+    @property
+    def start(self) -> int:
+        return min(t.start for t in self.tenants)
+
+    @property
+    def end(self) -> int:
+        return max(t.end for t in self.tenants)
+
+
+@dataclass(eq=False, slots=True)
+class Lifetimes:
+    storages: dict[Value, Storage]
+    groups: dict[int, Group]
+    scratch: dict[int, Place]
+    """By step."""
+
+
+def lifetimes(
+    schedule: Schedule, need: Need, bytes_of: Callable[[Value], Size], aligned: Callable[[Size], Size]
+) -> Lifetimes:
+    """`bytes_of` a value are those of its elements; `aligned` rounds up."""
+    storages = _storages(schedule, need)
+    _take_over(schedule, need, storages, bytes_of)
+    groups: dict[int, Group] = {}
+
+    def add(tenant: Tenant, values: tuple[Value, ...]) -> Place:
+        ready = max((need.defined_at.get(s, ENTRY) for s in free_symbols(tenant.bytes)), default=ENTRY)
+        return groups.setdefault(ready, Group(ready)).add(tenant, values)
+
+    chains: dict[Storage, list[Storage]] = {}
+    for s in dict.fromkeys(storages.values()):
+        if s.result is None:
+            chains.setdefault(s.root, []).append(s)
+    for chain in chains.values():
+        tenant = Tenant(aligned(bytes_of(chain[0].value)), min(s.start for s in chain), max(s.end for s in chain))
+        place = add(tenant, tuple(s.value for s in chain))
+        for s in chain:
+            s.place = place
+    scratch = {
+        at: add(Tenant(aligned(need.lowered[at].scratch), at, at), ())
+        for at in sorted(need.lowered)
+        if need.lowered[at].scratch != 0
+    }
+    return Lifetimes(storages, groups, scratch)
+
+
+def _storages(schedule: Schedule, need: Need) -> dict[Value, Storage]:
+    """A storage for every value that a step makes; a result that can be computed in its place is."""
+    storages: dict[Value, Storage] = {}
+    end = len(schedule.steps)
+    for at, step in enumerate(schedule.steps):
+        for v in need.reads.get(at, ()):
+            if v in storages:
+                storages[v].end = at
+        if isinstance(step, KernelStep):
+            for v in need.outputs.get(at, ()):
+                storages[v] = Storage(v, at, at)
+        elif at in need.steps and step.input in storages:
+            storages[step.output] = storages[step.input]
+    for k, v in enumerate(schedule.function.results):
+        storage = storages.get(v)
+        if storage is not None:
+            storage.end = end
+            if storage.result is None and _is_sized_by(v, storage.start, need):
+                storage.result = k
+    return storages
+
+
+def _is_sized_by(v: Value, step: int, need: Need) -> bool:
+    """Whether the dims of v have values before the step runs."""
+    return all(need.defined_at.get(s, ENTRY) < step for s in v.type.symbols())
+
+
+def _take_over(
+    schedule: Schedule, need: Need, storages: dict[Value, Storage], bytes_of: Callable[[Value], Size]
+) -> None:
+    """In place: an output gets the storage of an operand that nobody reads later, or twice in the step."""
+    for at, step in enumerate(schedule.steps):
+        if not isinstance(step, KernelStep) or at not in need.lowered:
+            continue
+        readers = [storages.get(v) for v in need.reads[at]]
+        value_of = {step.tensors[v]: v for v in (*step.inputs, *need.outputs[at])}
+        taken: set[Storage] = set()
+        for to, source in need.lowered[at].reusable:
+            new, old = storages.get(value_of[to]), storages.get(value_of[source])
+            if new is None or old is None or new.over is not None or new.result is not None or old.result is not None:
+                continue
+            dies = old.end == at and old not in taken and readers.count(old) == 1
+            if dies and bytes_of(new.value) == bytes_of(old.value):
+                new.over = old
+                taken.add(old)

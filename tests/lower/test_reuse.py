@@ -1,0 +1,101 @@
+"""Which results may be written over which operands; what is not safe is not offered. Each is also run so (see `check`)."""
+
+from __future__ import annotations
+
+from anyshape.dtypes import BOOL, F64, I32
+from anyshape.equations.expr import cast
+from anyshape.equations.functions import reduce_
+from anyshape.lower import Group, host_target, lower_group
+from tests.lower.groups import Builder, K, M, N
+from tests.lower.native import check
+
+SIZES = [{N: n, M: m, K: k} for n, m, k in ((1, 1, 1), (5, 37, 3), (33, 64, 17), (0, 3, 2), (4, 0, 5))]
+
+
+def pairs(group: Group) -> tuple[tuple[int, int], ...]:
+    return lower_group(group, host_target()).reusable
+
+
+def test_a_map_over_either_operand() -> None:
+    b = Builder("map")
+    x, z = b.input([N, M]), b.input([N, M])
+    y = b.output(b.tensor([N, M]))
+    i = b.eqs.indices("i", [N, M])
+    b.eqs.define(y[i], x[i] * 2.0 + z[i])
+    assert pairs(check(b.group(), SIZES).group) == ((0, 0), (0, 1))
+
+
+def test_a_broadcast_operand_is_not_overwritten() -> None:
+    b = Builder("broadcast")
+    x, z = b.input([N, M]), b.input([M])
+    y = b.output(b.tensor([N, M]))
+    i, j = b.eqs.indices("i", [N, M])
+    b.eqs.define(y[i, j], x[i, j] + z[j])
+    assert pairs(check(b.group(), SIZES).group) == ((0, 0),)
+
+
+def test_a_reversed_or_transposed_operand_is_not_overwritten() -> None:
+    b = Builder("reversed")
+    x, z = b.input([N, M]), b.input([N, N])
+    y, t = b.output(b.tensor([N, M])), b.output(b.tensor([N, N]))
+    i, j = b.eqs.indices("i", [N, M])
+    b.eqs.define(y[i, j], x[i, M - 1 - j] + x[i, j])
+    k, m = b.eqs.indices("k", [N, N])
+    b.eqs.define(t[k, m], z[m, k])
+    assert pairs(check(b.group(), SIZES).group) == ()
+
+
+def test_widths_must_agree_and_dtypes_need_not() -> None:
+    b = Builder("widths")
+    x = b.input([N, M])
+    i = b.eqs.indices("i", [N, M])
+    for dtype in (F64, BOOL, I32):
+        b.eqs.define(b.output(b.tensor([N, M], dtype))[i], cast(x[i], dtype))
+    offered = pairs(check(b.group(), SIZES, parts=(1,)).group)
+    assert offered == ((2, 0),)  # the last store of the loop: nothing reads x after it
+
+
+def test_an_operand_that_a_later_store_reads_is_kept() -> None:
+    b = Builder("twice")
+    x = b.input([N, M])
+    i = b.eqs.indices("i", [N, M])
+    b.eqs.define(b.output(b.tensor([N, M]))[i], x[i] + 1.0)
+    b.eqs.define(b.output(b.tensor([N, M]))[i], x[i] * 3.0)
+    assert len(pairs(check(b.group(), SIZES).group)) == 1
+
+
+def test_a_row_is_normalised_in_place() -> None:
+    b = Builder("rows")
+    x = b.input([N, M])
+    total, y = b.tensor([N]), b.output(b.tensor([N, M]))
+    i, j = b.eqs.indices("i", [N, M])
+    b.eqs.define(total[i], reduce_("sum", [M], lambda r: x[i, r]))
+    b.eqs.define(y[i, j], x[i, j] - total[i])
+    assert pairs(check(b.group(), SIZES, tolerance=1e-4).group) == ((0, 0),)
+
+
+def test_a_row_that_another_row_reads_is_kept() -> None:
+    b = Builder("across")
+    x = b.input([N, N])
+    total, y = b.tensor([N]), b.output(b.tensor([N, N]))
+    i, j = b.eqs.indices("i", [N, N])
+    b.eqs.define(total[i], reduce_("sum", [N], lambda r: x[r, i]))
+    b.eqs.define(y[i, j], x[i, j] - total[i])
+    assert pairs(check(b.group(), SIZES, tolerance=1e-4).group) == ()
+
+
+def test_a_residual_is_added_in_place_to_a_product_but_a_factor_is_kept() -> None:
+    b = Builder("residual")
+    a, w, r = b.input([N, N]), b.input([N, N]), b.input([N, N])
+    s, y = b.tensor([N, N]), b.output(b.tensor([N, N]))
+    i, j = b.eqs.indices("i", [N, N])
+    b.eqs.define(s[i, j], reduce_("sum", [N], lambda k: a[i, k] * w[k, j]))
+    b.eqs.define(y[i, j], s[i, j] + r[i, j])
+    assert pairs(check(b.group(), SIZES, tolerance=1e-4).group) == ((0, 2),)
+    b = Builder("factor")
+    a, w = b.input([N, N]), b.input([N, N])
+    s, y = b.tensor([N, N]), b.output(b.tensor([N, N]))
+    i, j = b.eqs.indices("i", [N, N])
+    b.eqs.define(s[i, j], reduce_("sum", [N], lambda k: a[i, k] * w[k, j]))
+    b.eqs.define(y[i, j], s[i, j] + a[i, j])
+    assert pairs(check(b.group(), SIZES, tolerance=1e-4).group) == ()
