@@ -48,6 +48,20 @@ def test_compile_and_explain(path, capsys):
     assert "f32[batch, 4]" in out and "batch: x[0]" in out and "stayed dynamic" in out
 
 
+def test_compile_saves_and_run_loads(path, tmp_path, capsys):
+    saved = str(tmp_path / "m.anyshape")
+    assert main(["compile", path, "-o", saved]) == 0
+    assert f"saved in {saved}" in capsys.readouterr().out
+    assert main(["run", saved, "--input", "x=[[1, 2, 3, 4]]", "--timings"]) == 0
+    out = capsys.readouterr().out
+    assert "[[2. 5. 8. 11.]]" in " ".join(out.split()).replace("[ ", "[")
+    assert "  load" in out and "  lower" not in out, "nothing is compiled"
+    assert main(["explain", saved]) == 0
+    assert "f32[batch, 4]" in capsys.readouterr().out
+    assert main(["run", saved, "--dim", "batch=2"]) == 2
+    assert "say dims when you compile" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -183,8 +183,6 @@ def test_places_that_cannot_be_written_or_read(tmp_path: Path) -> None:
         exe.save(tmp_path / "no" / "m")
     with pytest.raises(SavedFileError, match="cannot be read"):
         load(tmp_path / "nothing")
-    with pytest.raises(ArgumentError):
-        compile(tmp_path, kernels="native", wrong=1)
     assert not list(tmp_path.iterdir()), "nothing half written stays"
 
 
@@ -214,3 +212,22 @@ def test_two_processes_map_one_file(tmp_path: Path) -> None:
     for w in workers:
         w.join()
     assert sums == [results(fresh, [f32(5, 24)])[0].sum()] * 2
+
+
+def test_compiling_a_saved_model_is_told_apart(tmp_path: Path) -> None:
+    saved(tmp_path / "m", network)
+    with pytest.raises(ArgumentError, match=r"use anyshape\.load"):
+        compile(tmp_path / "m")
+
+
+def test_names_and_attributes_of_any_kind_come_back(tmp_path: Path) -> None:
+    """What the text form cannot spell: names with any character, NaN, two unknowns of one name."""
+    x, y = anyshape.input("a: b, %c = d", "f32[n, ?]"), anyshape.input("\u2603\"'", "f32[?, n]")
+    f = anyshape.function([x, y], {"out 1": call(DOUBLE, x), "": call(DOUBLE, y)})
+    fresh = compile(f, kernels="native")
+    fresh.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.input_names == fresh.input_names and again.output_names == fresh.output_names
+    unknown = {t.shape[k] for t, k in zip(again.input_types, (1, 0)) if t.shape}
+    assert len(unknown) == 2 and again.input_types[0].shape[0] is again.input_types[1].shape[1]  # type: ignore[index]
+    np.testing.assert_array_equal(results(again, [f32(2, 3), f32(5, 2)])[1], results(fresh, [f32(2, 3), f32(5, 2)])[1])

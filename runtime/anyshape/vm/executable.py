@@ -51,6 +51,10 @@ def _function(model: Any, dims: Mapping[str, Any]) -> Function:
     if isinstance(model, (str, bytes, os.PathLike)) or hasattr(model, "SerializeToString"):
         from importlib import import_module
 
+        from anyshape.vm.saved import is_saved
+
+        if isinstance(model, (str, os.PathLike)) and is_saved(model):
+            raise ArgumentError(f"{os.fspath(model)} is a compiled model that was saved; use anyshape.load for it")
         loaded = import_module("anyshape.frontends.onnx").load(model, dims or None)
         assert isinstance(loaded, Function)
         return loaded

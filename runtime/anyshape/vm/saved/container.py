@@ -16,8 +16,8 @@ import hashlib
 import json
 import mmap
 import os
+import secrets
 import struct
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -106,9 +106,9 @@ class Builder:
         """Written beside the place and renamed, so that a reader sees the old file or the new one, whole."""
         text = json.dumps({**record, "blobs": self.blobs, "arrays": self.arrays}, separators=(",", ":")).encode()
         start = _aligned(HEADER.size + len(text), PAGE)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "xb") as file:
                 file.write(_header(start + self._end, text) + text)
                 at = 0
                 for piece in self._pieces:
@@ -118,10 +118,9 @@ class Builder:
                 file.truncate(start + self._end)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 
