@@ -52,6 +52,9 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS="--shape x=64x77 --stage asm"]
+	$(BIN)/python -m anyshape.cli.main show $(OP) $(ARGS)
+
 bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime at every listed shape: table, benchmarks/results/*.json and a plot
 	@mkdir -p benchmarks/results
 	$(BIN)/python -m benchmarks.models_bench bert_mini mlp shape_heavy --json benchmarks/results/models.json

@@ -73,3 +73,14 @@ def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
         except (OSError, ValueError) as e:
             raise ArgumentError(f"--input wants {form}, got {name}={text}: {e}") from None
     return found
+
+
+def literals(words: Sequence[str]) -> dict[str, Any]:
+    """axis=-1, newshape=[2, -1], keepdims=true; what is no JSON is a string."""
+    found: dict[str, Any] = {}
+    for name, text in named(words, "--param", "NAME=VALUE").items():
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found

@@ -1,4 +1,4 @@
-"""`anyshape run|compile|explain MODEL`: words in, text on stdout, one clean message and exit code 2 for anything wrong."""
+"""`anyshape run|compile|explain MODEL`, `anyshape show OP`: words in, text on stdout, one clean message and exit code 2 for anything wrong."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         start = time.perf_counter()
+        if args.model is None:
+            print(_show(args))
+            return 0
         exe = _compiled(args)
         print(args.command(exe, args))
         if args.timings:
@@ -68,7 +71,29 @@ def _parser() -> argparse.ArgumentParser:
     compile_ = _command(commands, "compile", "compile a model, and say what came of it", _compile)
     compile_.add_argument("-o", "--output", metavar="FILE", help="save it, for `anyshape run FILE` and anyshape.load")
     _command(commands, "explain", "say what a model's dims are, what stayed dynamic in it, and why", _explain)
+    _add_show(commands)
     return parser
+
+
+def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "show one op from its YAML to machine code, and its speed against the machine's limits"
+    show = commands.add_parser("show", help=text, description=text[0].upper() + text[1:] + ".")
+    show.add_argument("op", metavar="OP", help="the name of an op, like softmax or dyn.reshape")
+    show.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
+    show.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter, like axis=0")
+    show.add_argument("--stage", action="append", default=[], metavar="STAGE", help="only this: spec, relation, kernel, "
+                      "equations, schedule, program, llvm, asm or speed (all but llvm and asm)")  # fmt: skip
+    show.set_defaults(model=None)
+
+
+def _show(args: argparse.Namespace) -> str:
+    from anyshape.cli.show import STAGES, show
+
+    wrong = sorted(set(args.stage) - set(STAGES))
+    if wrong:
+        raise ArgumentError(f"--stage: there is no {', '.join(wrong)}; the stages are {', '.join(STAGES)}")
+    stages = args.stage or [s for s in STAGES if s not in ("llvm", "asm")]
+    return show(args.op, arguments.shapes(args.shape), arguments.literals(args.param), stages)
 
 
 def _command(

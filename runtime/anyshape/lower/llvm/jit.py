@@ -73,17 +73,27 @@ def compile_object(text: str, target: Target) -> bytes:
     dump = os.environ.get("ANYSHAPE_DUMP", "").split(",")
     if "llvm" in dump:
         print(text, file=sys.stderr)
+    if "asm" in dump:
+        print(assembly(text, target), file=sys.stderr)
     with _LOCK:
-        machine = _machine(target)
-        try:
-            parsed = llvm.parse_assembly(text)
-        except RuntimeError as error:
-            raise CodegenError(f"LLVM does not accept the emitted text: {error}") from error
-        parsed.triple = target.triple
-        parsed.data_layout = str(machine.target_data)
-        if "asm" in dump:
-            print(machine.emit_assembly(parsed), file=sys.stderr)
-        return bytes(machine.emit_object(parsed))
+        return bytes(_machine(target).emit_object(_parsed(text, target)))
+
+
+def assembly(text: str, target: Target) -> str:
+    """The same code for people."""
+    with _LOCK:
+        return str(_machine(target).emit_assembly(_parsed(text, target)))
+
+
+def _parsed(text: str, target: Target) -> llvm.ModuleRef:
+    machine = _machine(target)
+    try:
+        parsed = llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise CodegenError(f"LLVM does not accept the emitted text: {error}") from error
+    parsed.triple = target.triple
+    parsed.data_layout = str(machine.target_data)
+    return parsed
 
 
 def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
