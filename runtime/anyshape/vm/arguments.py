@@ -33,7 +33,9 @@ class Signature:
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
         """Raises ArgumentError, DtypeError or ShapeError."""
-        if kwargs or len(args) != len(self.names):
+        if not args and len(kwargs) == len(self.names) and all(map(kwargs.__contains__, self.names)):
+            args = tuple([kwargs[n] for n in self.names])
+        elif kwargs or len(args) != len(self.names):
             args = self._in_order(args, kwargs)
         out: list[Array] = []
         for k, (a, (dtype, rank)) in enumerate(zip(args, self._fast)):

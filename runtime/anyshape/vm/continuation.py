@@ -55,13 +55,15 @@ class Continued:
         for v in _first_operands(self.tail_nodes, set(self.levels)):
             self.levels[v] = SHAPE
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
+    direct = None
+
+    def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
         values = dict(zip(self.f.params, arrays, strict=True))
         if self.prefix is not None:
             results = self.prefix.run([values[p] for p in self.known_params])
             values.update(zip((v for v in self.live if not v.is_param), results, strict=True))
         plan, passed = self.tail(values)
-        return plan.run([values[v] for v in passed])
+        return plan.run([values[v] for v in passed], places)
 
     def tail(self, values: dict[Value, Array]) -> tuple[Plan, tuple[Value, ...]]:
         """The plan for what the live values are now, and which of them it takes."""

@@ -21,7 +21,9 @@ from anyshape.vm.arguments import Signature
 from anyshape.vm.disassemble import disassemble
 from anyshape.vm.modules import load_modules
 from anyshape.vm.options import Options, make_options
+from anyshape.vm.places import Places
 from anyshape.vm.plans import Compiler, Plan
+from anyshape.vm.program import ResultType
 from anyshape.vm.report import Report
 from anyshape.vm.retype import constrained
 
@@ -61,10 +63,6 @@ def _function(model: Any, dims: Mapping[str, Any]) -> Function:
     raise ArgumentError(f"compile takes a Function or an ONNX model (a path, bytes or a ModelProto), got {model!r}")
 
 
-def _described(place: Any) -> str:
-    return f"{place.shape} {place.dtype}" if isinstance(place, np.ndarray) else repr(place)
-
-
 class Head(Protocol):
     """What callers of a function see of it; `whole` is the function."""
 
@@ -86,23 +84,44 @@ class Executable:
         self._head, self.plan, self.report, self.options = function, plan, report, options
         self.signature = Signature(function.params)
         self._single = len(function.results) == 1
-        self._bind, self._run = self.signature.bind, plan.run
+        self._bind, self._run, self._direct = self.signature.bind, plan.run, plan.direct
+        self._names = self.signature.names
+        self._places = Places([ResultType(n, v.type.dtype) for n, v in zip(function.result_names, function.results)])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """One array, or a tuple of them. Raises ArgumentError, DtypeError or ShapeError for arguments that do not fit."""
-        results = self._run(self._bind(args, kwargs))
+        results = None
+        if not kwargs and self._direct is not None:
+            results = self._direct(args)
+        if results is None:
+            results = self._run(self._bind(args, kwargs))
         return results[0] if self._single else tuple(results)
 
     def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> list[Array]:
-        """The same from a dict of inputs, as a list in the order of `output_names`. Results named in `outputs` are put there."""
-        results = self._run(self._bind((), inputs))
-        for name, place in (outputs or {}).items():
-            k = self._result(name)
-            if not isinstance(place, np.ndarray) or place.shape != results[k].shape or place.dtype != results[k].dtype:
-                wanted = f"an array of shape {results[k].shape} and dtype {results[k].dtype}"
-                raise ArgumentError(f"output {name} must be {wanted}, got {_described(place)}")
-            np.copyto(place, results[k])
-            results[k] = place
+        """The same from a dict of inputs, as a list in the order of `output_names`. Results named in `outputs` are put there; if the call
+        raises an error, what those arrays hold is not defined."""
+        results = None
+        if self._direct is not None and len(inputs) == len(self._names):
+            try:
+                given = tuple([inputs[name] for name in self._names])
+                results = self._direct(given, self._places.listed(outputs) if outputs else ())
+            except KeyError:
+                pass  # said better below
+        if results is not None:
+            return results
+        arguments = self._bind((), inputs)
+        return self._run_into(arguments, outputs) if outputs else self._run(arguments)
+
+    def _run_into(self, arguments: list[Array], outputs: Mapping[str, Array]) -> list[Array]:
+        """Computed in the given arrays where that is possible, else copied there."""
+        results = self._run(arguments, self._places.plan(outputs, arguments))
+        for name, place in outputs.items():
+            k = self._places.number(name)
+            if results[k] is not place:
+                if place.shape != results[k].shape:
+                    raise self._places.unfit(k, results[k].shape, place)
+                np.copyto(place, results[k])
+                results[k] = place
         return results
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -114,22 +133,17 @@ class Executable:
     def check_first(self, check: Callable[[], None]) -> None:
         """Makes calls `check` before they run, until it once does not raise."""
 
-        def first(arrays: Sequence[Array]) -> list[Array]:
+        def first(arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
             check()
-            self._run = self.plan.run
-            return self.plan.run(arrays)
+            self._run, self._direct = self.plan.run, self.plan.direct
+            return self.plan.run(arrays, places)
 
-        self._run = first
+        self._run, self._direct = first, None
 
     @property
     def function(self) -> Function:
         """What was compiled; read from the file if the executable is loaded."""
         return self._head.whole()
-
-    def _result(self, name: str) -> int:
-        if name not in self.output_names:
-            raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self.output_names)}")
-        return self.output_names.index(name)
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -6,14 +6,14 @@ used is a matter of speed and of debugging. Kernels that are Python themselves a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from anyshape.types import TensorType
 from anyshape.vm import interpreter
-from anyshape.vm.arena import Context
+from anyshape.vm.arena import Context, ContextPool
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 from anyshape.vm.translator import can_translate, frame_of, translate
@@ -35,8 +35,13 @@ class Executor(Protocol):
 
     def context(self) -> CallContext: ...
 
-    def run(self, arguments: Sequence[Array], context: Any) -> list[Array] | None:
-        """The results, or None where a guard declined."""
+    def run(self, arguments: Sequence[Array], context: Any, places: Sequence[Array | None]) -> list[Array] | None:
+        """The results, or None where a guard declined. One that has a place may be computed in it, or not."""
+        ...
+
+    def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
+        """A call without ceremony, if there is one: (arguments, places), both as the caller gave them, to results that are in the places;
+        None where only `run` can tell."""
         ...
 
 
@@ -46,10 +51,17 @@ class PythonExecutor:
     def __init__(self, program: Program, walk: bool) -> None:
         self._program = program
         self._words, self._offsets = frame_of(program)
+        self._run: Callable[[Sequence[Array], Context], list[Array] | None]
         if walk or not can_translate(program):
-            self.run = lambda arguments, context: interpreter.run(program, arguments, context)
+            self._run = lambda arguments, context: interpreter.run(program, arguments, context)
         else:
-            self.run = translate(program)
+            self._run = translate(program)
+
+    def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
+        return self._run(arguments, context)
+
+    def direct(self, pool: ContextPool) -> None:
+        return None
 
     def context(self) -> Context:
         return Context(self._program.regions, self._words, self._offsets)

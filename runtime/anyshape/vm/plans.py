@@ -29,13 +29,19 @@ from anyshape.vm.schedule_text import spell_schedule
 from anyshape.vm.unfused import one_step_per_node
 
 Array = NDArray[Any]
+Direct = Callable[..., "list[Array] | None"]
 
 
 class Plan(Protocol):
     """Something that runs, from any number of threads at once."""
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """The results for arguments that `Signature.bind` made fit."""
+    def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
+        """The results for arguments that `Signature.bind` made fit. A result may be computed in its place (see `places`), or not."""
+        ...
+
+    @property
+    def direct(self) -> Direct | None:
+        """Takes arguments, and places, as the caller gave them: the results, or None where only `run` can tell."""
         ...
 
     @property
@@ -144,19 +150,20 @@ class Straight:
         self._make_general, self._general, self._lock = general, None, lock
         self._pool = ContextPool(executor.context)
         self._run = executor.run
+        self.direct: Direct | None = executor.direct(self._pool)
 
     _general: Plan | None
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
+    def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
         pool = self._pool
         context = pool.take()
         try:
-            results = self._run(arrays, context)
+            results = self._run(arrays, context, places)
         except (MemoryError, ValueError) as e:
             raise AnyshapeError(f"{self.program.name}: a result cannot be made: {e}") from e
         finally:
             pool.give_back(context)
-        return results if results is not None else self.general().run(arrays)
+        return results if results is not None else self.general().run(arrays, places)
 
     def general(self) -> Plan:
         """The plan without the assumption, compiled once."""

@@ -16,6 +16,7 @@ from anyshape.types import TensorType
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Region
 from anyshape.vm.native.layout import Word
+from anyshape.vm.native.objects import Methods
 from anyshape.vm.program import Op, Program
 from anyshape.vm.translator import frame_of
 
@@ -41,7 +42,7 @@ def tables_of(program: Program, kernels: Sequence[int], types: Sequence[TensorTy
     """`types` of the arguments make the direct entry possible; without them it takes none."""
     constants = [address_of(c) for c in program.constants]
     dtypes = [np.dtype(t.dtype.numpy) for t in types or ()]
-    wanted = [w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank)]
+    wanted = [w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank, d.itemsize)]
     results = [np.dtype(r.dtype.numpy) for r in program.results]
     ranks = [0] * len(program.arguments)
     for _, op, o in program.instructions():
@@ -52,10 +53,17 @@ def tables_of(program: Program, kernels: Sequence[int], types: Sequence[TensorTy
         _words(program.code),
         _words(constants),
         _words(kernels),
-        _words(wanted or [0, -1] * len(program.arguments)),
-        _words([id(d) for d in results]),
+        _words(wanted or [0, -1, 0] * len(program.arguments)),
+        _words([w for d in results for w in (id(d), d.itemsize)]),
         tuple(ranks),
         (*dtypes, *results),
+    )
+
+
+def largest_rank(program: Program) -> int:
+    """Of a result: its dims are put in the frame while it is made."""
+    return max(
+        (len(o[2]) for _, op, o in program.instructions() if op is Op.OUTPUT and isinstance(o[2], tuple)), default=0
     )
 
 
@@ -64,11 +72,11 @@ def _words(values: Sequence[int] | Words) -> Words:
 
 
 class NativeContext:
-    """`words` is the state first, then its tables."""
+    """`words` is the state first, then its tables. `call` is the direct entry, if there is one."""
 
-    __slots__ = ("_dims", "_places", "call", "regions", "results", "state", "tables", "words")
+    __slots__ = ("_cells", "_dims", "_given", "_places", "call", "regions", "results", "state", "tables", "words")
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, methods: Methods | None) -> None:
         program = tables.program
         self.tables = tables
         self.regions = [Region() for _ in range(program.regions)]
@@ -77,8 +85,9 @@ class NativeContext:
             Word.ARGUMENTS: 2 * len(program.arguments),
             Word.REGIONS: 2 * program.regions,
             Word.RESULTS: len(program.results),
-            Word.FRAME: frame_of(program)[0],
+            Word.FRAME: max(frame_of(program)[0], largest_rank(program)),
             Word.LOST: program.registers,
+            Word.GIVEN: len(program.results),
         }
         total = Word.COUNT + sum(sizes.values()) + sum(tables.ranks)
         self.words: Words = np.zeros(total, np.int64)
@@ -89,7 +98,8 @@ class NativeContext:
             self._places[word] = at
             self.words[word] = self.state + 8 * at
             at += size
-        self._dims = at
+        self._dims, self._given = at, self._places[Word.GIVEN]
+        self._cells = self.words.data  # faster than the array itself, for one word
         fixed = {
             Word.CODE: tables.code, Word.CONSTANTS: tables.constants, Word.KERNELS: tables.kernels,
             Word.WANTED: tables.wanted, Word.RESULT_TYPES: tables.result_types,
@@ -99,7 +109,8 @@ class NativeContext:
         self.words[Word.REGISTER_COUNT] = program.registers
         self.words[Word.ARGUMENT_COUNT] = len(program.arguments)
         self.words[Word.RESULT_COUNT] = len(program.results)
-        self.call: Any = None
+        self.words[Word.ARRAY_TYPE], self.words[Word.NONE] = id(np.ndarray), id(None)
+        self.call: Any = methods.function(self.words) if methods is not None else None
 
     def bind(self, arguments: Sequence[NDArray[Any]]) -> None:
         """Elements and dims of the arguments; the next turn begins the program."""
@@ -113,6 +124,19 @@ class NativeContext:
         words[Word.CAREFUL] = words[Word.HOLD] = 0
         results = self._places[Word.RESULTS]
         words[results : results + len(self.tables.program.results)] = 0
+
+    def give(self, places: Sequence[Any]) -> None:
+        """What results are to be put in; the direct entry looks whether that is possible."""
+        at = self._given
+        for place in places:
+            if place is not None:
+                self._cells[at] = id(place)
+            at += 1
+
+    def take_back(self, count: int) -> None:
+        """Nothing is given any more."""
+        for at in range(self._given, self._given + count):
+            self._cells[at] = 0
 
     @property
     def at(self) -> int:

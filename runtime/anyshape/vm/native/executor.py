@@ -7,9 +7,9 @@ grow and results are made between turns; a call that needs neither is one turn.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,31 +17,60 @@ from numpy.typing import NDArray
 from anyshape.code_version import code_version
 from anyshape.errors import AnyshapeError, OverflowedError, VerifyError
 from anyshape.types import TensorType
+from anyshape.vm.arena import ContextPool
 from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, unfit_text
 from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.layout import End, Word
+from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.verify import verify_program
+from anyshape.vm.places import unfit_place
 from anyshape.vm.program import Op, Operand, Program, decode
+
+if TYPE_CHECKING:
+    from anyshape.lower.llvm.builder import Module
+    from anyshape.lower.llvm.jit import Loaded
+    from anyshape.lower.target import Target
 
 Array = NDArray[Any]
 Turn = Callable[[int], int]
 
 
-@cache
-def _loop() -> tuple[Turn, object]:
-    """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
+def _load(make: Callable[[Target], Module], symbol: str, imports: Mapping[str, int]) -> Loaded:
+    """A module of this room; its text is made only where the object cache has no code of this version."""
     from anyshape.lower.llvm.jit import load_object, object_by_key, object_key
     from anyshape.lower.target import host_target
-    from anyshape.vm.native.loop import loop_module
 
     target = host_target()
-    key = object_key(f"loop by {code_version('anyshape.vm')} {code_version('anyshape.lower')}", target)
-    loaded = load_object(object_by_key(key, lambda: loop_module(target).text(), target), ["anyshape_run"])
+    key = object_key(f"{symbol} by {code_version('anyshape.vm')} {code_version('anyshape.lower')}", target)
+    return load_object(object_by_key(key, lambda: make(target).text(), target), [symbol], imports)
+
+
+@cache
+def _loop() -> tuple[Turn, Loaded]:
+    """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
+    from anyshape.vm.native.loop import loop_module
+
+    loaded = _load(loop_module, "anyshape_run", {})
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.address("anyshape_run")), loaded
 
 
+@cache
+def _methods() -> Methods | None:
+    """The direct entry of this machine; None where Python's objects are not as it expects them."""
+    from anyshape.vm.native.entry import entry_module
+
+    imports = functions()
+    if imports is None:
+        return None
+    _, loop = _loop()
+    loaded = _load(entry_module, "anyshape_call", {**imports, "anyshape_run": loop.address("anyshape_run")})
+    return Methods(loaded.address("anyshape_call"), (loaded, loop))
+
+
 class NativeExecutor:
-    """One program, ready. `context()` makes what a call needs; `run` is safe from any number of threads, each with its own context."""
+    """One program, ready. `context()` makes what a call needs; `run` is safe from any number of threads, each with its own context.
+
+    `types` of the arguments make the direct entry possible."""
 
     def __init__(self, program: Program, types: Sequence[TensorType] | None = None) -> None:
         verify_program(program)
@@ -49,12 +78,59 @@ class NativeExecutor:
         kernels = [ctypes.cast(k.entry, ctypes.c_void_p).value or 0 for k in program.kernels]
         self._tables = tables_of(program, kernels, types)
         self._turn, self._loaded = _loop()
+        self._methods = _methods() if types is not None else None
+
+    def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
+        """The direct entry with a context from the pool, if this process has such an entry."""
+        if self._methods is None:
+            return None
+        take, give_back = pool.take, pool.give_back
+
+        def call(arguments: Sequence[Any], places: Sequence[Any] = ()) -> list[Array] | None:
+            context = take()
+            if places:
+                context.give(places)
+            results: list[Array] | None = context.call(*arguments)
+            if places:
+                context.take_back(len(places))
+            give_back(context)
+            return results
+
+        return call
 
     def context(self) -> NativeContext:
-        return NativeContext(self._tables)
+        return NativeContext(self._tables, self._methods)
 
-    def run(self, arguments: Sequence[Array], context: NativeContext) -> list[Array] | None:
-        """The results, or None where a guard declined. Raises what `interpreter.run` raises."""
+    def run(
+        self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None] = ()
+    ) -> list[Array] | None:
+        """The results, or None where a guard declined. Raises what `interpreter.run` raises. Results are put in `places` that fit."""
+        if places:
+            context.give(places)
+            try:
+                return self._run(arguments, context, places)
+            finally:
+                context.take_back(len(places))
+        return self._run(arguments, context, ())
+
+    def _run(
+        self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None]
+    ) -> list[Array] | None:
+        if context.call is not None:
+            results: list[Array] | None = context.call(*arguments)
+            if results is not None:
+                return results
+            end = int(context.words[Word.ENDED])
+            if end == End.DECLINED:
+                return None
+            if end not in (End.REGION, End.OUTPUT, End.ARGUMENTS):
+                raise self.error(end, context)
+        return self._in_turns(arguments, context, places)
+
+    def _in_turns(
+        self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None]
+    ) -> list[Array] | None:
+        """Without the direct entry, or where it cannot go on: memory must grow, or a result cannot be made."""
         context.bind(arguments)
         results: list[Array | None] = [None] * len(self.program.results)
         while True:
@@ -67,14 +143,19 @@ class NativeExecutor:
                 _, number, size = self._operands(context)
                 context.grow(_number(number), context.register(_number(size)))
             elif end == End.OUTPUT:
-                self._make_result(context, results)
+                self._make_result(context, results, places)
             else:
                 raise self.error(end, context)
 
-    def _make_result(self, context: NativeContext, results: list[Array | None]) -> None:
-        _, number, dims = self._operands(context)
-        assert isinstance(number, int) and isinstance(dims, tuple)
-        made = np.empty([context.register(r) for r in dims], self.program.results[number].dtype.numpy)
+    def _make_result(self, context: NativeContext, results: list[Array | None], places: Sequence[Array | None]) -> None:
+        _, number, registers = self._operands(context)
+        assert isinstance(number, int) and isinstance(registers, tuple)
+        dims = tuple(context.register(r) for r in registers)
+        made = places[number] if places else None
+        if made is None:
+            made = np.empty(dims, self.program.results[number].dtype.numpy)
+        elif made.shape != dims:
+            raise unfit_place(self.program.results[number], dims, made)
         results[number] = made
         context.put_result(number, made)
 

@@ -40,10 +40,19 @@ class Word(IntEnum):
     ARGUMENT_COUNT = 15
     RESULT_COUNT = 16
     WANTED = 17
-    """Per argument: address of the dtype object, rank."""
+    """Per argument: address of the dtype object, rank, bytes of an element."""
     RESULT_TYPES = 18
-    """Per result: address of the dtype object."""
-    COUNT = 19
+    """Per result: address of the dtype object, bytes of an element."""
+    GIVEN = 19
+    """Per result: address of the object that the caller gave for it, or 0."""
+    ARRAY_TYPE = 20
+    """Address of the type of arrays, and of None: compiled code must not hold what differs between processes."""
+    NONE = 21
+    COUNT = 22
+
+
+WANTED_WORDS, RESULT_WORDS = 3, 2
+"""Words per entry of WANTED and of RESULT_TYPES."""
 
 
 class End(IntEnum):

@@ -1,0 +1,159 @@
+"""The direct entry: a built-in function of Python, made of LLVM text, that is a whole call of an executable.
+
+In: a target. Out: a module with `anyshape_call(self, arguments, count)`; `self` is the array that holds a state. It compares each
+argument's type, dtype, rank and flags with what the program takes, points the loop to its elements and dims, runs, makes results as
+the loop asks for them, and gives the interpreter's lock back while kernels run. It returns a list of results, or None: then ENDED says
+why, and Python does the same call again at leisure. It never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const, null
+from anyshape.lower.target import Target
+from anyshape.vm.native.fields import field, has, rank_of
+from anyshape.vm.native.frame import HEAD
+from anyshape.vm.native.given import END, GIVEN, can_be_given, end_of
+from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
+from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE
+
+_DECLARED = {
+    "anyshape_run": (I64, [PTR]),
+    "anyshape_new_array": (PTR, [PTR, PTR, I32, PTR, PTR, PTR, I32, PTR]),
+    "PyEval_SaveThread": (PTR, []),
+    "PyEval_RestoreThread": (VOID, [PTR]),
+    "PyList_New": (PTR, [I64]),
+    "PyList_SetItem": (I32, [PTR, I64, PTR]),
+    "Py_IncRef": (VOID, [PTR]),
+    "Py_DecRef": (VOID, [PTR]),
+    "PyErr_Clear": (VOID, []),
+}
+BIND = [("state", PTR), ("given", PTR), ("count", I64)]
+CALL = [("self", PTR), ("arguments", PTR), ("count", I64)]
+MAKE = [("state", PTR), ("list", PTR)]
+
+
+def entry_module(target: Target) -> Module:
+    """`anyshape_run` is imported."""
+    module = Module(target)
+    for name, (result, types) in _DECLARED.items():
+        module.declare(name, result, types)
+    with module.function("bind", I1, BIND, internal=True, noalias=False) as f:
+        _bind(f)
+    with module.function("end_of", I64, END, internal=True, noalias=False) as f:
+        end_of(f)
+    with module.function("can_be_given", I1, GIVEN, internal=True, noalias=False) as f:
+        can_be_given(f)
+    with module.function("make_result", I1, MAKE, internal=True, noalias=False) as f:
+        _make_result(f)
+    with module.function("run_unlocked", I64, [("state", PTR)], internal=True, noalias=False) as f:
+        _run_unlocked(f)
+    with module.function("anyshape_call", PTR, CALL, noalias=False) as f:
+        _call(f)
+    return module
+
+
+def _bind(f: Function) -> None:
+    """Whether all arguments are exactly what is wanted; their elements and dims are in the state then."""
+    state, given, count = f.args
+    with f.if_(f.compare("ne", count, f.load(state, I64, Word.ARGUMENT_COUNT))):
+        f.ret(const(I1, 0))
+    array_type = f.load(state, I64, Word.ARRAY_TYPE)
+    wanted, bound = f.load(state, PTR, Word.WANTED), f.load(state, PTR, Word.ARGUMENTS)
+    with f.for_range(0, count) as each:
+        item, pair = f.load(given, PTR, each.index), f.shl(each.index, 1)
+        fit = f.gep(wanted, f.mul(each.index, WANTED_WORDS), I64)
+        with f.if_(f.compare("ne", f.load(field(f, item, TYPE), I64), array_type)):
+            f.ret(const(I1, 0))
+        fits = f.and_(has(f, item, fit, DENSE), f.compare("eq", rank_of(f, item), f.load(fit, I64, 1)))
+        with f.if_(f.not_(fits)):
+            f.ret(const(I1, 0))
+        to = f.gep(bound, pair, I64)
+        f.store(f.load(field(f, item, DATA), I64), to)
+        f.store(f.load(field(f, item, DIMS), I64), to, 1)
+    f.ret(const(I1, 1))
+
+
+def _make_result(f: Function) -> None:
+    """The result that the loop stopped for, made or taken from the caller, into the list and into RESULTS; or whether that failed."""
+    state, results = f.args
+    at = f.load(state, PTR, Word.AT)
+    number, rank = f.load(at, I64, HEAD + 1), f.load(at, I64, HEAD + 2)
+    names, registers = f.gep(at, HEAD + 3, I64), f.load(state, PTR, Word.REGISTERS)
+    dims = f.load(state, PTR, Word.FRAME)
+    with f.for_range(0, rank) as each:
+        f.store(f.load(registers, I64, f.load(names, I64, each.index)), dims, each.index)
+    type_ = f.gep(f.load(state, PTR, Word.RESULT_TYPES), f.mul(number, RESULT_WORDS), I64)
+    given = f.load(f.load(state, PTR, Word.GIVEN), PTR, number)
+    with f.if_else(f.compare("ne", f.convert("ptrtoint", given, I64), 0)) as branch:
+        with branch.then():
+            with f.if_(f.not_(f.call("can_be_given", I1, [state, given, number]))):
+                f.ret(const(I1, 0))
+            f.call("Py_IncRef", VOID, [given])
+            branch.give(given)
+        with branch.otherwise():
+            dtype = f.load(type_, PTR)
+            f.call("Py_IncRef", VOID, [dtype])
+            arguments = [f.load(state, PTR, Word.ARRAY_TYPE), dtype, f.convert("trunc", rank, I32), dims]
+            made = f.call("anyshape_new_array", PTR, [*arguments, null(), null(), const(I32, 0), null()])
+            with f.if_(f.compare("eq", f.convert("ptrtoint", made, I64), 0)):
+                f.call("PyErr_Clear", VOID, [])
+                f.ret(const(I1, 0))
+            branch.give(made)
+    (array,) = branch.results
+    f.call("PyList_SetItem", I32, [results, number, array])
+    f.store(f.load(field(f, array, DATA), I64), f.load(state, PTR, Word.RESULTS), number)
+    f.ret(const(I1, 1))
+
+
+def _run_unlocked(f: Function) -> None:
+    """A turn; its kernels run without the interpreter's lock, and where it has none the lock is never given back."""
+    (state,) = f.args
+    f.store(const(I64, 1), state, Word.HOLD)
+    end = f.call("anyshape_run", I64, [state])
+    with f.if_(f.compare("ne", end, End.BLOCKING)):
+        f.ret(end)
+    f.store(const(I64, 0), state, Word.HOLD)
+    thread = f.call("PyEval_SaveThread", PTR, [])
+    end = f.call("anyshape_run", I64, [state])
+    f.call("PyEval_RestoreThread", VOID, [thread])
+    f.ret(end)
+
+
+def _call(f: Function) -> None:
+    self_, arguments, count = f.args
+    state = f.load(field(f, self_, DATA), PTR)
+
+    def give_up(end: Val) -> None:
+        none = f.load(state, PTR, Word.NONE)
+        f.store(end, state, Word.ENDED)
+        f.call("Py_IncRef", VOID, [none])
+        f.ret(none)
+
+    with f.if_(f.not_(f.call("bind", I1, [state, arguments, count]))):
+        give_up(const(I64, End.ARGUMENTS))
+    f.store(f.load(state, I64, Word.CODE), state, Word.AT)
+    f.store(const(I64, 0), state, Word.CAREFUL)
+    results = f.call("PyList_New", PTR, [f.load(state, I64, Word.RESULT_COUNT)])
+    with f.if_(f.compare("eq", f.convert("ptrtoint", results, I64), 0)):
+        f.call("PyErr_Clear", VOID, [])
+        give_up(const(I64, End.OUTPUT))
+    _turns(f, state, results, give_up)
+
+
+def _turns(f: Function, state: Val, results: Val, give_up: Callable[[Val], None]) -> None:
+    turn, after = f.new_block(), f.new_block()
+    f.jump(turn)
+    f.start(turn)
+    end = f.call("run_unlocked", I64, [state])
+    with f.if_(f.compare("eq", end, End.DONE)):
+        f.ret(results)
+    with f.if_(f.compare("eq", end, End.OUTPUT)):
+        made = f.call("make_result", I1, [state, results])
+        f.branch(made, turn, after)
+    f.jump(after)
+    f.start(after)
+    f.call("Py_DecRef", VOID, [results])
+    give_up(end)

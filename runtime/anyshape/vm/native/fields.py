@@ -1,0 +1,22 @@
+"""Fields of array objects, read by the text of the direct entry."""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import I8, I32, I64, Val
+from anyshape.vm.native.objects import DTYPE, FLAGS, RANK
+
+
+def field(f: Function, item: Val, offset: int) -> Val:
+    """The address of a field."""
+    return f.gep(item, offset, I8)
+
+
+def rank_of(f: Function, item: Val) -> Val:
+    return f.convert("sext", f.load(field(f, item, RANK), I32), I64)
+
+
+def has(f: Function, item: Val, dtype: Val, flags: int) -> Val:
+    """Whether an array has the dtype whose address is stored at `dtype`, and all of the flags."""
+    same = f.compare("eq", f.load(field(f, item, DTYPE), I64), f.load(dtype, I64))
+    return f.and_(same, f.compare("eq", f.and_(f.load(field(f, item, FLAGS), I32), flags), flags))

@@ -1,0 +1,77 @@
+"""Arrays that a caller gives for results: which of them results can be computed in.
+
+In: what `run(outputs=)` was given. Out: for every result the array to compute it in, or None: then it is computed elsewhere and copied. A
+result is not computed where an argument or another result lies, nor in memory that is not dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.errors import ArgumentError
+from anyshape.vm.address import address_of
+from anyshape.vm.program import ResultType
+
+Array = NDArray[Any]
+_ndarray = np.ndarray
+
+
+class Places:
+    """What can be given for the results of an executable."""
+
+    __slots__ = ("_numbers", "_results")
+
+    def __init__(self, results: Sequence[ResultType]) -> None:
+        self._results = tuple(results)
+        self._numbers = {r.name: (k, r.dtype.numpy) for k, r in enumerate(results)}
+
+    def number(self, name: str) -> int:
+        return self._numbers[name][0]
+
+    def listed(self, given: Mapping[str, Any]) -> list[Any]:
+        """What was given, in the order of the results. Raises KeyError for a name that no result has."""
+        found: list[Any] = [None] * len(self._results)
+        for name, place in given.items():
+            found[self._numbers[name][0]] = place
+        return found
+
+    def plan(self, given: Mapping[str, Any], arguments: Sequence[Any]) -> list[Array | None]:
+        """Raises ArgumentError for a name that no result has, and for what is not a writable array of the result's dtype."""
+        found: list[Array | None] = [None] * len(self._results)
+        taken = [(at := address_of(a), at + a.nbytes) for a in arguments]
+        for name, place in given.items():
+            if name not in self._numbers:
+                raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self._numbers)}")
+            k, dtype = self._numbers[name]
+            if place.__class__ is not _ndarray or place.dtype is not dtype or not place.flags.carray:
+                self._refuse(name, dtype, place)
+                continue
+            start = address_of(place)
+            end = start + place.nbytes
+            if all(start >= e or s >= end for s, e in taken):
+                found[k] = place
+            taken.append((start, end))
+        return found
+
+    def _refuse(self, name: str, dtype: Any, place: Any) -> None:
+        """Raises for what no result can be copied to; anything else is copied to."""
+        if not isinstance(place, np.ndarray) or place.dtype != dtype or not place.flags.writeable:
+            raise ArgumentError(f"output {name} must be a writable array of dtype {dtype}, got {_described(place)}")
+
+    def unfit(self, number: int, dims: tuple[int, ...], place: Array) -> ArgumentError:
+        return unfit_place(self._results[number], dims, place)
+
+
+def unfit_place(result: ResultType, dims: tuple[int, ...], place: Array) -> ArgumentError:
+    wanted = f"an array of shape {dims} and dtype {result.dtype.numpy}"
+    return ArgumentError(f"output {result.name} must be {wanted}, got {_described(place)}")
+
+
+def _described(place: Any) -> str:
+    if not isinstance(place, np.ndarray):
+        return repr(place)
+    return f"{place.shape} {place.dtype}" + ("" if place.flags.writeable else ", which is read-only")
