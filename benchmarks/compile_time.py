@@ -1,4 +1,4 @@
-"""How long compiling, saving and loading take, per phase, in fresh processes: with an empty object cache, with a full one, from a file.
+"""How long compiling, saving and loading take, per phase, in fresh processes with an empty object cache, with a full one, from a file.
 
     PYTHONPATH=runtime:generated python -m benchmarks.compile_time [bert_mini bert_base ...] [--repeat 3] [--json out.json]
 

@@ -1,4 +1,4 @@
-"""`anyshape run|compile|explain MODEL`, `anyshape show OP`: words in, text on stdout, one clean message and exit code 2 for anything wrong."""
+"""`anyshape run|compile|explain MODEL`, `anyshape show OP`: words in, text out, one clean message and exit code 2 for anything wrong."""
 
 from __future__ import annotations
 
