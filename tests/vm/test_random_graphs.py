@@ -1,9 +1,10 @@
-"""Random functions: fused machine code, one kernel per node, the walked table and interpreted kernels must agree at every shape,
+"""Random functions: fused machine code, saved and loaded too, one kernel per node, the walked table and interpreted kernels agree at every shape,
 and fail on the same ones. ANYSHAPE_LONG=1 runs many more."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from random_graphs import arguments, random_function
 
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.vm import Executable, compile
+from anyshape.vm.saved import load
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 SEEDS = [162, *range(400 if LONG else 24)]
@@ -32,7 +34,7 @@ def outcome(exe: Executable, given: list[Any]) -> list[Any] | None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_way_of_running_agrees(seed: int) -> None:
+def test_every_way_of_running_agrees(seed: int, tmp_path: Path) -> None:
     f = random_function(seed, 14)
     try:
         slow = compile(f, kernels="interpret", fuse=False)
@@ -45,6 +47,9 @@ def test_every_way_of_running_agrees(seed: int) -> None:
         "one kernel per node": compile(f, kernels="native", fuse=False),
         "walked": compile(f, kernels="native", walk=True),
     }
+    ways["fused"].save(tmp_path / "f")
+    ways["loaded"] = load(tmp_path / "f", verify=True)
+    assert str(ways["loaded"].function) == str(f), "the function in the file is the one that was compiled"
     for shape in SHAPES:
         given = arguments(*shape)
         wanted = outcome(slow, given)

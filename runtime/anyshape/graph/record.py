@@ -49,7 +49,8 @@ def write_function(f: Function, number_of: Callable[[NDArray[Any]], int]) -> Rec
     nodes = []
     for node in f.nodes:
         nodes.append(_node_record(node, numbers))
-        numbers.update((v, len(numbers) + k) for k, v in enumerate(node.outputs))
+        for v in node.outputs:
+            numbers[v] = len(numbers)
     record: Record = {
         "name": f.name,
         "params": value_records(f.params, size),
