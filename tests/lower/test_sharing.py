@@ -78,3 +78,14 @@ def test_kernels_with_messages_are_not_shared() -> None:
         b.output(y)
         kernel = lowering.lower(b.group())
         assert [e for e in kernel.errors if e.message.startswith(name)] == list(kernel.errors) != []
+
+
+def test_what_becomes_a_literal_is_part_of_the_form() -> None:
+    lowering = Lowering(host_target())
+    for value in (2.0, 3.0, 2.0):
+        b = Builder("scaled")
+        x, c = b.input([N]), b.input([])
+        b.output(b.map(lambda p, q: p * q, x, c))
+        group = replace(b.group(), constants={c: np.array(value, np.float32)})
+        assert lowering.lower(group).text == lower_group(group, host_target()).text
+    assert len(lowering._known) == 2

@@ -1,5 +1,5 @@
-"""Random functions: fused machine code, saved and loaded too, one kernel per node, the walked table and interpreted kernels agree at every shape,
-and fail on the same ones. ANYSHAPE_LONG=1 runs many more."""
+"""Random functions: fused machine code, saved and loaded too, one kernel per node, the walked table and interpreted kernels agree
+at every shape, and fail on the same ones. ANYSHAPE_LONG=1 runs many more."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Groups of one form are lowered once: the layers of a model differ in their tensors, not in their equations.
 
 In: groups, one after another. Out: their kernels. The form of a group is its equations with tensors and loop variables by number: dims are
-part of it as they are, names and contents of constants are not. A kernel for a form serves every group of that form, with the group's own
-tensors, and its own constants laid out anew.
+part of it as they are, and so are the contents of small constants, which may become literals; names and large constants are not. A kernel
+for a form serves every group of that form, with the group's own tensors, and its own constants laid out anew.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from anyshape.equations import Equation, Tensor
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.lower.kernel import Group, Kernel, Packed
@@ -18,6 +20,9 @@ from anyshape.lower.lowering import lower_group
 from anyshape.lower.target import Target
 
 Form = tuple[Any, ...]
+
+LITERAL_BYTES = 256
+"""Lowering may write the elements of constants of so many bytes into the code, and never those of larger ones."""
 
 
 class Lowering:
@@ -54,9 +59,13 @@ def form_of(group: Group) -> tuple[Form, tuple[Tensor, ...]]:
     border = [writer.tensor(t) for t in (*group.inputs, *group.outputs)]
     for q in group.equations:
         writer.equation(q)
-    constants = tuple((writer.tensor(t), a.shape, a.dtype.str) for t, a in group.constants.items())
+    constants = tuple((writer.tensor(t), *_constant(a)) for t, a in group.constants.items())
     form = (tuple(border), len(group.inputs), constants, tuple(writer.words))
     return form, tuple(writer.tensors)
+
+
+def _constant(a: NDArray[Any]) -> Form:
+    return a.shape, a.dtype.str, a.tobytes() if a.nbytes <= LITERAL_BYTES else None
 
 
 class _FormWriter:
