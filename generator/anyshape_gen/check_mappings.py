@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.check_names import NameChecker
+from anyshape_gen.functions import CONSTANTS
 from anyshape_gen.model import Example, OnnxMapping, OpSpec, Rewrite
 from anyshape_gen.nodes import Call, Name, Node
 from anyshape_gen.source import Findings
@@ -81,7 +82,7 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
     if mapping.term is not None:
         _ops_in(mapping.term, ops, findings, top=True, extra=ONNX_FUNCTIONS)
         for node in walk(mapping.term):
-            if isinstance(node, Name) and node.id not in inputs | ops | {"outputs"}:
+            if isinstance(node, Name) and node.id not in inputs | ops | {"outputs", *CONSTANTS}:
                 findings.unknown(node.span, "name", node.id, inputs)
     for node in mapping.asserts:
         _expression(node, {*inputs, "outputs"}, findings)
@@ -89,7 +90,7 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
 
 def _expression(node: Node, known: set[str], findings: Findings) -> None:
     for inner in walk(node):
-        if isinstance(inner, Name) and inner.id not in known:
+        if isinstance(inner, Name) and inner.id not in known and inner.id not in CONSTANTS:
             findings.unknown(inner.span, "name", inner.id, known)
         elif isinstance(inner, Call) and inner.func not in ONNX_FUNCTIONS:
             findings.unknown(inner.span, "function", inner.func, ONNX_FUNCTIONS)
@@ -130,7 +131,7 @@ def _dtypes(spec: OpSpec, findings: Findings) -> None:
                 for arg in args:
                     if isinstance(arg, Name) and arg.id not in variables:
                         findings.unknown(arg.span, "dtype variable", arg.id, variables)
-        if rule.var not in used and spec.family is None:
+        if rule.var not in used and spec.family is None and not isinstance(rule.expr, Call):
             findings.add(rule.span, f"no signature uses the dtype variable '{rule.var}'", used)
 
 

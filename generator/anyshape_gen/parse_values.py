@@ -15,20 +15,25 @@ from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq
 
-DTYPES = ("f32", "f64", "i32", "i64", "bool")
-"""What kernels are generated for; classes of a spec are cut to these."""
+_FLOAT = ("f32", "f64", "f16", "bf16")
+_INT = ("i32", "i64", "i8", "i16")
+_UINT = ("u8", "u16", "u32", "u64")
+_NUMBER = ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", *_UINT)
+DTYPES = (*_NUMBER, "bool")
+"""What kernels are generated for."""
 
-OTHER_DTYPES = ("f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "str")
+OTHER_DTYPES = ("str",)
 CLASSES: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
-    "int": ("i32", "i64"),
-    "uint": (),
-    "float": ("f32", "f64"),
-    "number": ("f32", "f64", "i32", "i64"),
+    "int": _INT,
+    "uint": _UINT,
+    "float": _FLOAT,
+    "number": _NUMBER,
     "any": DTYPES,
-    "quantized": (),
+    "index": ("i64", "i32"),
+    "quantized": ("u8", "i8", "u16", "i16"),
 }
-DEFAULT_CLASSES = {"T": "any", "F": "float", "I": "int"}
+DEFAULT_CLASSES = {"T": "any", "F": "float", "I": "index"}
 """Classes of dtype variables that a spec does not declare."""
 
 

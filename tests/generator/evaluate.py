@@ -156,7 +156,9 @@ class Evaluation:
 
     @property
     def functions(self) -> dict[str, Function]:
-        return {function.name: function for function in self.analysis.shape_functions}
+        return {
+            function.name: function for function in (*self.analysis.shape_functions, *self.analysis.kernel_functions)
+        }
 
     def run(self, shapes: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
         """The shapes of the outputs (of a variadic one, a list of shapes)."""

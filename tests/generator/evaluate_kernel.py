@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.dtypes import from_numpy, highest, lowest
 from anyshape_gen.analysis_model import ResolvedEquation, Role
 from anyshape_gen.nodes import (
     Call,
@@ -35,12 +36,10 @@ from anyshape_gen.nodes import (
 from tests.generator.evaluate import Env, Evaluation, place, spread
 
 MATH = {
-    "exp": lambda x: math.exp(min(x, 700)),
-    "log": lambda x: math.log(x) if x > 0 else -math.inf,
-    "sqrt": math.sqrt,
-    "tanh": math.tanh,
+    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "floor", "ceil", "fmod")},
     "erf": math.erf,
     "abs": abs,
+    "round_even": np.rint,
     "trunc_div": lambda a, b: math.trunc(a / b),
     "wrap": lambda i, n: i + n if i < 0 else i,
 }
@@ -127,21 +126,32 @@ class KernelEvaluation(Evaluation):
                 at = self._at(parts, env)
                 assert all(0 <= k < n for k, n in zip(at, chosen.shape, strict=True)), (name, at, chosen.shape)
                 value = chosen[at]
-                return value.item() if isinstance(value, np.generic) else value
+                return self._number(value)
             case Reduction(kind=kind, element=element):
                 values = [self.expr(element, turn) for turn in self._reduction_turns(node, env)]
+                if kind in ("max", "min") and not values:
+                    return -math.inf if kind == "max" else math.inf
                 return self._reduce(kind, values)
             case Call(func=func, args=args) if func in MATH:
                 return spread(MATH[func], *self._items(args, env))
             case Call(func="is_int", args=(Name(id=var),)):
                 return np.issubdtype(self.dtypes[var], np.integer)
+            case Call(func="lowest" | "highest" as func, args=(Name(id=var),)):
+                return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
             case Call(func=func, args=(inner,)) if func in self.dtypes:
-                return self.dtypes[func](self.expr(inner, env)).item()  # type: ignore[arg-type]
+                return self._number(self.dtypes[func](self.expr(inner, env)))  # type: ignore[arg-type]
             case Call(func="cast", args=(inner, _)):
                 return self.expr(inner, env)  # type: ignore[arg-type]
             case Index(base=Call()):
                 return super().expr(node, env)
         return super().expr(node, env)
+
+    @staticmethod
+    def _number(value: Any) -> Any:
+        """NumPy's floats divide by zero and overflow, which Python's refuse; integers are Python's."""
+        if isinstance(value, np.floating):
+            return np.float64(value)
+        return value.item() if isinstance(value, np.generic) else value
 
     def _reduction_turns(self, node: Reduction, env: Env) -> list[Env]:
         turns = [env]

@@ -10,16 +10,18 @@ import pytest
 import scipy.special
 import scipy.stats
 
+from anyshape.dtypes import ALL, BF16, from_numpy, highest, lowest
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.model import Example, ExampleValue, Operand
+from anyshape_gen.nodes import Call, Expr
 from tests.generator.evaluate import Evaluation, Refused
 
 ROOT = Path(__file__).parents[2]
 FILES = [*(ROOT / "specs").glob("*.yaml"), ROOT / "tests/generator/data/new_user.yaml"]
 OPS = load_specs(FILES, ROOT).ops
 CASES = [(op, example) for op in OPS for example in op.spec.examples]
-NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
+NUMPY = {t.name: t.numpy.type for t in ALL if t is not BF16}
 
 
 def dtype_of(op: OpAnalysis, operand: Operand) -> Any:
@@ -83,6 +85,16 @@ def test_example(op: OpAnalysis, example: Example) -> None:
             np.testing.assert_array_equal(result, np.array(literal.value))
 
 
+def constant(default: Expr, dtype: Any, evaluation: Evaluation) -> Any:
+    """What an absent input reads as."""
+    match default:
+        case Call(func="lowest"):
+            return lowest(from_numpy(dtype))
+        case Call(func="highest"):
+            return highest(from_numpy(dtype))
+    return evaluation.expr(default, {})
+
+
 def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[Any]:
     """What the oracle computes, with resolved parameters; absent optional inputs are their constant."""
     names: dict[str, Any] = {"np": np, "scipy": scipy}
@@ -91,8 +103,8 @@ def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[
         names[param.name] = NUMPY[value] if param.kind.base == "dtype" else value
     for operand in op.spec.inputs:
         if operand.signature.default is not None:
-            constant = evaluation.expr(operand.signature.default, {})
-            names[operand.name] = np.array(constant, dtype_of(op, operand))
+            dtype = dtype_of(op, operand)
+            names[operand.name] = np.array(constant(operand.signature.default, dtype, evaluation), dtype)
     names |= inputs(op, example)
     assert op.spec.reference is not None
     with np.errstate(all="ignore"):

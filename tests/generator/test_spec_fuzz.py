@@ -81,7 +81,8 @@ def test_mutants(seed: int) -> None:
 def test_accepted_mutants_are_emitted() -> None:
     """What the checker lets through, the emitters turn into Python that compiles, or refuse with a SpecError."""
     rng = random.Random(1)
-    small = [entry for path in FILES if path.parent.name == "specs" for entry in entries(path.read_text())]
+    texts = [path.read_text() for path in FILES if path.parent.name == "specs"]
+    small = [entry for text in texts if "\ndefine:" not in text for entry in entries(text)]
     emitted = 0
     for _ in range(400):
         text = mutant(rng.choice(small), rng)

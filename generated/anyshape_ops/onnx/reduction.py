@@ -78,12 +78,12 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:78
+# specs/reduction.yaml:77
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:79
+# specs/reduction.yaml:78
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(

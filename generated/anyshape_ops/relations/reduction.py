@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.rules import Bound, Rule, Vec, drop, eq, fill, ge, gt, place, prod, range_
+from anyshape.rules import Bound, Rule, Vec, drop, fill, ge, place, range_
 
 
 # specs/reduction.yaml:19
@@ -59,16 +59,12 @@ def max_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     r = x[axes]
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
-    rule.require(
-        rule.or_(gt(prod(r), 0), lambda: eq(prod(o), 0)),
-        lambda: f"the largest of no elements does not exist: {r} at axes {axes}",
-    )
     return rule.bind(
         outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
     )
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:67
 def min_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     if axes is None:
         axes = range_(len(x))
@@ -77,10 +73,6 @@ def min_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     r = x[axes]
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
-    rule.require(
-        rule.or_(gt(prod(r), 0), lambda: eq(prod(o), 0)),
-        lambda: f"the smallest of no elements does not exist: {r} at axes {axes}",
-    )
     return rule.bind(
         outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
     )

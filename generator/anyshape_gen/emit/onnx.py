@@ -43,7 +43,7 @@ KNOWN = {
     "Value": "anyshape.graph.value",
     "Mapping": "anyshape.frontends.onnx.node",
     "Sequence": "collections.abc",
-    "inf": "math",
+    **dict.fromkeys(("inf", "pi"), "math"),
     "parse_dtype": "anyshape.dtypes",
 }
 
@@ -161,6 +161,8 @@ class _Mapper:
                 return quoted(value)
             case NoneLit():
                 return "None"
+            case Name("inf" | "pi" as id) if id not in self.names:
+                return id
             case Name(id):
                 if id not in self.names:
                     raise NotExecuted(e, f"the name {id} in an ONNX mapping")

@@ -13,6 +13,7 @@ from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, literal
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Operand, OpSpec, ParamSpec
+from anyshape_gen.nodes import Call, Expr, Name
 
 KNOWN = {
     **dict.fromkeys(("InputDef", "OpDef", "OutputDef", "ParamDef", "RewriteDef"), "anyshape.graph.opdef"),
@@ -51,6 +52,11 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     listed = ", ".join(f"{quoted(v)}: {tuple_text(map(quoted, c))}" for v, c in choices.items())
     code.add(f"dtypes={{{listed}}},")
     code.add(f"relation=relations.{spec.name}_relation,")
+    computed = {d.var: _computed(d.expr) for d in spec.dtypes if isinstance(d.expr, Call)}
+    if computed:
+        code.add(
+            f"computed={{{', '.join(f'{quoted(v)}: {tuple_text(map(quoted, c))}' for v, c in computed.items())}}},"
+        )
     if a.kernel is not None:
         code.add(f"kernel=kernels.{spec.name}_kernel,")
     if spec.view:
@@ -84,15 +90,31 @@ def _input(o: Operand) -> str:
         raise NotExecuted(o, f"a {s.container} operand")
     words = [quoted(o.name), quoted(s.dtype)]
     if s.default is not None:
-        value = literal(s.default)
-        if value is NOT_LITERAL:
-            raise NotExecuted(s.default, "the default of an input that is not a literal")
-        words += ["optional=True", f"default={value!r}"]
+        words += ["optional=True", f"default={_absent(s.default, s.dtype)}"]
     elif s.optional:
         words.append("optional=True")
     if s.variadic is not None:
         words.append("variadic=True")
     return f"InputDef({', '.join(words)})"
+
+
+def _absent(e: Expr, dtype: str) -> str:
+    """The constant that an absent input reads as: a literal, or an extreme of the input's own dtype by name."""
+    match e:
+        case Call("lowest" | "highest" as func, (Name(var),), ()) if var == dtype:
+            return quoted(func)
+    value = literal(e)
+    if value is NOT_LITERAL:
+        raise NotExecuted(e, "the default of an input that is not a literal")
+    return repr(value)
+
+
+def _computed(e: Call) -> tuple[str, ...]:
+    """`accum(T)` as ("accum", "T")."""
+    of = [x.id for x in e.args if isinstance(x, Name)]
+    if len(of) != len(e.args):
+        raise NotExecuted(e, "a dtype computed from anything but dtype variables")
+    return (e.func, *of)
 
 
 def _output(a: OpAnalysis, o: Operand) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from anyshape.dtypes import DType, is_dtype_name, parse_dtype
+from anyshape.dtypes import DType, accum, is_dtype_name, parse_dtype, promote
 from anyshape.errors import DtypeError
 from anyshape.graph.value import Node, Value
+
+_FUNCTIONS: dict[str, Callable[..., DType]] = {"accum": accum, "promote": promote}
 
 
 def solve_dtypes(node: Node) -> dict[str, DType]:
@@ -27,6 +29,9 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
             said = node.attrs.get(p.name, p.default)
             if isinstance(said, DType):
                 solved[f"param:{p.name}"] = said
+    for var, (name, *of) in op.computed.items():
+        if all(v in solved for v in of):
+            solved[var] = _FUNCTIONS[name](*(solved[v] for v in of))
     return solved
 
 

@@ -156,7 +156,7 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
             ins[i.name] = tuple(tensor(f"{i.name}{k}", v) for k, v in enumerate(value))
         elif value is None:
             dtype = _absent_dtype(node, i.dtype)
-            ins[i.name] = Tensor(i.name, dtype, (), const(i.default if i.default is not None else 0, dtype))
+            ins[i.name] = Tensor(i.name, dtype, (), const(i.absent(dtype), dtype))
         else:
             ins[i.name] = tensor(i.name, value)
     outs: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyshape.dtypes import DType, highest, lowest
 from anyshape.equations import Equations
 from anyshape.rules import Bound, Rule
 
@@ -27,9 +28,15 @@ class InputDef:
     name: str
     dtype: str
     optional: bool = False
-    default: int | float | bool | None = None
-    """Of an optional input: the constant that every read gives where it is absent."""
+    default: int | float | bool | str | None = None
+    """Of an optional input: the constant that every read gives where it is absent; `lowest` and `highest` are its dtype's."""
     variadic: bool = False
+
+    def absent(self, dtype: DType) -> int | float | bool:
+        """What reads give where the input is absent."""
+        if isinstance(self.default, str):
+            return {"lowest": lowest, "highest": highest}[self.default](dtype)
+        return self.default if self.default is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,8 @@ class OpDef:
     rewrites: tuple[RewriteDef, ...] = ()
     checks_values: bool = False
     """Whether the spec asserts something about elements of data inputs."""
+    computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}."""
 
     @property
     def full_name(self) -> str:

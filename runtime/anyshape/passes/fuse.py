@@ -159,7 +159,11 @@ class _Fusion:
         read = q.value
         if others or not isinstance(read, Read) or read.tensor is not self.tensors[value] or not read.index:
             return False
-        return read.index[-1] is q.index[-1] and set(read.index) == set(q.index) and len(set(read.index)) == len(read.index)
+        return (
+            read.index[-1] is q.index[-1]
+            and set(read.index) == set(q.index)
+            and len(set(read.index)) == len(read.index)
+        )
 
     def is_operand_of_contraction(self, producer: _Group, value: Value, consumer: _Group) -> bool:
         """A permutation or slice folds into strides; a move of an epilogue's operand does too. Gathers do not come here."""
