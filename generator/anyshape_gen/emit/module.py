@@ -69,7 +69,7 @@ def import_lines(names: Iterable[str], known: Mapping[str, str], own: str) -> li
         if origin is None:
             continue
         if origin.startswith("import "):
-            plain.add(origin)
+            plain.update(origin.split("\n"))
         else:
             by_module.setdefault(origin, []).append(name)
     lines: list[str] = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
-from anyshape_gen.emit import api, kernels, onnx, ops, relations, rewrites
+from anyshape_gen.emit import api, kernels, onnx, ops, relations, rewrites, strategies
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import Code, Doc, python_module
 from anyshape_gen.emit.names import constant_name
@@ -83,6 +83,7 @@ class PackageEmitter:
         self._module(family, "kernels", "Index equations", kernels.KNOWN, kernel)
         self._module(family, "relations", "Type relations", relations.KNOWN, relation)
         self._module(family, "rewrites", "Rewrites", rewrites.KNOWN, lambda a: rewrites.rewrites(a, self.specs))
+        self._strategies(family)
         self._onnx(family)
         rooms = {
             room: f"import {self.package}.{room}.{family.stem} as {room}"
@@ -108,6 +109,10 @@ class PackageEmitter:
         if code:
             doc = Doc(family.origin, f"{title} of {family.names}.")
             self.files[f"{room}/{family.stem}.py"] = python_module(wrapped(doc), code, known, self.package)
+
+    def _strategies(self, family: Family) -> None:
+        known = strategies.known_names(family.ops)
+        self._module(family, "strategies", "Random calls, oracles and examples", known, strategies.strategy)
 
     def _onnx(self, family: Family) -> None:
         texts: list[str] = []
@@ -148,10 +153,11 @@ class PackageEmitter:
         """`__init__.py` of the package and of every room in it."""
         rooms = {path.split("/")[0] for path in self.files if "/" in path}
         for room in sorted(rooms):
-            if room != "onnx":
+            if room not in ("onnx", "strategies"):
                 doc = Doc(self._origin(), _ROOMS[room])
                 self.files[f"{room}/__init__.py"] = python_module(doc, "", {}, self.package, future=False)
         self.files["onnx/__init__.py"] = self._onnx_index()
+        self.files["strategies/__init__.py"] = self._properties()
         code = Code()
         modules = [f.stem for f in self.families]
         known = dict.fromkeys(modules, f"{self.package}.ops") | {
@@ -180,6 +186,18 @@ class PackageEmitter:
             f"from {self.package}.ops import", f"from {self.package}.onnx import ONNX\nfrom {self.package}.ops import"
         )
 
+    def _properties(self) -> str:
+        known = {f.stem: f"{self.package}.strategies" for f in self.families} | {"Property": "anyshape.testing"}
+        code = Code()
+        code.add("PROPERTIES: dict[str, Property] = {")
+        code.indent()
+        for f in self.families:
+            for a in f.ops:
+                code.add(f'"{a.spec.name}": {f.stem}.{constant_name(a.spec.name)},')
+        code.dedent()
+        code.add("}")
+        return python_module(Doc(self._origin(), _ROOMS["strategies"]), code.text(), known, self.package)
+
     def _onnx_index(self) -> str:
         modules = [f.stem for f in self.families if f"onnx/{f.stem}.py" in self.files]
         known = dict.fromkeys(modules, f"{self.package}.onnx") | {"Mapping": "anyshape.frontends.onnx.node"}
@@ -200,6 +218,7 @@ _ROOMS = {
     "kernels": "Kernel builders, one module per spec file.",
     "ops": "Op definitions, one module per spec file.",
     "relations": "Type relations, one module per spec file.",
+    "strategies": "Random calls, oracles and examples for the property tests, one module per spec file.",
     "rewrites": "Rewrites, one module per spec file.",
 }
 

@@ -1,0 +1,121 @@
+"""What generated property tests are made of: random calls of an op, its oracle, and the examples of its spec.
+
+In: nothing. Out: types only. `anyshape_ops.strategies` makes one `Property` per op; a test suite supplies a `Draw` and runs
+the laws. Nothing here imports a test library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from anyshape.rules import Vec
+
+T = TypeVar("T")
+
+
+class Draw(Protocol):
+    """Random choices. Sizes come from a small pool, with 0 and 1 in it, so that equalities happen by chance."""
+
+    def dim(self, name: str) -> int:
+        """A size."""
+
+    def run(self, name: str) -> Vec:
+        """A few sizes, perhaps none."""
+
+    def maybe(self, name: str, needed: bool) -> Vec:
+        """One size or, unless it is needed, none."""
+
+    def broadcastable(self, n: int) -> tuple[Vec, ...]:
+        """n runs that mostly broadcast."""
+
+    def broadcasting_to(self, shape: Sequence[int]) -> Vec:
+        """A run that mostly broadcasts to the shape."""
+
+    def repeated(self, value: int) -> Vec:
+        """A run of mostly this size only."""
+
+    def regrouped(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """A shape with mostly the same number of elements, perhaps with a -1 or a 0 in it."""
+
+    def partition(self, total: int) -> tuple[int, ...]:
+        """Sizes that mostly sum to total."""
+
+    def axis(self, position: int, rank: int) -> int:
+        """The position, or the same counted from the end."""
+
+    def free_axis(self, rank: int) -> int:
+        """Any axis, mostly in range."""
+
+    def axes(self, n: int, rank: int) -> tuple[int, ...]:
+        """n different axes, each counted from the front or from the end."""
+
+    def length(self, most: int) -> int:
+        """A number of things, 0 to most."""
+
+    def integer(self) -> int:
+        """A small integer."""
+
+    def ints(self, n: int) -> tuple[int, ...]:
+        """n small integers."""
+
+    def sizes(self, n: int) -> tuple[int, ...]:
+        """n sizes, rarely a negative one."""
+
+    def real(self, default: float | None) -> float:
+        """A number; near the default's magnitude if there is one."""
+
+    def truth(self) -> bool:
+        """True or False."""
+
+    def member(self, members: Sequence[T]) -> T:
+        """One of these."""
+
+    def default(self, value: T) -> T | None:
+        """The value, or None for the parameter's default or an absent input."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A random call: shapes of inputs (None: absent; a list for a variadic one), params (None: the default)."""
+
+    shapes: Mapping[str, Any]
+    params: Mapping[str, Any]
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Inputs that are indices: low <= value < high."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input or output of an example: a shape, or literal values (and perhaps their dtype)."""
+
+    shape: Any = None
+    value: Any = None
+    dtype: str | None = None
+
+    @property
+    def is_literal(self) -> bool:
+        return self.shape is None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A call that a spec shows, and what must come out of it: outputs, or an error with this text."""
+
+    inputs: Mapping[str, Given]
+    params: Mapping[str, Any]
+    outputs: Mapping[str, Given]
+    error: str | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Property:
+    """What the laws of one op are tested with."""
+
+    op: str
+    case: Callable[[Draw], Case]
+    reference: Callable[..., Any]
+    examples: tuple[Example, ...]
+    source: str = ""
