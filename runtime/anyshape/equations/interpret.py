@@ -83,7 +83,11 @@ class _Evaluation:
             target[()] = value.reshape(-1)[0]
 
     def size(self, n: Size) -> int:
-        return n if isinstance(n, int) else int(dims.evaluate(n, self.sizes))
+        if isinstance(n, int):
+            return n
+        if self.symbolic:
+            raise Unknown(f"an extent of {n}")
+        return int(dims.evaluate(n, self.sizes))
 
     def eval(self, e: Expr, active: Array, depth: int) -> Array:
         if isinstance(e, Const):

@@ -1,0 +1,170 @@
+"""A random call of one op, built as a graph node: on numbers, on symbols, static and dyn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from anyshape.dims import Dim, symbol
+from anyshape.dtypes import DType, is_dtype_name, parse_dtype
+from anyshape.graph.call import call
+from anyshape.graph.infer import equations_of, flat, tensors_of
+from anyshape.graph.opdef import InputDef, OpDef
+from anyshape.graph.value import Node, Value, constant
+from anyshape.rules import Vec
+from anyshape.testing import Case, Property
+from anyshape.types import TensorType
+from anyshape_ops import OPS
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.laws.draws import MOST_ELEMENTS, HypothesisDraw
+from tests.laws.values import STYLES, contents
+
+Array = NDArray[Any]
+TESTED = ("f32", "f64", "i32", "i64", "bool")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arrays of the inputs by name (None: absent, a list for a variadic one) and params by name (None: default)."""
+
+    property: Property
+    inputs: Mapping[str, Any]
+    params: Mapping[str, Any]
+    ranges: Mapping[str, tuple[int, int]]
+
+    @property
+    def op(self) -> OpDef:
+        """The static variant, or the only one."""
+        return variants(self.property.op)[0]
+
+    def flat_inputs(self) -> list[Array]:
+        return [a for v in self.inputs.values() if v is not None for a in (v if isinstance(v, list) else [v])]
+
+    def values(self, make: Any) -> list[Any]:
+        """The inputs as operands of a call; `make(array, name)` makes each."""
+        found: list[Any] = []
+        for name, v in self.inputs.items():
+            if isinstance(v, list):
+                found.append([make(a, f"{name}{k}") for k, a in enumerate(v)])
+            else:
+                found.append(None if v is None else make(v, name))
+        return found
+
+
+def variants(op: str) -> tuple[OpDef, ...]:
+    """(static, dyn) or the only variant alone."""
+    return (OPS[op],) if op in OPS else (OPS[f"static.{op}"], OPS[f"dyn.{op}"])
+
+
+def random_call(p: Property, draw: Any) -> Call:
+    """Draws shapes, params, dtypes and contents."""
+    case = p.case(HypothesisDraw(draw))
+    op = variants(p.op)[0]
+    dtypes = {
+        v: parse_dtype(draw(st.sampled_from([c for c in choices if c in TESTED]))) for v, choices in op.dtypes.items()
+    }
+    seed, style = draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(STYLES))
+    return Call(p, _arrays(op, case, dtypes, seed, style), dict(case.params), case.ranges)
+
+
+def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style: str) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
+    for k, i in enumerate(op.inputs):
+        shape, dtype = case.shapes[i.name], input_dtype(i, dtypes)
+        bounds = case.ranges.get(i.name)
+        if shape is None:
+            arrays[i.name] = None
+        elif i.variadic:
+            arrays[i.name] = [contents(tuple(s), dtype, seed + k + 7 * j, style) for j, s in enumerate(shape)]
+        else:
+            arrays[i.name] = contents(tuple(shape), dtype, seed + k, style, bounds)
+    return arrays
+
+
+def input_dtype(i: InputDef, dtypes: Mapping[str, DType]) -> DType:
+    return parse_dtype(i.dtype) if is_dtype_name(i.dtype) else dtypes[i.dtype]
+
+
+def is_too_big(c: Call) -> bool:
+    return sum(a.size for a in c.flat_inputs()) > MOST_ELEMENTS
+
+
+def has_no_index(c: Call) -> bool:
+    """Whether an index would have to point into nothing."""
+    return any(c.inputs[name].size and low >= high for name, (low, high) in c.ranges.items())
+
+
+def typed(array: Array, name: str) -> Value:
+    """An operand of this array's type, its contents unknown."""
+    from anyshape.dtypes import from_numpy
+
+    return Value(TensorType(from_numpy(array.dtype), array.shape), name)
+
+
+def static_node(c: Call) -> Node:
+    """The call of the static variant on operands of known shapes. Raises what inference raises."""
+    return node_of(call(c.op, c.values(typed), c.params))
+
+
+def node_of(values: tuple[Value, ...]) -> Node:
+    node = values[0].node
+    assert node is not None
+    return node
+
+
+@dataclass
+class Symbols:
+    """Operands whose dims are symbols, and the numbers they stand for."""
+
+    numbers: dict[Dim, int]
+    prefix: str = "n"
+
+    def __call__(self, array: Array, name: str) -> Value:
+        from anyshape.dtypes import from_numpy
+
+        dims = []
+        for k, n in enumerate(array.shape):
+            s = symbol(f"{self.prefix}_{name}_{k}")
+            self.numbers[s] = n
+            dims.append(s)
+        return Value(TensorType(from_numpy(array.dtype), tuple(dims)), name)
+
+
+def operand_arrays(c: Call) -> dict[str, Array]:
+    """The parameters that the dyn variant takes as operands, as arrays."""
+    dyn = variants(c.property.op)[1]
+    found = {}
+    for p in dyn.operands:
+        given = c.params.get(p.name)
+        if given is not None:
+            kind = np.bool_ if p.kind == "bool" else np.float32 if p.kind in ("float", "floats") else np.int64
+            found[p.name] = np.asarray(given, kind)
+    return found
+
+
+def dyn_node(c: Call, make: Any = typed, operand: Any = None) -> Node:
+    """The call of the dyn variant; its operands are constants unless `operand(array, name)` makes them."""
+    dyn = variants(c.property.op)[1]
+    operands = {
+        name: operand(a, name) if operand is not None else constant(a, name) for name, a in operand_arrays(c).items()
+    }
+    return node_of(call(dyn, c.values(make), {**c.params, **operands}))
+
+
+def equations(node: Node) -> tuple[Any, list[Any], list[Any]]:
+    """The node's equations over fresh tensors; its input tensors and output tensors, flattened."""
+    ins, outs = tensors_of(node)
+    return equations_of(node, ins, outs), flat(ins), flat(outs)
+
+
+def resolved(node: Node, p: Property) -> dict[str, Any]:
+    """Params as the rule resolved them, as a reference takes them."""
+    values = {}
+    for d in node.op.params:
+        v = getattr(node.bound, d.name)
+        values[d.name] = v.numpy if isinstance(v, DType) else tuple(v) if isinstance(v, Vec) else v
+    return values

@@ -1,0 +1,112 @@
+"""The random choices of generated strategies, made by hypothesis: small pools of sizes, so that equalities happen by chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from anyshape.rules import Vec
+from hypothesis import strategies as st
+
+T = TypeVar("T")
+SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 17, 33)
+MOST_ELEMENTS = 3000
+
+
+class HypothesisDraw:
+    """One random call. `mostly(p)` makes most calls valid, and leaves some that are not."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self.draw = draw
+        self.pool = [draw(st.sampled_from(SIZES)), draw(st.sampled_from(SIZES[1:])), 1]
+
+    def _among(self, *values: T) -> T:
+        return self.draw(st.sampled_from(values))  # type: ignore[no-any-return]
+
+    def _mostly(self) -> bool:
+        return bool(self._among(*[True] * 9, False))
+
+    def dim(self, name: str) -> int:
+        return self._among(*self.pool, self.pool[0])
+
+    def run(self, name: str) -> Vec:
+        return Vec(self.dim(name) for _ in range(self._among(0, 1, 1, 2, 2, 3)))
+
+    def maybe(self, name: str, needed: bool) -> Vec:
+        return Vec((self.dim(name),)) if needed or self._among(True, True, False) else Vec(())
+
+    def broadcastable(self, n: int) -> tuple[Vec, ...]:
+        whole = self.run("whole")
+        return tuple(self.broadcasting_to(whole) for _ in range(n))
+
+    def broadcasting_to(self, shape: Sequence[int]) -> Vec:
+        if not self._mostly():
+            return self.run("any")
+        kept = self._among(len(shape), len(shape), *range(len(shape)))
+        return Vec(self._among(n, n, 1) for n in Vec(shape)[len(shape) - kept :])
+
+    def repeated(self, value: int) -> Vec:
+        return Vec(value if self._mostly() else self.dim("any") for _ in range(self._among(0, 1, 1, 2)))
+
+    def regrouped(self, shape: Sequence[int]) -> tuple[int, ...]:
+        total = math.prod(shape)
+        parts: list[int] = []
+        rest = total
+        for _ in range(self._among(0, 1, 2, 2, 3)):
+            divisors = [k for k in range(1, min(rest, 64) + 1) if rest % k == 0] or [0]
+            parts.append(self._among(*divisors))
+            rest = rest // parts[-1] if parts[-1] else 0
+        if rest != 1 or self._among(True, False):
+            parts.append(rest)
+        if parts and self._among(True, False):
+            parts[self._among(*range(len(parts)))] = -1
+        for k, n in enumerate(parts):
+            if k < len(shape) and n == shape[k] and self._among(True, False, False):
+                parts[k] = 0
+        if parts and not self._mostly():
+            parts[self._among(*range(len(parts)))] = self._among(-2, -1, 0, 3, 5)
+        return tuple(parts)
+
+    def partition(self, total: int) -> tuple[int, ...]:
+        cuts = sorted(self._among(*range(total + 1)) for _ in range(self._among(0, 1, 2, 3)))
+        parts = [b - a for a, b in zip([0, *cuts], [*cuts, total])]
+        if not self._mostly():
+            parts[0] += self._among(-1, 1)
+        return tuple(parts)
+
+    def axis(self, position: int, rank: int) -> int:
+        return self._among(position, position - rank if rank else position)
+
+    def free_axis(self, rank: int) -> int:
+        return self._among(*range(-rank, rank), *([rank] if not rank or not self._mostly() else []))
+
+    def axes(self, n: int, rank: int) -> tuple[int, ...]:
+        order = list(self.draw(st.permutations(range(rank))))[:n]
+        return tuple(self.axis(a, rank) for a in order)
+
+    def length(self, most: int) -> int:
+        return self._among(*range(most + 1))
+
+    def integer(self) -> int:
+        return self._among(-3, -2, -1, 0, 1, 2, 3, 4, *self.pool)
+
+    def ints(self, n: int) -> tuple[int, ...]:
+        return tuple(self._among(-100, -3, -2, -1, 0, 1, 2, 3, 100, *self.pool) for _ in range(n))
+
+    def sizes(self, n: int) -> tuple[int, ...]:
+        return tuple(self.dim("size") if self._mostly() else -1 for _ in range(n))
+
+    def real(self, default: float | None) -> float:
+        if default is None:
+            return self._among(0.0, 0.5, 1.0, -1.5)
+        return default * self._among(1.0, 0.5, 2.0, 10.0)
+
+    def truth(self) -> bool:
+        return self._among(True, False)
+
+    def member(self, members: Sequence[T]) -> T:
+        return self._among(*members)
+
+    def default(self, value: T) -> T | None:
+        return self._among(value, value, None)

@@ -1,0 +1,243 @@
+"""Laws 1 to 4 of every op, from its spec alone, on random calls.
+
+1. kernel == equation interpreter == reference
+2. the relation on numbers gives the shape that comes out
+3. symbolic inference with numbers substituted == inference on the numbers; what is refused is refused by a check
+4. dyn == static on the same values; dyn-to-static keeps the result and only refines the type
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from anyshape import dims
+from anyshape.dims import Cond
+from anyshape.errors import ShapeError, TypeRelationError
+from anyshape.graph.call import call
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node, Value
+from anyshape.passes import dyn_to_static
+from anyshape.types import TensorType
+from anyshape_ops.strategies import PROPERTIES
+from hypothesis import given, reject
+from hypothesis import strategies as st
+
+from tests.laws.calls import (
+    Call,
+    Symbols,
+    dyn_node,
+    equations,
+    has_no_index,
+    is_too_big,
+    node_of,
+    operand_arrays,
+    random_call,
+    static_node,
+    typed,
+)
+from tests.laws.execution import run_equations, run_native, run_reference
+from tests.laws.tolerance import allowance, assert_close
+
+
+class Count:
+    """How many calls were drawn, and how many of them were valid."""
+
+    def __init__(self) -> None:
+        self.drawn = self.accepted = 0
+
+
+def on_random_calls(op: str, law: str, record: Callable[[str, Any], None], body: Callable[[Call], None]) -> None:
+    """Runs body on random calls; a ShapeError of the static inference rejects a draw."""
+    count = Count()
+
+    @given(st.data())
+    def run(data: st.DataObject) -> None:
+        count.drawn += 1
+        c = random_call(PROPERTIES[op], data.draw)
+        if is_too_big(c) or has_no_index(c):
+            reject()
+        body(c)
+        count.accepted += 1
+
+    run()
+    for key, value in {"law": law, "op": op, "drawn": count.drawn, "accepted": count.accepted}.items():
+        record(key, value)
+
+
+def valid(c: Call) -> Node:
+    """The static call; a draw that the rule refuses is rejected."""
+    try:
+        return static_node(c)
+    except ShapeError:
+        reject()
+
+
+def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> None:
+    eqs = equations(node)[0] if node.op.kernel is not None else None
+    assert len(got) == len(want), f"{what}: {len(got)} outputs, wanted {len(want)}"
+    for k, (g, w) in enumerate(zip(got, want)):
+        allowed = allowance(eqs, c.flat_inputs(), np.shape(w))
+        assert_close(np.asarray(g), np.asarray(w), allowed, f"{what}, output {k} of {node.op.full_name}")
+
+
+# --- 1
+
+
+def test_interpreter_is_reference(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        same(run_equations(c, node), run_reference(c, node), c, node, "interpreter against reference")
+
+    on_random_calls(op, "1a interpreter == reference", record_property, body)
+
+
+def test_kernel_is_interpreter(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        make = Symbols({})
+        values = c.values(make)
+        params = flat_values(values)
+        try:
+            results = call(c.op, values, c.params)
+        except ShapeError as e:
+            raise AssertionError(f"valid on numbers, refused on symbols: {e}") from e
+        arrays = dict(zip([p.name for p in params], c.flat_inputs(), strict=True))
+        same(run_native(params, results, arrays), run_equations(c, node), c, node, "native against interpreter")
+
+    on_random_calls(op, "1b kernel == interpreter", record_property, body)
+
+
+def flat_values(values: list[Any]) -> list[Value]:
+    return [v for x in values if x is not None for v in (x if isinstance(x, list) else [x])]
+
+
+# --- 2
+
+
+def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        for value, array in zip(node.outputs, run_reference(c, node), strict=True):
+            assert value.type.shape == array.shape, f"{value.type} against {array.shape}"
+            assert value.type.dtype.numpy == array.dtype
+
+    on_random_calls(op, "2 relation == shape that came out", record_property, body)
+
+
+# --- 3
+
+
+def test_symbols_with_numbers_put_in(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        make = Symbols({})
+        agree(c, lambda: node_of(call(c.op, c.values(make), c.params)), make)
+
+    on_random_calls(op, "3a symbolic inference == numeric", record_property, body)
+
+
+def test_operand_symbols_with_numbers_put_in(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        make = Symbols({})
+
+        def operand(array: Any, name: str) -> Value:
+            """Known length, unknown contents."""
+            v = typed(array, name)
+            for s, n in zip(v.elements() or (), array.reshape(-1).tolist()):
+                make.numbers[s] = n
+            return v
+
+        agree(c, lambda: dyn_node(c, make, operand), make)
+
+    on_random_calls(dyn_op, "3b symbolic operands == numeric", record_property, body)
+
+
+def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> None:
+    """Numbers refused: a check, or the symbolic inference itself, refuses. Else every check holds and the types are equal."""
+    numeric: Node | None
+    try:
+        numeric = static_node(c)
+    except ShapeError as e:
+        numeric, why = None, e
+    try:
+        node = symbolic()
+    except TypeRelationError as e:
+        assert numeric is None, f"valid on numbers, refused on symbols: {e}"
+        return
+    if any(v.type.shape is None for v in node.outputs):
+        return
+    held = [k for k in node.checks if isinstance(k.cond, Cond)]
+    outcomes = [bool(dims.evaluate(k.cond, make.numbers)) for k in held]
+    if numeric is None:
+        assert not all(outcomes), f"refused on numbers ({why}), and no check of {node.checks} fails"
+        return
+    failed = [str(k) for k, ok in zip(held, outcomes) if not ok]
+    assert not failed, f"valid on numbers, and these checks fail: {failed}"
+    assert len(node.outputs) == len(numeric.outputs)
+    for got, want in zip(node.outputs, numeric.outputs):
+        assert put_in(got.type, make) == want.type, f"{got.type} at {make.numbers} against {want.type}"
+
+
+def put_in(t: TensorType, make: Symbols) -> TensorType:
+    assert t.shape is not None
+    return TensorType(t.dtype, tuple(int(dims.evaluate(n, make.numbers)) for n in t.shape))
+
+
+# --- 4
+
+
+def test_dyn_is_static(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        params = flat_values(c.values(typed))
+        dyn = dyn_node(c, ByName(params))
+        assert [v.type for v in dyn.outputs] == [v.type for v in node.outputs]
+        made = dyn_to_static(Function(params, dyn.outputs))
+        assert {n.op.variant for n in made.nodes} <= {"static"}, str(made)
+        assert [v.type for v in made.results] == [v.type for v in node.outputs]
+
+    on_random_calls(dyn_op, "4a dyn becomes static", record_property, body)
+
+
+class ByName:
+    """Hands out the same Value for the same name."""
+
+    def __init__(self, params: list[Value]) -> None:
+        self.params = {p.name: p for p in params}
+
+    def __call__(self, array: Any, name: str) -> Value:
+        return self.params[name]
+
+
+def test_dyn_at_run_time_is_static(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        make = ByName(flat_values(c.values(Symbols({}))))
+        made: dict[str, Value] = {}
+
+        def operand(array: Any, name: str) -> Value:
+            return made.setdefault(name, typed(array, name))
+
+        try:
+            dyn = dyn_node(c, make, operand)
+        except TypeRelationError as e:
+            if "number of outputs" in str(e):
+                return
+            raise
+        params = [*make.params.values(), *made.values()]
+        arrays = dict(zip(make.params, c.flat_inputs(), strict=True)) | operand_arrays(c)
+        same(run_native(params, dyn.outputs, arrays), run_equations(c, node), c, node, "dyn against static")
+
+    on_random_calls(dyn_op, "4b dyn == static at run time", record_property, body)
+
+
+@pytest.fixture
+def record_property(request: Any) -> Callable[[str, Any], None]:
+    """As pytest's, without its warning about xunit families."""
+
+    def append(name: str, value: Any) -> None:
+        request.node.user_properties.append((name, value))
+
+    return append

@@ -1,0 +1,86 @@
+"""How close results have to be, by dtype and by what an op does; the one place that says so.
+
+An op that only moves, compares or selects is exact; integers and bools always are. One rounding operation per element is
+allowed some ulps of the value; several may cancel, and are allowed as many ulps of the inputs' magnitude at that element; a
+sum of n terms those of n times the largest product of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from anyshape.equations.builder import Equations
+from anyshape.equations.expr import Apply, Reduce, walk
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+ARITHMETIC = frozenset(("add", "sub", "mul", "div", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"))
+ULPS_ELEMENTWISE = 32
+ULPS_REDUCTION = 64
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """`ulps` of the value, and of `scale`: what terms that cancel may be off by."""
+
+    ulps: int
+    scale: Any
+
+
+def allowance(eqs: Equations | None, inputs: Sequence[Array], shape: tuple[int, ...]) -> Allowance:
+    """By what the equations do: nothing rounds, one operation per element rounds, several do, or a sum does."""
+    nodes = [e for q in eqs.equations for e in walk(q.value)] if eqs is not None else []
+    if any(isinstance(e, Reduce) and e.kind in ("sum", "prod") for e in nodes):
+        return Allowance(ULPS_REDUCTION, _total(inputs))
+    rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
+    steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
+    if steps <= 1:
+        return Allowance(ULPS_ELEMENTWISE if steps else 0, 0.0)
+    return Allowance(ULPS_ELEMENTWISE, _elementwise(inputs, shape))
+
+
+def _magnitudes(a: Array) -> Array:
+    """Of floats; 0 for what is not finite."""
+    if a.dtype.kind != "f":
+        return np.zeros(a.shape)
+    return np.where(np.isfinite(a), np.abs(a.astype(np.float64)), 0.0)
+
+
+def _total(inputs: Sequence[Array]) -> float:
+    worst = 1.0
+    for a in inputs:
+        worst *= max(1.0, float(_magnitudes(a).max(initial=0.0)))
+    return worst * max(1, max((a.size for a in inputs), default=1))
+
+
+def _elementwise(inputs: Sequence[Array], shape: tuple[int, ...]) -> Any:
+    """The largest input at each element of the result, where inputs broadcast to it."""
+    try:
+        parts = [np.broadcast_to(_magnitudes(a), shape) for a in inputs]
+    except ValueError:
+        return _total(inputs)
+    return np.maximum.reduce([np.zeros(shape), *parts])
+
+
+def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> None:
+    """Equal shapes and dtypes; floats within `allowed` ulps of the value or of `scale`, NaN where NaN is."""
+    assert got.shape == want.shape, f"{what}: shape {got.shape}, wanted {want.shape}"
+    assert got.dtype == want.dtype, f"{what}: dtype {got.dtype}, wanted {want.dtype}"
+    if got.dtype.kind != "f" or not allowed.ulps:
+        np.testing.assert_array_equal(got, want, err_msg=what)
+        return
+    eps = float(np.finfo(got.dtype).eps)
+    tiny = float(np.finfo(got.dtype).tiny)
+    with np.errstate(all="ignore"):
+        g, w = got.astype(np.float64), want.astype(np.float64)
+        margin = allowed.ulps * eps * (np.abs(w) + allowed.scale) + tiny
+        good = (np.abs(g - w) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
+    if not good.all():
+        at = tuple(int(k) for k in np.argwhere(~good)[0])
+        raise AssertionError(
+            f"{what}: {np.count_nonzero(~good)} of {good.size} elements differ, first at {at}: {got[at]!r} against "
+            f"{want[at]!r}; allowed {np.broadcast_to(margin, good.shape)[at]:.3g}"
+        )

@@ -1,0 +1,39 @@
+"""Contents of random tensors: plain, special (NaN, infinities, signed zeros), extreme; indices within their ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from anyshape.dtypes import DType
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+STYLES = ("plain", "plain", "small", "special", "extreme")
+
+
+def contents(
+    shape: tuple[int, ...], dtype: DType, seed: int, style: str, bounds: tuple[int, int] | None = None
+) -> Array:
+    """An array of that style; `bounds` are those of an index."""
+    rng = np.random.default_rng(seed)
+    if dtype.is_bool:
+        return np.asarray(rng.integers(0, 2, shape)).astype(bool)
+    if bounds is not None:
+        return np.asarray(rng.integers(bounds[0], max(bounds[1], bounds[0] + 1), shape)).astype(dtype.numpy)
+    if dtype.is_integer:
+        a = np.asarray(rng.integers(-9, 10, shape)).astype(dtype.numpy)
+        if style == "extreme" and a.size:
+            info = np.iinfo(dtype.numpy)
+            a.reshape(-1)[rng.integers(0, a.size, 1 + a.size // 8)] = rng.choice([info.min + 1, info.max])
+        return a
+    a = np.asarray(rng.normal(size=shape) * 2)
+    if style == "small":
+        a = np.round(a)
+    if style == "extreme":
+        a = a * np.exp(rng.uniform(-40, 40, shape))
+    a = np.asarray(a).astype(dtype.numpy)
+    if style == "special" and a.size:
+        at = rng.integers(0, a.size, 1 + a.size // 6)
+        a.reshape(-1)[at] = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], at.size)
+    return a
