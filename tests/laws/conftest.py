@@ -6,7 +6,6 @@ import os
 from collections import defaultdict
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(

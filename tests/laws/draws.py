@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from anyshape.rules import Vec
 from hypothesis import strategies as st
+
+from anyshape.rules import Vec
 
 T = TypeVar("T")
 SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 17, 33)

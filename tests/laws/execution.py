@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-import anyshape
 import numpy as np
+from numpy.typing import NDArray
+
+import anyshape
 from anyshape.equations.interpret import interpret
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
-from numpy.typing import NDArray
-
 from tests.laws.calls import Call, equations, resolved
 
 Array = NDArray[Any]
@@ -50,7 +50,44 @@ def run_equations(c: Call, node: Node) -> list[Array]:
     return [results[t] for t in outs]
 
 
-def run_native(params: Sequence[Value], results: Sequence[Value], arrays: Mapping[str, Array]) -> list[Array]:
-    """Compiled, then run on arrays by the names of the params."""
-    f = Function(params, results)
-    return anyshape.compile(f).run({p.name: arrays[p.name] for p in params})
+_compiled: dict[Hashable, Any] = {}
+
+
+def run_native(
+    key: Hashable, make: Callable[[], tuple[Sequence[Value], Sequence[Value]]], arrays: Mapping[str, Array]
+) -> list[Array] | None:
+    """Compiled (once for equal keys; `make` gives params and results), then run on arrays by the names of the params.
+
+    None where inference leaves the rank of a result open: what the program does then is tested beside the VM.
+    """
+    if key not in _compiled:
+        if len(_compiled) > 200:
+            _compiled.clear()
+        params, results = make()
+        known = all(v.type.shape is not None for v in results)
+        _compiled[key] = anyshape.compile(Function(params, results)) if known else None
+    f = _compiled[key]
+    if f is None:
+        return None
+    return list(f.run({name: arrays[name] for name in f.input_names}))
+
+
+def call_key(c: Call) -> Hashable:
+    """What of the inputs is fixed when dims are symbols: which are there, their dtypes and ranks."""
+    kinds = []
+    for name, v in c.inputs.items():
+        arrays = v if isinstance(v, list) else [v]
+        kinds.append((name, tuple(None if a is None else (a.dtype.str, a.ndim) for a in arrays)))
+    return (c.property.op, tuple(kinds))
+
+
+def input_arrays(c: Call) -> dict[str, Array]:
+    """Arrays by the names that `Call.values` gives their operands."""
+    found: dict[str, Array] = {}
+
+    def take(a: Array, name: str) -> Array:
+        found[name] = a
+        return a
+
+    c.values(take)
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from anyshape.testing import Example
 from anyshape_ops.strategies import PROPERTIES
-
 from tests.laws.calls import variants
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from anyshape.equations.builder import Equations
 from anyshape.equations.expr import Apply, Reduce, walk
-from numpy.typing import NDArray
 
 Array = NDArray[Any]
 ARITHMETIC = frozenset(("add", "sub", "mul", "div", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"))
