@@ -36,6 +36,9 @@ retrain:  ## train and export the example's model again (torch as a CPU build, i
 gen: $(STAMP)  ## specs/*.yaml -> generated/ and docs/ops/
 	$(BIN)/python -m anyshape_gen
 
+new-op: $(STAMP)  ## add a commented skeleton of an op to a spec file (NAME=mish FILE=elementwise)
+	$(BIN)/python -m anyshape_gen new-op $(NAME) --file $(or $(FILE),elementwise)
+
 check: $(STAMP)  ## prove that generated/ is what specs/ say
 	$(BIN)/python -m anyshape_gen --check
 

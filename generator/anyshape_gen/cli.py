@@ -12,6 +12,8 @@ from pathlib import Path
 
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import load_specs
+from anyshape_gen.analysis_model import Analysis
+from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
 from anyshape_gen.source import Findings
@@ -45,9 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def generate(options: argparse.Namespace) -> int:
-    files = {options.out / path: text for path, text in render(options.specs, options.package).items()}
+    analysis = analyse_folder(options.specs)
+    code = emit_code(analysis, options.package, options.specs)
+    files = {options.out / path: text for path, text in code.items()}
     files[options.specs / SCHEMA_NAME] = schema_text()
     owned = [options.out / options.package]
+    docs = options.docs or (Path("docs/ops") if options.package == DEFAULT_PACKAGE else None)
+    if docs is not None:
+        files |= {docs / path: text for path, text in pages(analysis).items()}
+        owned.append(docs)
     if options.check:
         found = differences(files, owned)
         for difference in found:
@@ -60,13 +68,18 @@ def generate(options: argparse.Namespace) -> int:
     return 0
 
 
-def render(specs: Path, package: str) -> dict[str, str]:
-    """All files of the package, {path below the output folder: text}. Raises SpecError."""
+def analyse_folder(specs: Path) -> Analysis:
+    """Raises SpecError with every finding of every spec."""
     paths = sorted(specs.glob("*.yaml"))
     if not paths:
         raise SpecError(f"there are no *.yaml specs in {specs}")
-    analysis = load_specs(paths, specs.parent)
-    findings = Findings(sources={f"{specs.name}/{p.name}": p.read_text().splitlines() for p in paths})
+    return load_specs(paths, specs.parent)
+
+
+def emit_code(analysis: Analysis, package: str, specs: Path) -> dict[str, str]:
+    """The files of the package, {path below the output folder: text}. Raises SpecError for what has no code."""
+    sources = {f"{specs.name}/{p.name}": p.read_text().splitlines() for p in sorted(specs.glob("*.yaml"))}
+    findings = Findings(sources=sources)
     files = emit_package(analysis, package, findings)
     findings.raise_if_any()
     return files

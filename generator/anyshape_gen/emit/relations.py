@@ -6,6 +6,7 @@ In: an op's analysis and the names its kernel reads. Out: the text of `<op>_rela
 from __future__ import annotations
 
 import ast
+import keyword
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -246,7 +247,7 @@ def _local_name(given: set[str], name: str) -> str:
 
 def attribute_name(name: str) -> str:
     """A name as an attribute of Bound."""
-    return f"{name}_" if name == "outputs" else relation_name(name)
+    return f"{name}_" if name == "outputs" or keyword.iskeyword(name) else name
 
 
 NOT_LITERAL = object()

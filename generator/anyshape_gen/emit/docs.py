@@ -1,0 +1,126 @@
+"""Reference pages: one per op, and an index of all ops with their variants, operators of ONNX and dtypes.
+
+In: the analysis. Out: {path below docs/ops: text}. What a page shows is printed from the same nodes the code is made of; its
+examples are run by the test suite.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.analysis_model import Analysis, Need, OpAnalysis
+from anyshape_gen.emit.module import render
+from anyshape_gen.emit.ops import variants
+from anyshape_gen.emit.rule_text import source_of
+from anyshape_gen.model import Example, ExampleValue, OnnxArgument, OnnxMapping, OpSpec, ParamSpec
+from anyshape_gen.nodes import AttrRead
+from anyshape_gen.printer import function_text, kernel_text, statements_text, to_text
+
+_NEEDS = {
+    Need.NOTHING: "nothing",
+    Need.RANK: "its rank",
+    Need.SHAPE: "its shape",
+    Need.VALUES: "its values",
+}
+
+
+def pages(analysis: Analysis) -> dict[str, str]:
+    """All pages."""
+    ops = sorted(analysis.ops, key=lambda a: a.spec.name)
+    found = {f"{a.spec.name}.md": page(a) for a in ops}
+    found["index.md"] = render("index.md.j2", rows=[_row(a) for a in ops], count=len(ops))
+    return found
+
+
+def page(a: OpAnalysis) -> str:
+    spec = a.spec
+    return render(
+        "op.md.j2",
+        name=spec.name,
+        summary=spec.summary,
+        source=source_of(spec),
+        signature=_signature(spec),
+        params=[_param(p) for p in spec.params],
+        dtypes=[_dtype(d.var, d.choices, to_text(d.expr) if d.expr is not None else "") for d in spec.dtypes],
+        variants=_variants(a),
+        functions=[function_text(f).strip() for f in spec.defines],
+        rule=statements_text(spec.shape).rstrip(),
+        kernel=kernel_text(spec.kernel).rstrip() if spec.kernel is not None else "",
+        view=[(v.output, v.input) for v in spec.view],
+        rewrites=[r.text for r in spec.rewrites],
+        traits=spec.traits,
+        reference=" ".join(spec.reference.text.split()) if spec.reference is not None else "",
+        onnx=[_onnx(m) for m in spec.onnx],
+        examples=[_example(e) for e in spec.examples],
+        needs=[f"{name}: {_NEEDS[need]}" for name, need in a.needs.items()],
+    )
+
+
+def _row(a: OpAnalysis) -> dict[str, str]:
+    spec = a.spec
+    choices = [", ".join(d.choices) for d in spec.dtypes if d.choices]
+    return {
+        "name": spec.name,
+        "summary": spec.summary,
+        "variants": ", ".join(v or "plain" for v in variants(spec)),
+        "onnx": ", ".join(dict.fromkeys(m.op for m in spec.onnx)),
+        "dtypes": "; ".join(choices),
+    }
+
+
+def _signature(spec: OpSpec) -> str:
+    inputs = ", ".join(f"{o.name}: {o.signature.text}" for o in spec.inputs)
+    outputs = ", ".join(f"{o.name}: {o.signature.text}" for o in spec.outputs)
+    return f"{spec.name}({inputs}) -> ({outputs})"
+
+
+def _param(p: ParamSpec) -> dict[str, str]:
+    kind = " or ".join(p.kind.members) if p.kind.members else p.kind.base
+    if p.kind.length is not None:
+        kind += f"[{to_text(p.kind.length)}]"
+    default = "required" if p.default is None else f"default {to_text(p.default)}"
+    return {"name": p.name, "kind": kind, "default": default, "dyn": "an operand of the dyn variant" if p.dyn else ""}
+
+
+def _dtype(var: str, choices: tuple[str, ...], computed: str) -> str:
+    return f"{var}: {', '.join(choices) or computed}"
+
+
+def _variants(a: OpAnalysis) -> str:
+    if a.spec.dyn_params:
+        names = ", ".join(f"`{p.name}`" for p in a.spec.dyn_params)
+        return f"`static.{a.spec.name}` (attributes) and `dyn.{a.spec.name}` (operands), by {names}; the plain name picks one."
+    return "One; it has no parameters that are operands."
+
+
+def _onnx(m: OnnxMapping) -> str:
+    if m.removed:
+        return f"{m.op}, removed in opset {m.since}"
+    names = ", ".join(_argument(x) for x in m.arguments)
+    term = f"{names} -> {to_text(m.term)}" if m.term is not None else names
+    return f"{m.op} since opset {m.since}: `{term}`"
+
+
+def _argument(x: OnnxArgument) -> str:
+    if x.source == "rest":
+        return f"*{x.name}"
+    if x.expr is None:
+        return x.name
+    if isinstance(x.expr, AttrRead):
+        default = f"({to_text(x.expr.default)})" if x.expr.default is not None else ""
+        return f"{x.name}=attr.{x.expr.name}{default}"
+    return f"{x.name}=in({to_text(x.expr)})" if x.source == "in" else f"{x.name}={to_text(x.expr)}"
+
+
+def _example(e: Example) -> str:
+    given = ", ".join(f"{name}: {_value(v)}" for name, v in e.given)
+    if e.error is not None:
+        return f"{given}  ->  error: {e.error}"
+    return f"{given}  ->  {', '.join(f'{name}: {_value(v)}' for name, v in e.expected)}"
+
+
+def _value(v: ExampleValue) -> str:
+    text = _listed(v.value)
+    return f"shape {text}" if not v.literal else text
+
+
+def _listed(value: object) -> str:
+    return f"[{', '.join(map(_listed, value))}]" if isinstance(value, tuple) else str(value)

@@ -1,0 +1,118 @@
+"""A spec of a few lines, and everything that is generated from it; `--update-golden` writes what the emitters say now."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from anyshape.errors import SpecError
+from anyshape_gen.analysis import analyse
+from anyshape_gen.cli import main
+from anyshape_gen.emit.docs import pages
+from anyshape_gen.emit.package import emit_package
+from anyshape_gen.source import Findings
+
+HERE = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[2]
+SPEC = HERE / "tiny.yaml"
+PACKAGE = "tiny_ops"
+
+
+def emitted() -> dict[str, str]:
+    analysis = analyse({"specs/tiny.yaml": SPEC.read_text()})
+    findings = Findings()
+    files = emit_package(analysis, PACKAGE, findings)
+    findings.raise_if_any()
+    return files | {f"docs/{path}": text for path, text in pages(analysis).items()}
+
+
+def test_golden(request: pytest.FixtureRequest) -> None:
+    """One expected file per emitter; indexes hold nothing of their own."""
+    files = {p.removeprefix(f"{PACKAGE}/"): text for p, text in emitted().items() if "tiny.py" in p or "/take" in p}
+    files["api.py"] = emitted()[f"{PACKAGE}/api.py"]
+    for path, text in files.items():
+        expected = HERE / "expected" / f"{path}.txt"
+        if request.config.getoption("--update-golden"):
+            expected.parent.mkdir(parents=True, exist_ok=True)
+            expected.write_text(text)
+        assert expected.read_text() == text, f"{path} differs; if that is right, run pytest with --update-golden"
+    kept = {str(p.relative_to(HERE / "expected")).removesuffix(".txt") for p in (HERE / "expected").rglob("*.txt")}
+    assert kept == set(files)
+
+
+def test_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
+    outputs = []
+    for seed in ("1", "2"):
+        out = tmp_path / seed
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": "runtime:generator"}
+        command = [sys.executable, "-m", "anyshape_gen", "--out", str(out), "--docs", str(out / "docs")]
+        subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+        outputs.append({p.relative_to(out): p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file()})
+    assert outputs[0] == outputs[1]
+    for path, content in outputs[0].items():
+        committed = (
+            ROOT
+            / ("docs/ops" if path.parts[0] == "docs" else "generated")
+            / Path(*path.parts[path.parts[0] == "docs" :])
+        )
+        assert committed.read_bytes() == content, f"{path} is not what specs/ say; run `make gen`"
+
+
+def generate(tmp_path: Path, *more: str) -> int:
+    (tmp_path / "specs").mkdir(exist_ok=True)
+    (tmp_path / "specs" / "tiny.yaml").write_text(SPEC.read_text())
+    out = str(tmp_path / "out")
+    return main(["--specs", str(tmp_path / "specs"), "--package", PACKAGE, "--out", out, *more])
+
+
+def test_check_notices_tampering_and_orphans(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate(tmp_path) == 0
+    assert generate(tmp_path, "--check") == 0
+    kernel = tmp_path / "out" / PACKAGE / "kernels" / "tiny.py"
+    good = kernel.read_text()
+    kernel.write_text(good.replace("x[*a, k, *b]", "x[*a, 0, *b]"))
+    (tmp_path / "out" / PACKAGE / "old.py").write_text("")
+    assert generate(tmp_path, "--check") == 1
+    said = capsys.readouterr().out
+    assert "changed: " in said and "kernels/tiny.py" in said and "orphan: " in said and "old.py" in said
+    assert generate(tmp_path) == 0
+    assert kernel.read_text() == good and not (tmp_path / "out" / PACKAGE / "old.py").exists()
+
+
+def test_unchanged_files_are_not_written(tmp_path: Path) -> None:
+    generate(tmp_path)
+    files = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    generate(tmp_path)
+    assert files == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*") if p.is_file()}
+
+
+def test_what_has_no_code_is_told_at_once() -> None:
+    spec = """
+ops:
+  first:
+    summary: A size found by counting.
+    inputs: {x: "T[n]"}
+    outputs: {y: "i64[k]"}
+    kernel: |
+      k = count(x[i] != 0 for i in n)
+      y[:] = [i for i in n if x[i] != 0]
+    reference: np.nonzero(x)[0]
+    examples: [{x: {value: [0, 1]}, y: {value: [1]}}]
+  second:
+    summary: Sorting.
+    inputs: {x: "T[n]"}
+    outputs: {y: "i64[n]"}
+    kernel: "y[:] = argsort([x[i] for i in n])"
+    reference: np.argsort(x)
+    examples: [{x: [3], y: [3]}]
+"""
+    findings = Findings({"specs/later.yaml": spec.splitlines()})
+    emit_package(analyse({"specs/later.yaml": spec}), PACKAGE, findings)
+    with pytest.raises(SpecError) as caught:
+        findings.raise_if_any()
+    assert "specs/later.yaml:8:" in str(caught.value) and "specs/later.yaml:16:" in str(caught.value)
+    assert "no code is generated for it yet" in str(caught.value)
