@@ -515,7 +515,7 @@ def cast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(CAST, [x], {"to": to}, source)[0]
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:200
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 
@@ -728,7 +728,7 @@ def log_softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     return call(LOG_SOFTMAX, [x], {"axis": axis}, source)[0]
 
 
-# specs/rows.yaml:41
+# specs/rows.yaml:43
 def layer_norm(
     x: Operand, scale: Operand = None, bias: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
 ) -> tuple[Value, ...]:

@@ -90,7 +90,7 @@ class HypothesisDraw:
         return self._among(*range(most + 1))
 
     def integer(self) -> int:
-        return self._among(-3, -2, -1, 0, 1, 2, 3, 4, *self.pool)
+        return self._among(-3, -2, -1, 0, 1, 2, 3, 4)
 
     def ints(self, n: int) -> tuple[int, ...]:
         return tuple(self._among(-100, -3, -2, -1, 0, 1, 2, 3, 100, *self.pool) for _ in range(n))

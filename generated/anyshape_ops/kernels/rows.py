@@ -37,7 +37,7 @@ def log_softmax_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*a, k, *b], x[*a, k, *b] - peak[*a, *b] - log(total[*a, *b]), "specs/rows.yaml:34")
 
 
-# specs/rows.yaml:41
+# specs/rows.yaml:43
 def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, epsilon, u, v = bound.o, bound.n, bound.epsilon, bound.u, bound.v
     x = eqs.tensor("x")
@@ -48,17 +48,17 @@ def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
     inv_std = eqs.tensor("inv_std")
     mu = eqs.scratch("mu", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
-    eqs.define(mu[*i], reduce_("sum", n, lambda *j: x[*i, *j]) / rules.prod(n), "specs/rows.yaml:52")
+    eqs.define(mu[*i], reduce_("sum", n, lambda *j: x[*i, *j]) / rules.prod(n), "specs/rows.yaml:54")
     inv = eqs.scratch("inv", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
     eqs.define(
         inv[*i],
         1 / sqrt(reduce_("sum", n, lambda *j: (x[*i, *j] - mu[*i]) * (x[*i, *j] - mu[*i])) / rules.prod(n) + epsilon),
-        "specs/rows.yaml:53",
+        "specs/rows.yaml:55",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", n)
-    eqs.define(y[*i, *j], (x[*i, *j] - mu[*i]) * inv[*i] * scale[*fit(j, u)] + bias[*fit(j, v)], "specs/rows.yaml:54")
+    eqs.define(y[*i, *j], (x[*i, *j] - mu[*i]) * inv[*i] * scale[*fit(j, u)] + bias[*fit(j, v)], "specs/rows.yaml:56")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
-    eqs.define(mean[*i, *z], mu[*i], "specs/rows.yaml:55")
+    eqs.define(mean[*i, *z], mu[*i], "specs/rows.yaml:57")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
-    eqs.define(inv_std[*i, *z], inv[*i], "specs/rows.yaml:56")
+    eqs.define(inv_std[*i, *z], inv[*i], "specs/rows.yaml:58")

@@ -26,7 +26,7 @@ def softmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.softmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:38
+# specs/rows.yaml:40
 def log_softmax_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -37,12 +37,12 @@ def log_softmax_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:39
+# specs/rows.yaml:41
 def log_softmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.log_softmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:65
+# specs/rows.yaml:67
 def layer_normalization_17(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("LayerNormalization that computes in another dtype than f32")

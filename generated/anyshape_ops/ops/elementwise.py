@@ -345,7 +345,7 @@ CAST = OpDef(
     source="specs/elementwise.yaml:183",
 )
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:200
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -361,5 +361,5 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:197",
+    source="specs/elementwise.yaml:200",
 )

@@ -37,7 +37,7 @@ LOG_SOFTMAX = OpDef(
     source="specs/rows.yaml:28",
 )
 
-# specs/rows.yaml:41
+# specs/rows.yaml:43
 # layer_norm: no dyn variant, it has no parameters that are operands
 LAYER_NORM = OpDef(
     name="layer_norm",
@@ -60,5 +60,5 @@ LAYER_NORM = OpDef(
     relation=relations.layer_norm_relation,
     kernel=kernels.layer_norm_kernel,
     summary="Every slice from `axis` on, shifted to mean 0 and scaled to variance 1, then scaled and shifted elementwise.",
-    source="specs/rows.yaml:41",
+    source="specs/rows.yaml:43",
 )

@@ -143,7 +143,7 @@ def cast_relation(rule: Rule, *, x: Vec, to: Any) -> Bound:
     return rule.bind(outputs={"y": x}, d=d, to=to)
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:200
 def where_relation(rule: Rule, *, c: Vec, a: Vec, b: Vec) -> Bound:
     p = c
     q = a

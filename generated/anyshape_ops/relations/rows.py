@@ -28,7 +28,7 @@ def log_softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, axis=axis)
 
 
-# specs/rows.yaml:41
+# specs/rows.yaml:43
 def layer_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, bias: Vec | None, axis: Any, epsilon: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x))
     rule.require(ge(len(x), axis), lambda: f"x must have at least rank {axis}, got rank {len(x)}")

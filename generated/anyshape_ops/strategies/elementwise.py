@@ -464,9 +464,15 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to})
 
 
-# specs/elementwise.yaml:191
+# specs/elementwise.yaml:192
 def cast_reference(x: Any, to: Any) -> Any:
-    return x.astype(to)
+    return x.astype(to) if x.dtype.kind != "f" or np.dtype(to).kind != "i" else np.array(
+        [
+            0 if v != v else min(int(min(max(v, float(np.iinfo(to).min)), float(np.iinfo(to).max))), np.iinfo(to).max)
+            for v in x.ravel().tolist()
+        ],
+        to,
+    ).reshape(x.shape)
 
 
 CAST = Property(
@@ -474,20 +480,20 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:194"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:195"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:197"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:198"),
     ),
     "specs/elementwise.yaml:183",
 )
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:200
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:203
+# specs/elementwise.yaml:206
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -502,8 +508,8 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:206",
+            "specs/elementwise.yaml:209",
         ),
     ),
-    "specs/elementwise.yaml:197",
+    "specs/elementwise.yaml:200",
 )

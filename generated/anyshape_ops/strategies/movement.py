@@ -294,7 +294,7 @@ def gather_case(d: Draw) -> Case:
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
     j = d.run("j")
-    return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": d.default(axis)}, {"index": (-n, n)})
+    return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
 
 
 # specs/movement.yaml:185

@@ -76,9 +76,9 @@ class _Case:
         for p in self.spec.params:
             self._param(p)
         listed = ", ".join(f"{quoted(k)}: {v}" for k, v in shapes.items())
-        params = ", ".join(f"{quoted(p.name)}: {_given(p)}" for p in self.spec.params)
+        ranges = self._ranges()  # with a default in place of what was drawn they would be those of another dim
+        params = ", ".join(f"{quoted(p.name)}: {_given(p, bool(ranges))}" for p in self.spec.params)
         words = [f"{{{listed}}}", f"{{{params}}}"]
-        ranges = self._ranges()
         if ranges:
             words.append(f"{{{', '.join(ranges)}}}")
         code.add(f"return Case({', '.join(words)})")
@@ -321,9 +321,9 @@ def _local(name: str) -> str:
     return f"{name}_" if name in ("d", "more", "some", "len", "range", "min", "place", "Vec", "Case") else name
 
 
-def _given(p: ParamSpec) -> str:
+def _given(p: ParamSpec, always: bool) -> str:
     name = _local(p.name)
-    return name if p.default is None else f"d.default({name})"
+    return name if always or p.default is None else f"d.default({name})"
 
 
 def _dtypes(a: OpAnalysis, p: ParamSpec) -> tuple[str, ...]:
