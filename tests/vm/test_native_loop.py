@@ -253,3 +253,20 @@ def test_dims_copies_and_two_results() -> None:
 def test_a_table_that_refers_to_nothing_is_refused(words: list[int]) -> None:
     with pytest.raises(VerifyError):
         verify_program(program(words, 4))
+
+
+def test_a_region_that_cannot_grow_is_not_used_again() -> None:
+    """Its old memory has been given back by then."""
+    words = (
+        encode(Op.DIM, 0, 0, 0) + encode(Op.REGION, 1, 0, 0) + encode(Op.CONST, 2, 1) + encode(Op.OUTPUT, 3, 0, (2,))
+    )
+    words += encode(Op.STORE, 3, 0, 1, 0) + encode(Op.RETURN)
+    native = NativeExecutor(program(words, 4))
+    context = native.context()
+    huge = np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 55,), (0,))
+    assert native.run([np.zeros(100)], context) is not None
+    with pytest.raises(AnyshapeError, match="not to be had"):
+        native.run([huge], context)
+    assert context.regions[0].address == 0
+    got = native.run([np.zeros(50)], context)
+    assert got is not None and got[0][0] == context.regions[0].address != 0

@@ -147,10 +147,10 @@ class NativeContext:
         return int(self.words[self._places[Word.REGISTERS] + number])
 
     def grow(self, number: int, size: int) -> None:
-        region = self.regions[number]
+        region, pair = self.regions[number], self._places[Word.REGIONS] + 2 * number
+        self.words[pair : pair + 2] = 0  # what the loop knows is given back, even if there is nothing in its place
         if size > region.capacity or not region.address:
             region.grow(size)
-        pair = self._places[Word.REGIONS] + 2 * number
         self.words[pair], self.words[pair + 1] = region.address, region.capacity
 
     def put_result(self, number: int, array: NDArray[Any]) -> None:
