@@ -73,6 +73,15 @@ def truncated(folder: Path) -> Any:
     return anyshape.compile(path)
 
 
+def altered(folder: Path) -> Any:
+    path = folder / "model.anyshape"
+    doubled().save(path)
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    return anyshape.load(path)
+
+
 WRONG_SPEC = """ops:
   twice:
     summary: Twice the elements.
@@ -113,6 +122,7 @@ CASES: list[Case] = [
      lambda _: anyshape.parse("function main(%x: f32[n]) {\n  %0: f32[n] = softmx(%x)\n  return y=%0\n}")),
     ("Ops nobody wrote", "compile(model with NoSuchOp)", lambda _: anyshape.compile(model_with("NoSuchOp"))),
     ("A damaged model", "compile(first bytes of a model)", truncated),
+    ("A damaged saved model", 'load("model.anyshape"), one bit of which was altered', altered),
     ("A spec", "make gen, on a spec that reads z", spec(WRONG_SPEC)),
 ]  # fmt: skip
 
@@ -132,7 +142,7 @@ def messages() -> Iterator[tuple[str, str, AnyshapeError]]:
 def page() -> str:
     parts = [HEAD]
     for title, code, error in messages():
-        text = re.sub(r"/\S*/(?=model\.onnx)", "", str(error))
+        text = re.sub(r"/\S*/(?=model\.(onnx|anyshape))", "", str(error))
         parts.append(f"## {title}\n\n    {code}\n\n```\n{type(error).__name__}: {text}\n```\n")
     return "\n".join(parts)
 
