@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from anyshape_gen.analysis_model import ResolvedEquation
 from anyshape_gen.nodes import BinOp, Exact, Int, Name, TensorRead
-from anyshape_gen.traverse import walk
+from anyshape_gen.traverse import walk, walk_all
 
 
 def in_order(equations: list[ResolvedEquation]) -> tuple[ResolvedEquation, ...]:
     """Dependency order; equations of a cycle in the order written."""
-    reads = [{node.tensor for node in walk(e.value) if isinstance(node, TensorRead)} for e in equations]
+    reads = [{node.tensor for node in walk_all((e.value, *e.parts)) if isinstance(node, TensorRead)} for e in equations]
     needs: list[set[int]] = []
     for k, equation in enumerate(equations):
         found = {j for j, other in enumerate(equations) if other.target.tensor in reads[k] and j != k}

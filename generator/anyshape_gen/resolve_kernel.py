@@ -168,6 +168,10 @@ class KernelResolver:
                     for e in note.extents
                     if not isinstance(e, Slice)
                 ]
+            length = _vector_length(equation.value)
+            for k, entry in enumerate(target.items):
+                if isinstance(entry, Slice) and length is not None:
+                    known.places[k] = (False, known.places[k][1] or length)
 
     def _propagate(self) -> bool:
         """One round over all equations; True while something became known."""
@@ -357,6 +361,17 @@ class _ValueResolver:
                     scratch.places[k] = (run, known)
                 elif extent is not None and inner.id in self.variables.extents and known is None:
                     self.variables.extents[inner.id] = extent
+
+
+def _vector_length(value: Expr) -> Expr | None:
+    """How many items a vector on the right side surely has: one for each value of its variable."""
+    if isinstance(value, Call) and value.func == "argsort" and value.args:
+        inner = value.args[0]
+        return _vector_length(inner) if isinstance(inner, Comprehension) else None
+    if isinstance(value, Comprehension) and not value.conditions and len(value.generators) == 1:
+        (g,) = value.generators
+        return g.domain if not g.targets[0].run and not isinstance(g.domain, Call) else None
+    return None
 
 
 def _is_local(extent: Expr) -> bool:

@@ -147,6 +147,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+class Found:
+    """A size that only values decide: as good as any number, until a kernel runs."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (int, Found))
+
+    def __hash__(self) -> int:
+        return 0
+
+
 @dataclass
 class Evaluation:
     """One call of an op."""
@@ -165,6 +175,8 @@ class Evaluation:
         self.env = {**params, **shapes}
         self.steps(self.analysis.steps, self.env)
         self.rule(self.analysis.rule)
+        for born in self.analysis.kernel.born if self.analysis.kernel is not None else ():
+            self.env[born.name] = Found()
         out = {}
         for output in self.analysis.outputs:
             if output.var is None or output.count is None:

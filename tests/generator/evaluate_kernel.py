@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,9 @@ import numpy as np
 from anyshape.dtypes import from_numpy, highest, lowest
 from anyshape_gen.analysis_model import ResolvedEquation, Role
 from anyshape_gen.nodes import (
+    Along,
     Call,
+    Comprehension,
     Exact,
     Expr,
     Fit,
@@ -33,7 +35,8 @@ from anyshape_gen.nodes import (
     Star,
     TensorRead,
 )
-from tests.generator.evaluate import Env, Evaluation, place, spread
+from anyshape_gen.traverse import walk
+from tests.generator.evaluate import Env, Evaluation, Found, place, spread
 
 MATH = {
     **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "floor", "ceil", "fmod")},
@@ -43,6 +46,16 @@ MATH = {
     "trunc_div": lambda a, b: math.trunc(a / b),
     "wrap": lambda i, n: i + n if i < 0 else i,
 }
+
+
+UPDATES: dict[str, Callable[[Any, Any], Any]] = {
+    "+=": lambda a, b: a + b, "-=": lambda a, b: a - b, "*=": lambda a, b: a * b, "max": max, "min": min,
+}  # fmt: skip
+
+
+def _runs(node: Comprehension) -> bool:
+    """Whether a comprehension counts positions, rather than going through items."""
+    return all(g.over in (Over.EXTENT, Over.EXTENTS, Over.RANGE) for g in node.generators)
 
 
 @dataclass
@@ -58,18 +71,59 @@ class KernelEvaluation(Evaluation):
         assert kernel is not None
         self.dtypes = dtypes
         self.tensors = {**tensors, **outputs}
-        for scratch in kernel.scratch:
-            self.tensors[scratch.name] = np.full(self.expr(scratch.shape, self.env), np.nan, object)
+        scratch = {s.name: s.shape for s in kernel.scratch}
         for equation in kernel.equations:
+            self.born()
+            name = equation.target.tensor
+            if name not in self.tensors:
+                self.tensors[name] = np.full(self.expr(scratch[name], self.env), np.nan, object)
             if all(self.truth(self.expr(condition, self.env)) for condition in equation.conditions):
                 self.equation(equation)
+
+    def born(self) -> None:
+        """Sizes that can be counted by now."""
+        assert self.analysis.kernel is not None
+        for born in self.analysis.kernel.born:
+            reads = {node.tensor for node in walk(born.value) if isinstance(node, TensorRead)}
+            if isinstance(self.env[born.name], Found) and reads <= set(self.tensors):
+                self.env[born.name] = self.expr(born.value, self.env)
 
     def equation(self, equation: ResolvedEquation) -> None:
         for env in self._positions(equation):
             tensor = self.tensors[equation.target.tensor]
             if equation.target.element is not None:
                 tensor = tensor[self.expr(equation.target.element, env)]
-            tensor[self._at(equation.parts, env)] = self.expr(equation.value, env)
+            if any(isinstance(part, Along) for part in equation.parts):
+                self._vector(equation, tensor, env)
+            else:
+                at = self._at(equation.parts, env)
+                value = self.expr(equation.value, env)
+                tensor[at] = value if equation.op == "=" else UPDATES[equation.op](tensor[at], value)
+
+    def _vector(self, equation: ResolvedEquation, tensor: Any, env: Env) -> None:
+        """A vector along `:`: its items one after the other, or their order."""
+        match equation.value:
+            case Call("argsort", (Comprehension() as items,), keywords):
+                descending = any(self.truth(self.expr(value, env)) for _, value in keywords)
+                keys = [self.expr(items.element, turn) for turn in self._turns(items, env)]
+                vector = sorted(
+                    range(len(keys)), key=lambda k: (keys[k] != keys[k], -keys[k] if descending else keys[k])
+                )
+            case Comprehension() as items:
+                vector = [self.expr(items.element, turn) for turn in self._turns(items, env)]
+            case _:
+                raise AssertionError(equation)
+        at: list[Any] = []
+        for part in equation.parts:
+            at += [slice(None)] if isinstance(part, Along) else self._at((part,), env)
+        tensor[tuple(at)] = vector
+
+    def _turns(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
+        return (
+            self._reduction_turns(node, env)
+            if isinstance(node, Reduction) or _runs(node)
+            else super()._turns(node, env)
+        )
 
     def _positions(self, equation: ResolvedEquation) -> Iterator[Env]:
         turns = [self.env]
@@ -153,7 +207,7 @@ class KernelEvaluation(Evaluation):
             return np.float64(value)
         return value.item() if isinstance(value, np.generic) else value
 
-    def _reduction_turns(self, node: Reduction, env: Env) -> list[Env]:
+    def _reduction_turns(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
         turns = [env]
         for generator in node.generators:
             (target,) = generator.targets

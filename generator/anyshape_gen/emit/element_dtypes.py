@@ -7,7 +7,20 @@ from __future__ import annotations
 
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ValueKind
 from anyshape_gen.emit.refusal import NotExecuted
-from anyshape_gen.nodes import BinOp, BoolOp, Call, Compare, Expr, IfExp, Name, Node, Reduction, TensorRead, Unary
+from anyshape_gen.nodes import (
+    BinOp,
+    BoolOp,
+    Call,
+    Compare,
+    Comprehension,
+    Expr,
+    IfExp,
+    Name,
+    Node,
+    Reduction,
+    TensorRead,
+    Unary,
+)
 
 
 class ElementDtypes:
@@ -40,6 +53,10 @@ class ElementDtypes:
                 if kind in ("any", "all"):
                     return "bool"
                 return "i64" if kind in ("count", "argmax", "argmin") else self.find(element)
+            case Comprehension(element):
+                return self.find(element)
+            case Call("argsort", _, _):
+                return "i64"
             case Call(func, args, _):
                 return self._call(func, args)
             case Unary(_, operand):

@@ -13,6 +13,7 @@ from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ADD, ATOM, LAZY, MUL, NEGATE, TERNARY, RuleText, Spelled
 from anyshape_gen.nodes import (
+    Along,
     BinOp,
     BoolOp,
     Call,
@@ -293,7 +294,8 @@ class KernelText:
                 return [text]
             case Offset(element, within, sizes):
                 return [f"rules.prefix({self.text(sizes)})[{self.text(element)}] + {self.at_least(within, MUL)}"]
-        raise NotExecuted(part, "`:` on the left side of an equation")
+            case Along():
+                return [":"]
 
     def items(self, items: tuple[Item, ...]) -> list[str]:
         found = []
@@ -378,6 +380,10 @@ class KernelText:
         return self._fold(e.kind, e.generators, e.element, e.conditions)
 
     def _fold(self, kind: str, generators: tuple[Generator, ...], element: Expr, conditions: tuple[Expr, ...]) -> str:
+        return f'reduce_("{kind}", {self.loop(generators, element, conditions)})'
+
+    def loop(self, generators: tuple[Generator, ...], element: Expr, conditions: tuple[Expr, ...]) -> str:
+        """`extents, lambda names: element, where=lambda names: condition`."""
         before, shifted = dict(self.variables), dict(self.shifted)
         extents, names = [], []
         for g in generators:
@@ -390,7 +396,7 @@ class KernelText:
         self.variables, self.shifted = before, shifted
         parameters = ", ".join(names)
         where = f", where=lambda {parameters}: {test}" if test else ""
-        return f'reduce_("{kind}", {sizes}, lambda {parameters}: {body}{where})'
+        return f"{sizes}, lambda {parameters}: {body}{where}"
 
     def _domain(self, g: Generator) -> tuple[str, str]:
         """The extent, `*` before a vector of them, and the parameter of the lambda."""

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from anyshape_gen.analysis_model import IndexVar, OpAnalysis, ResolvedEquation, ResolvedKernel, Role, ScratchTensor
+from anyshape_gen.analysis_model import (
+    BornSize,
+    IndexVar,
+    OpAnalysis,
+    ResolvedEquation,
+    ResolvedKernel,
+    Role,
+    ScratchTensor,
+)
 from anyshape_gen.emit.element_dtypes import ElementDtypes
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.layout import WIDTH
@@ -17,9 +25,12 @@ from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.nodes import Expr, Function, Name, Unary
+from anyshape_gen.nodes import Call, Comprehension, Expr, Function, Name, TensorRead, Unary
+from anyshape_gen.traverse import walk_all
 
 KNOWN = KERNEL_NAMES
+
+_UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul", "max": "max", "min": "min"}
 
 
 @dataclass(frozen=True)
@@ -63,14 +74,14 @@ class KernelEmitter:
         self.loops: tuple[str, ...] = ()
 
     def emit(self) -> KernelCode:
-        for born in self.kernel.born:
-            raise NotExecuted(born, "a size that is found by counting")
         for check in self.kernel.asserts:
             raise NotExecuted(check.cond, "an assert that reads values")
         self.code.indent()
         for function in self.a.kernel_functions:
             self._function(function)
         self._equations(self.kernel.equations, ())
+        for born in self.kernel.born:
+            self._born(born)
         head = Code()
         head.comment(source_of(self.a.spec))
         head.add(f"def {self.a.spec.name}_kernel(eqs: Equations, bound: Bound) -> None:")
@@ -130,12 +141,8 @@ class KernelEmitter:
         return self.text.text(cond)
 
     def _equation(self, q: ResolvedEquation) -> None:
-        if q.op != "=":
-            raise NotExecuted(q.target, f"an update ({q.op})")
         if q.recurrence is not None:
             raise NotExecuted(q.target, "a recurrence")
-        if q.target.items is None:
-            raise NotExecuted(q.target, "a size that is found by counting")
         text = self.text
         text.variables = {}
         scratch = self.scratch.pop(q.target.tensor, None)
@@ -152,11 +159,28 @@ class KernelEmitter:
         target = text.name(q.target.tensor)
         if q.target.element is not None:
             target = f"{target}[{text.text(q.target.element)}]"
-        value = text.text(q.value)
-        line = f"eqs.define({target}{text.index(q.parts)}, {value}, {quoted(source_of(q.target))})"
-        self.code.add(line)
+        self.code.add(self._statement(q, f"{target}{text.index(q.parts)}", quoted(source_of(q.target))))
         for _ in elements:
             self.code.dedent()
+
+    def _statement(self, q: ResolvedEquation, target: str, source: str) -> str:
+        """The call that states an equation: by what is on its right, and whether its left is any place."""
+        text = self.text
+        match q.value:
+            case Comprehension(element, generators, conditions):
+                return f"eqs.compact({target}, {text.loop(generators, element, conditions)}, source={source})"
+            case Call("argsort", (Comprehension(element, generators, ()),), keywords):
+                order = "".join(f", {name}={text.text(value)}" for name, value in keywords)
+                return f"eqs.argsort({target}, {text.loop(generators, element, ())}{order}, source={source})"
+        if q.op != "=" or any(isinstance(node, TensorRead) for node in walk_all(q.parts)):
+            return f'eqs.update({target}, "{_UPDATES[q.op]}", {text.text(q.value)}, {source})'
+        return f"eqs.define({target}, {text.text(q.value)}, {source})"
+
+    def _born(self, born: BornSize) -> None:
+        self.text.variables = {}
+        self.text.used[born.name] = None
+        value = self.text.text(born.value)
+        self.code.add(f"eqs.born({kernel_name(born.name)}, {value}, {quoted(source_of(born))})")
 
     def _variables(self, loops: list[IndexVar]) -> None:
         if not loops:

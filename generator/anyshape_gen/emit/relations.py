@@ -87,6 +87,9 @@ class RelationEmitter:
             self._statement(statement)
         for name, value in self.hoisted.items():
             self.code.add(f"{relation_name(name)} = {self.rule_text.text(value)}")
+        for born in self.a.kernel.born if self.a.kernel is not None else ():
+            low, high = self.rule_text.text(born.low), self.rule_text.text(born.high)
+            self.code.add(f"{relation_name(born.name)} = rule.born({quoted(born.name)}, {low}, {high})")
         self._bind(bound)
         return code.text()
 

@@ -4,7 +4,21 @@ In: ranks and dims of one call of an op. Out: a list of `Equation`s over `Tensor
 (the oracle), the same interpreter on symbolic contents (type inference), and the lowering to vector code.
 """
 
-from anyshape.equations.builder import Equation, Equations
+from anyshape.equations.builder import Compaction, Equation, Equations, Sorting, Update
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 
-__all__ = ["Apply", "Const", "Equation", "Equations", "Expr", "Read", "Reduce", "Scalar", "Tensor", "Var"]
+__all__ = [
+    "Apply",
+    "Compaction",
+    "Const",
+    "Equation",
+    "Equations",
+    "Expr",
+    "Read",
+    "Reduce",
+    "Scalar",
+    "Sorting",
+    "Tensor",
+    "Update",
+    "Var",
+]

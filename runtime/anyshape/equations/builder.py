@@ -2,34 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from anyshape.dims import Size
-from anyshape.dtypes import DType
+from anyshape.dims import Dim, Size
+from anyshape.dtypes import I64, DType
 from anyshape.equations.expr import Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast
 from anyshape.errors import SpecError
+
+UPDATES = ("set", "add", "sub", "mul", "max", "min")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Compaction:
+    """The value at each point of `over`, in row-major order, where `where` holds: one after the other along `along`."""
+
+    along: Var
+    over: tuple[Var, ...]
+    where: Expr | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sorting:
+    """The positions of `over` in the order of the value, along `along`: equal ones in their own order, NaN last."""
+
+    along: Var
+    over: Var
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """target[index] op= value, at any index and more than once, in row-major order of the variables; `op` is one of UPDATES."""
+
+    op: str
+
+
+Form = Compaction | Sorting | Update
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Equation:
-    """target[index] = value, for every value of the free variables of index; `source` is where the spec says it."""
+    """target[index] = value, for every value of the free variables of index; `source` is where the spec says it.
+
+    With a `form` the elements are not independent, and what the value means is said there. `born` is the size that the
+    (only) element of target is: nothing that mentions the size can be computed before.
+    """
 
     target: Tensor
     index: tuple[Expr, ...]
     value: Expr
     source: str = ""
+    form: Form | None = None
+    born: Dim | None = None
 
     @property
     def variables(self) -> tuple[Var, ...]:
+        along = self.form.along if isinstance(self.form, (Compaction, Sorting)) else None
         found: dict[Var, None] = {}
         for i in self.index:
             for v in sorted(i.free, key=lambda v: v.serial):
-                found[v] = None
+                if v is not along:
+                    found[v] = None
         return tuple(found)
 
+    @property
+    def over(self) -> tuple[Var, ...]:
+        """The variables of a form that are not on the left side."""
+        if isinstance(self.form, Sorting):
+            return (self.form.over,)
+        return self.form.over if isinstance(self.form, Compaction) else ()
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that is evaluated: the value, the index, the filter."""
+        where = self.form.where if isinstance(self.form, Compaction) else None
+        return (self.value, *self.index) if where is None else (self.value, *self.index, where)
+
     def __str__(self) -> str:
-        return f"{self.target.name}[{', '.join(map(str, self.index))}] = {self.value}"
+        value, sign = str(self.value), "="
+        if isinstance(self.form, Update) and self.form.op != "set":
+            sign = f"{self.form.op}="
+        elif self.over:
+            names = ", ".join(v.name for v in self.over)
+            where = self.form.where if isinstance(self.form, Compaction) else None
+            value = f"[{value} for {names}{'' if where is None else f' if {where}'}]"
+            if isinstance(self.form, Sorting):
+                value = f"argsort({value}{', descending' if self.form.descending else ''})"
+        return f"{self.target.name}[{', '.join(map(str, self.index))}] {sign} {value}"
 
 
 class Equations:
@@ -80,13 +140,71 @@ class Equations:
 
     def define(self, target: Expr, value: ExprLike, source: str = "") -> None:
         """target is a read, `t[i, *j]`. A weak value takes t's dtype; a strong one must have it, but for bool and index values."""
+        tensor, index = self._left(target)
+        self.equations.append(Equation(tensor, index, _adapted(value, tensor.dtype), source))
+
+    def born(self, size: Size, value: ExprLike, source: str = "") -> None:
+        """The size is what value turns out to be: `k = count(...)`."""
+        if not isinstance(size, Dim) or not size.is_symbol:
+            raise SpecError(f"{self.op}: a size that is found must be a symbol, not {size}")
+        tensor = self.scratch(str(size), I64, ())
+        self.equations.append(Equation(tensor, (), _adapted(value, I64), source, born=size))
+
+    def compact(
+        self,
+        target: Expr,
+        extents: Iterable[Size],
+        body: Callable[..., ExprLike],
+        where: Callable[..., ExprLike] | None = None,
+        source: str = "",
+    ) -> None:
+        """`t[i, :] = [body for vars in extents if where]`."""
+        tensor, index = self._left(target)
+        along = self._along(tensor, index)
+        over = tuple(Var(f"r{i}", n) for i, n in enumerate(extents))
+        keep = None if where is None else as_expr(where(*over))
+        value = _adapted(body(*over), tensor.dtype)
+        self.equations.append(Equation(tensor, index, value, source, Compaction(along, over, keep)))
+
+    def argsort(
+        self,
+        target: Expr,
+        extents: Iterable[Size],
+        body: Callable[..., ExprLike],
+        descending: bool = False,
+        source: str = "",
+    ) -> None:
+        """`t[i, :] = argsort([body for var in extents], descending=)`."""
+        tensor, index = self._left(target)
+        along = self._along(tensor, index)
+        (extent,) = extents
+        over = Var("r0", extent)
+        key = as_expr(body(over))
+        value = adapt(key, I64)
+        self.equations.append(Equation(tensor, index, value, source, Sorting(along, over, bool(descending))))
+
+    def update(self, target: Expr, op: str, value: ExprLike, source: str = "") -> None:
+        """`t[e] op= value`, one after the other."""
+        if op not in UPDATES:
+            raise SpecError(f"{self.op}: {op} is not an update; the updates are {', '.join(UPDATES)}")
+        tensor, index = self._left(target)
+        self.equations.append(Equation(tensor, index, _adapted(value, tensor.dtype), source, Update(op)))
+
+    def _left(self, target: Expr) -> tuple[Tensor, tuple[Expr, ...]]:
         if not isinstance(target, Read):
             raise SpecError(f"{self.op}: an equation must define an element of a tensor, not {target}")
-        tensor = target.tensor
-        e = adapt(as_expr(value), tensor.dtype)
-        if e.dtype is not tensor.dtype:
-            e = cast(e, tensor.dtype)
-        self.equations.append(Equation(tensor, target.index, e, source))
+        return target.tensor, target.index
+
+    def _along(self, tensor: Tensor, index: tuple[Expr, ...]) -> Var:
+        found = [i for i in index if isinstance(i, Var) and i.name == ":"]
+        if len(found) != 1:
+            raise SpecError(f"{self.op}: a vector is put along one `:` of {tensor.name}, not {len(found)}")
+        return found[0]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.equations))
+
+
+def _adapted(value: ExprLike, dtype: DType) -> Expr:
+    e = adapt(as_expr(value), dtype)
+    return e if e.dtype is dtype else cast(e, dtype)

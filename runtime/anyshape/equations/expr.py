@@ -122,11 +122,12 @@ class Tensor:
     absent: Const | None = None
     """For an optional input that was not given: the constant that every read gives."""
 
-    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> Expr:
+    def __getitem__(self, index: ExprLike | slice | tuple[ExprLike | slice, ...]) -> Expr:
+        """`t[i, :]`, on the left side of a vector, has a variable called ":" at that place."""
         items = index if isinstance(index, tuple) else (index,)
         if self.absent is not None:
             return self.absent
-        return read(self, items)
+        return read(self, [Var(":", self.shape[k]) if isinstance(i, slice) else i for k, i in enumerate(items)])
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
-from anyshape.equations.builder import Equation
+from anyshape.equations.builder import Compaction, Equation, Sorting, Update
+from anyshape.equations.dependencies import in_order
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.errors import ShapeError
 
@@ -34,22 +35,15 @@ def interpret(
 ) -> dict[Tensor, Array]:
     """Runs the equations in the order their reads demand. Raises ShapeError for a read out of bounds."""
     known: dict[Tensor, Array] = dict(arrays)
-    pending = list(equations)
-    while pending:
-        waiting = {q.target for q in pending}
-        ready = [q for q in pending if not (_reads(q) & (waiting - {q.target}))]
-        if not ready:
-            raise ShapeError("the equations form a cycle: " + "; ".join(map(str, pending)))
-        for q in ready:
-            _Evaluation(known, sizes or {}, symbolic).run(q)
-        pending = [q for q in pending if q not in ready]
+    numbers = dict(sizes or {})
+    for q in in_order(equations):
+        _Evaluation(known, numbers, symbolic).run(q)
+        if q.born is not None:
+            found = known[q.target][()]
+            if not isinstance(found, (int, np.integer)):
+                raise Unknown(q.target.name)
+            numbers[q.born] = int(found)
     return known
-
-
-def _reads(q: Equation) -> set[Tensor]:
-    from anyshape.equations.expr import walk
-
-    return {e.tensor for part in (q.value, *q.index) for e in walk(part) if isinstance(e, Read)}
 
 
 class _Evaluation:
@@ -63,13 +57,17 @@ class _Evaluation:
     def run(self, q: Equation) -> None:
         variables = q.variables
         extents = tuple(self.size(v.extent) for v in variables)
-        self.rank = len(variables) + _depth(q.value)
+        self.rank = len(variables) + len(q.over) + max(map(_depth, q.expressions))
         self.axis = {v: k for k, v in enumerate(variables)}
         shape = tuple(self.size(n) for n in q.target.shape)
         if q.target not in self.known:
             self.known[q.target] = np.zeros(shape, object if self.symbolic else q.target.dtype.numpy)
         target = self.known[q.target]
         if 0 in extents:
+            return
+        if q.form is not None:
+            with np.errstate(all="ignore"):
+                self.ordered(q, target, extents)
             return
         with np.errstate(all="ignore"):
             value = self.eval(q.value, np.ones((1,) * self.rank, bool), len(variables))
@@ -81,6 +79,43 @@ class _Evaluation:
             target[at] = np.broadcast_to(value, full) if full else value[()]
         else:
             target[()] = value.reshape(-1)[0]
+
+    def ordered(self, q: Equation, target: Array, extents: tuple[int, ...]) -> None:
+        """An equation with a form: everything it evaluates first, then the elements one after the other."""
+        from anyshape.equations import ordered
+
+        over = tuple(self.size(v.extent) for v in q.over)
+        self.axis |= {v: len(extents) + k for k, v in enumerate(q.over)}
+        depth = len(extents) + len(over)
+        active = np.ones((1,) * self.rank, bool)
+        keep = np.ones((*extents, *over), bool)
+        if isinstance(q.form, Compaction) and q.form.where is not None:
+            keep = self.whole(q.form.where, active, depth, (*extents, *over)).copy()
+            if self.symbolic and not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
+                raise Unknown(f"a filter of {q}")
+            keep = keep.astype(bool)
+            active = keep.reshape((*extents, *over, *([1] * (self.rank - depth))))
+        value = self.whole(q.value, active, depth, (*extents, *over))
+        along = q.form.along if isinstance(q.form, (Compaction, Sorting)) else None
+        axis = len(q.index) if along is None else q.index.index(along)
+        index = [self.whole(i, active, depth, (*extents, *over)) for i in q.index if i is not along]
+        if self.symbolic and any(isinstance(v, (Dim, Cond)) for i in index for v in i.flat):
+            raise Unknown(f"an index of {q}")
+        first: tuple[Any, ...] = (*(slice(None) for _ in extents), *(0 for _ in over))
+        at = [i.astype(np.int64)[first] for i in index] if 0 not in over else []
+        if isinstance(q.form, Update):
+            ordered.update(q.form.op, target, at, value, q.target.name)
+        elif q.form is not None and 0 not in over:
+            if self.symbolic and isinstance(q.form, Sorting) and not all(isinstance(v, int) for v in value.flat):
+                raise Unknown(f"the order of {q}")
+            ordered.put_vectors(q.form, target, at, axis, value, keep, q.target.name)
+
+    def whole(self, e: Expr, active: Array, depth: int, extents: tuple[int, ...]) -> Array:
+        """The value with an axis of full size for each bound variable, and no others."""
+        value = self.eval(e, active, depth)
+        value = value if isinstance(value, np.ndarray) else _boxed(value)
+        full = np.broadcast_to(value, (*extents, *([1] * (self.rank - depth)))) if self.rank else value
+        return full.reshape(extents)
 
     def size(self, n: Size) -> int:
         if isinstance(n, int):

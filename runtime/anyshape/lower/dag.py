@@ -13,6 +13,7 @@ from typing import Any
 from anyshape.dims import Size
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
+from anyshape.equations.builder import Form
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -142,6 +143,24 @@ class Store:
     @property
     def domain(self) -> frozenset[LoopVar]:
         return frozenset(self.variables)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ordered:
+    """A store of which one element comes after the other: the loops are `store.variables`, then `over`, then what `form` says.
+
+    `position` counts along the target; `where` says what a compaction keeps.
+    """
+
+    form: Form
+    store: Store
+    over: tuple[LoopVar, ...]
+    position: LoopVar | None
+    where: Node | None
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        return self.store.roots if self.where is None else (*self.store.roots, self.where)
 
 
 class Dag:

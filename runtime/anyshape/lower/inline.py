@@ -12,10 +12,24 @@ from dataclasses import dataclass, field
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.dtypes import BOOL, I64, DType, highest, lowest
-from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Tensor, Var
+from anyshape.equations import (
+    Apply,
+    Compaction,
+    Const,
+    Equation,
+    Expr,
+    Read,
+    Reduce,
+    Scalar,
+    Sorting,
+    Tensor,
+    Update,
+    Var,
+)
+from anyshape.equations.dependencies import reads
 from anyshape.equations.expr import walk as walk_expr
 from anyshape.errors import UnsupportedError
-from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Ordered, Store, affine, walk
 from anyshape.lower.kernel import Group, KernelError
 
 Env = dict[Var, Affine]
@@ -29,6 +43,8 @@ class Inlined:
     stages: list[list[Store]]
     temporaries: tuple[Tensor, ...]
     errors: tuple[KernelError, ...]
+    ordered: tuple[Ordered, ...] = ()
+    """What comes after the stages, one element after the other."""
 
 
 def inline_group(group: Group) -> Inlined:
@@ -53,15 +69,19 @@ class _Inliner:
     errors: list[KernelError] = field(default_factory=list)
     memo: dict[tuple[object, ...], Node] = field(default_factory=dict)
     inlined: dict[Tensor, Equation] = field(default_factory=dict)
+    spilled: list[Store] | None = None
+    """Reductions that are computed into scratch, ahead of loops that cannot hold them; None where loops can."""
 
     def run(self) -> Inlined:
         defined: dict[Tensor, list[Equation]] = {}
+        ordered = [q for q in self.group.equations if q.form is not None]
         for q in self.group.equations:
-            defined.setdefault(q.target, []).append(q)
-        reads = self._read_forms()
+            if q.form is None:
+                defined.setdefault(q.target, []).append(q)
+        forms = self._read_forms()
         kept: list[Tensor] = []
         for t, qs in defined.items():
-            recomputes = len(reads.get(t, ())) > 1 and any(isinstance(e, Reduce) for e in walk_expr(qs[0].value))
+            recomputes = len(forms.get(t, ())) > 1 and any(isinstance(e, Reduce) for e in walk_expr(qs[0].value))
             if any(e.tensor is t for q in qs for e in walk_expr(q.value) if isinstance(e, Read)):
                 raise UnsupportedError(
                     f"{self.group.name}: {t.name} is defined by a recurrence, which has no kernel form yet"
@@ -74,7 +94,40 @@ class _Inliner:
         for t, qs in defined.items():
             if t in self.group.outputs or t in kept:
                 stores += [self.store(q) for q in qs]
-        return Inlined(self.dag, _staged(stores), tuple(kept), tuple(self.errors))
+        last = self.ordered_all(ordered)
+        spilled = self.spilled or []
+        kept += [s.access.tensor for s in spilled]
+        return Inlined(self.dag, _staged([*stores, *spilled]), tuple(kept), tuple(self.errors), last)
+
+    def ordered_all(self, equations: list[Equation]) -> tuple[Ordered, ...]:
+        """They follow all others, and read none of each other's targets."""
+        if not equations:
+            return ()
+        made = {q.target for q in equations}
+        others = {q.target for q in equations if not isinstance(q.form, Update)}
+        for q in self.group.equations:
+            if (made if q.form is None else others) & reads(q):
+                raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
+        self.spilled, self.memo = [], {}
+        return tuple(self.ordered(q) for q in equations)
+
+    def ordered(self, q: Equation) -> Ordered:
+        env: Env = {}
+        taken: list[LoopVar] = []
+        for v in (*q.variables, *q.over):
+            env[v] = self._bind(v, taken)
+        position = None
+        if isinstance(q.form, (Compaction, Sorting)):
+            position = self.dag.variable(q.form.along.extent)
+            env[q.form.along] = Affine(((position, 1),))
+        where = q.form.where if isinstance(q.form, Compaction) else None
+        keep = None if where is None else self.value(where, env, None)
+        value = self.value(q.value, env, keep)
+        index = [self.index(i, env, None) for i in q.index]
+        access = Access(q.target, _flatten(q.target, index), (), self._checks(q.target, index, None))
+        variables, over = (tuple(w for v in vs for w, _ in env[v].terms) for vs in (q.variables, q.over))
+        assert q.form is not None
+        return Ordered(q.form, Store(access, value, variables), over, position, keep)
 
     def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
         """The different indices each tensor is read at; a variable counts by its extent, not its name."""
@@ -255,6 +308,16 @@ class _Inliner:
         return tuple(found)
 
     def reduce(self, e: Reduce, env: Env, guard: Node | None) -> Node:
+        node = self._reduce(e, env, guard)
+        if self.spilled is None or not any(n.kind == "red" for n in walk([node])):
+            return node
+        variables = tuple(sorted(node.domain, key=lambda v: v.number))
+        tensor = Tensor(f"spilled{len(self.spilled)}", node.dtype, tuple(v.extent for v in variables))
+        place = _flatten(tensor, [Affine(((v, 1),)) for v in variables])
+        self.spilled.append(Store(Access(tensor, place), node, variables))
+        return self.dag.load(self.spilled[-1].access)
+
+    def _reduce(self, e: Reduce, env: Env, guard: Node | None) -> Node:
         taken = [
             w for v in sorted(e.free, key=lambda v: v.serial) for w in sorted(env[v].domain, key=lambda w: w.number)
         ]

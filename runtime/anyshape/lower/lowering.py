@@ -14,7 +14,8 @@ from anyshape.equations import Tensor
 from anyshape.equations.expr import walk as walk_expr
 from anyshape.lower.collapse import collapse
 from anyshape.lower.contraction import Phases, Product, split_phases
-from anyshape.lower.dag import Store, walk
+from anyshape.lower.dag import Ordered, Store, walk
+from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
 from anyshape.lower.emit_product import emit_product, prepack
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_turned import can_turn, emit_turned
@@ -40,6 +41,7 @@ class Schedule:
     temporaries: tuple[Tensor, ...]
     serial: bool
     errors: tuple[KernelError, ...]
+    ordered: tuple[Ordered, ...] = ()
 
 
 def schedule_group(group: Group) -> Schedule:
@@ -49,7 +51,8 @@ def schedule_group(group: Group) -> Schedule:
     phases: Phases = split_phases(inlined.dag, stages, group.constants)
     steps = tuple(p if isinstance(p, Product) else plan(p) for p in phases.items)
     stores = tuple(tuple(p.stores) if isinstance(p, Product) else tuple(p) for p in phases.items)
-    return Schedule(steps, stores, (*inlined.temporaries, *phases.temporaries), phases.serial, inlined.errors)
+    serial = phases.serial or serial_after(bool(steps), inlined.ordered)
+    return Schedule(steps, stores, (*inlined.temporaries, *phases.temporaries), serial, inlined.errors, inlined.ordered)
 
 
 def _allow_depth(group: Group) -> None:
@@ -77,7 +80,7 @@ def lower_group(group: Group, target: Target) -> Kernel:
         f.ret(const(I32, 0))
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
-    forms = tuple(map(_form, schedule.steps))
+    forms = (*map(_form, schedule.steps), *(form_name(o) for o in schedule.ordered))
     return Kernel(
         symbol,
         text.replace(_NAME, symbol),
@@ -98,6 +101,7 @@ def _form(step: Scope | Product) -> str:
 
 def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None:
     written = frozenset(s.access.tensor for stores in schedule.stages for s in stores)
+    written |= {o.store.access.tensor for o in schedule.ordered}
     for step in schedule.steps:
         with rows.phase(written):
             if isinstance(step, Product):
@@ -106,6 +110,9 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
                 emit_turned(rows, step)
             else:
                 rows.top(step)
+    for o in schedule.ordered:
+        with rows.phase(written):
+            emit_ordered(rows, o)
 
 
 Operand = Tensor | Packed
@@ -133,7 +140,8 @@ def _operands(group: Group, schedule: Schedule, target: Target) -> tuple[tuple[O
 
 def _reads(schedule: Schedule, t: Tensor) -> int:
     """How many places of the graph read a tensor."""
-    nodes = walk([r for stores in schedule.stages for s in stores for r in s.roots])
+    roots = [r for stores in schedule.stages for s in stores for r in s.roots]
+    nodes = walk([*roots, *(r for o in schedule.ordered for r in o.roots)])
     loads = {n for n in nodes if n.kind == "load" and n.data.tensor is t}
     return sum(a in loads for n in nodes for a in n.inputs) + sum(
         s.value in loads for ss in schedule.stages for s in ss

@@ -21,6 +21,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
+from anyshape.passes.parts import steps_of, takes_parts
 from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep
 
 Shape = tuple[Size, ...]
@@ -39,6 +40,8 @@ class _Group:
     shape: Shape
     needs: int = 0
     equations: list[Equation] = field(default_factory=list)
+    apart: bool = False
+    """A single node that takes several kernels."""
 
 
 def fuse(f: Function) -> Schedule:
@@ -88,6 +91,7 @@ class _Fusion:
             len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node)
         )
         group.equations = list(equations)
+        group.apart = takes_parts(equations)
         self.groups.append(group)
         self.group_of[node] = group
         for v in self.candidates(node):
@@ -113,7 +117,12 @@ class _Fusion:
     def try_merge(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> None:
         if producer is consumer or len(producer.nodes) + len(consumer.nodes) > MAX_NODES:
             return
-        if self.is_view(producer) or not self.forms_fit(producer, consumer, value, node):
+        if (
+            self.is_view(producer)
+            or producer.apart
+            or consumer.apart
+            or not self.forms_fit(producer, consumer, value, node)
+        ):
             return
         if not self.stays_acyclic(producer, consumer) or self.sizes_from(producer, consumer):
             return
@@ -226,7 +235,7 @@ class _Fusion:
                 continue
             stack.pop()
             placed.add(top.id)
-            steps.append(self.step(top))
+            steps += self.steps(top)
 
     def operands_of(self, group: _Group) -> list[_Group]:
         found: dict[int, _Group] = {}
@@ -237,12 +246,19 @@ class _Fusion:
                     found[g.id] = g
         return list(found.values())
 
-    def step(self, group: _Group) -> Step:
+    def steps(self, group: _Group) -> list[Step]:
         if self.is_view(group):
             (node,) = group.nodes
             source = node.grouped_inputs()[next(iter(node.op.view.values()))]
             assert isinstance(source, Value)
-            return ViewStep(node, source, node.outputs[0])
+            return [ViewStep(node, source, node.outputs[0])]
+        if group.apart:
+            (node,) = group.nodes
+            wanted = [v for v in node.outputs if v in self.results or v in self.readers]
+            return [*steps_of(node, self.equations[node], self.tensors, wanted)]
+        return [self.kernel(group)]
+
+    def kernel(self, group: _Group) -> KernelStep:
         inside = set(group.nodes)
         inputs = dict.fromkeys(v for n in group.nodes for v in self.data(n) if v.node not in inside)
         outputs = [
@@ -253,8 +269,9 @@ class _Fusion:
         ]
         nodes = _ordered(group.nodes)
         equations = tuple(q for n in nodes for q in self.equations[n])
-        border = {v: self.tensors[v] for v in (*inputs, *(v for n in nodes for v in n.outputs))}
-        return KernelStep(tuple(nodes), equations, tuple(inputs), tuple(outputs), border)
+        results = tuple(v for n in nodes for v in n.outputs)
+        border = {v: self.tensors[v] for v in (*inputs, *results)}
+        return KernelStep(tuple(nodes), equations, tuple(inputs), tuple(outputs), border, results)
 
     @staticmethod
     def data(node: Node) -> Sequence[Value]:

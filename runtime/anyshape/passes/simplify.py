@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anyshape import dims
 from anyshape.equations.interpret import interpret
 from anyshape.errors import AnyshapeError
 from anyshape.graph.infer import build, equations_of, flat, tensors_of
@@ -37,10 +38,8 @@ def fold_constants(node: Node) -> Sequence[Value] | None:
     """A call on constants alone is made now, by the equation interpreter (or is a view of the same elements)."""
     if node.checks or node.bound is None or not all(v is None or v.is_constant for v in node.inputs):
         return None
-    if (
-        not all(v.type.is_static for v in node.outputs)
-        or sum(int(str(v.type.count())) for v in node.outputs) > FOLD_ELEMENTS
-    ):
+    sizes = [dims.bounds(v.type.count())[1] for v in node.outputs]
+    if sum(n if n is not None else FOLD_ELEMENTS + 1 for n in sizes) > FOLD_ELEMENTS:
         return None
     if node.op.view:
         source = node.grouped_inputs()[next(iter(node.op.view.values()))]
@@ -51,8 +50,11 @@ def fold_constants(node: Node) -> Sequence[Value] | None:
     ins, outs = tensors_of(node)
     data = node.inputs[: len(node.inputs) - len(node.op.operands)]
     arrays = {t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None}
+    equations = equations_of(node, ins, outs).equations
+    if not {s for v in node.outputs for s in v.type.symbols()} <= {q.born for q in equations}:
+        return None
     try:
-        results = interpret(equations_of(node, ins, outs).equations, arrays)
+        results = interpret(equations, arrays)
     except AnyshapeError:
         return None  # an index out of range and the like: the error belongs to the run, where its source is named
     return [constant(results[t]) for t in flat(outs)]

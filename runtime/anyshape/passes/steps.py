@@ -13,14 +13,18 @@ from anyshape.graph.value import Node, Value
 
 @dataclass(frozen=True, eq=False, slots=True)
 class KernelStep:
-    """One fused group of nodes, to be lowered to one kernel. `tensors` maps its inputs and all its nodes' results to the
-    equations' tensors; `outputs` are the results that others read."""
+    """One fused group of nodes, to be lowered to one kernel; or one of several steps of a node (`parts.py`).
+
+    `results` is all that it computes, `outputs` what of that others read; `tensors` maps inputs and results to the
+    equations' tensors.
+    """
 
     nodes: tuple[Node, ...]
     equations: tuple[Equation, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     tensors: Mapping[Value, Tensor]
+    results: tuple[Value, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.equations import Tensor
-from anyshape.equations.expr import Read, Reduce, Scalar, Var, walk
+from anyshape.equations.dependencies import symbols
 from anyshape.equations.interpret import interpret
 from anyshape.errors import AnyshapeError
 from anyshape.passes.steps import KernelStep
@@ -173,26 +173,14 @@ class InterpretedKernels:
         self._count += 1
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
-        symbols = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
-        return LoweredStep(InterpretedKernel(step, symbols, inputs, outputs), symbols, inputs, outputs, 0)
+        found = tuple(sorted(_symbols(step, (*inputs, *outputs)), key=lambda s: s.uid))
+        return LoweredStep(InterpretedKernel(step, found, inputs, outputs), found, inputs, outputs, 0)
 
 
 def _symbols(step: KernelStep, tensors: tuple[Tensor, ...]) -> set[Dim]:
     """Every symbol that the equations or the tensors of a step mention."""
-    sizes: list[Any] = [n for t in tensors for n in t.shape]
-    for q in step.equations:
-        sizes += q.target.shape
-        for part in (q.value, *q.index):
-            for e in walk(part):
-                if isinstance(e, Scalar):
-                    sizes.append(e.size)
-                elif isinstance(e, Var):
-                    sizes.append(e.extent)
-                elif isinstance(e, Reduce):
-                    sizes += [v.extent for v in e.vars]
-                elif isinstance(e, Read):
-                    sizes += e.tensor.shape
-    return {s for n in sizes for s in free_symbols(n)}
+    mentioned = {s for t in tensors for n in t.shape for s in free_symbols(n)}
+    return mentioned.union(*(symbols(q) for q in step.equations))
 
 
 class InterpretedKernel:

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from anyshape.dims import Dim, free_symbols
-from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Read, Tensor, walk
+from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Element, Value
 from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep
@@ -143,18 +142,14 @@ def results_of(step: Step) -> tuple[Value, ...]:
     """Everything a step computes, also what only its own equations read: an element of that may be a size."""
     if isinstance(step, ViewStep):
         return (step.output,)
-    return tuple(v for node in step.nodes for v in node.outputs)
+    return step.results
 
 
 def narrowed(step: KernelStep, outputs: tuple[Value, ...]) -> KernelStep:
     """The step with these outputs, and without what only others need."""
     if outputs == step.outputs:
         return step
-    wanted: set[Tensor] = {step.tensors[v] for v in outputs}
-    kept: list[Equation] = []
-    for q in reversed(step.equations):
-        if q.target in wanted:
-            kept.append(q)
-            wanted |= {e.tensor for part in (q.value, *q.index) for e in walk(part) if isinstance(e, Read)}
-    inputs = tuple(v for v in step.inputs if step.tensors[v] in wanted)
-    return replace(step, equations=tuple(reversed(kept)), inputs=inputs, outputs=outputs)
+    kept = needed(step.equations, (step.tensors[v] for v in outputs))
+    read = {t for q in kept for t in reads(q)}
+    inputs = tuple(v for v in step.inputs if step.tensors[v] in read)
+    return replace(step, equations=tuple(kept), inputs=inputs, outputs=outputs)

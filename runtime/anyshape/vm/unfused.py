@@ -7,23 +7,26 @@ from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
+from anyshape.passes.parts import steps_of, takes_parts
 from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep
 
 
 def one_step_per_node(f: Function) -> Schedule:
     tensors: dict[Value, Tensor] = {}
-    return Schedule(f, tuple(_step(node, tensors) for node in f.nodes))
+    return Schedule(f, tuple(step for node in f.nodes for step in _steps(node, tensors)))
 
 
-def _step(node: Node, tensors: dict[Value, Tensor]) -> Step:
+def _steps(node: Node, tensors: dict[Value, Tensor]) -> list[Step]:
     if node.op.view:
         source = node.grouped_inputs()[next(iter(node.op.view.values()))]
         if not isinstance(source, Value):
             raise VerifyError(f"{node.op.full_name} is a view of an input that is not one tensor")
-        return ViewStep(node, source, node.outputs[0])
+        return [ViewStep(node, source, node.outputs[0])]
     ins, outs = tensors_of(node, tensors)
     equations = tuple(equations_of(node, ins, outs).equations)
+    if takes_parts(equations):
+        return [*steps_of(node, equations, tensors, node.outputs)]
     data = node.inputs[: len(node.inputs) - len(node.op.operands)]
     inputs = tuple(dict.fromkeys(v for v in data if v is not None))
     border = {v: tensors[v] for v in (*inputs, *node.outputs)}
-    return KernelStep((node,), equations, inputs, node.outputs, border)
+    return [KernelStep((node,), equations, inputs, node.outputs, border, node.outputs)]

@@ -1,0 +1,65 @@
+"""The slow reading of equations whose elements come in an order: compaction, sorting, updates.
+
+In: evaluated values, filters and indices as arrays. Out: the target, changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.equations.builder import Compaction, Sorting
+from anyshape.errors import ShapeError
+
+Array = NDArray[Any]
+
+_UPDATES: dict[str, Any] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
+
+
+def update(op: str, target: Array, at: Sequence[Array], value: Array, name: str) -> None:
+    """target[at] op= value; of equal indices every one counts, and the last one wins."""
+    for axis, (i, n) in enumerate(zip(at, target.shape, strict=True)):
+        bad = (i < 0) | (i >= n)
+        if bad.any():
+            raise ShapeError(f"index {i[bad].flat[0]} is out of range for axis {axis} of {name} with size {n}")
+    flat = tuple(i.reshape(-1) for i in at) if at else ()
+    values = value.reshape(-1)
+    if op == "set":
+        for k, v in enumerate(values):
+            target[tuple(int(i[k]) for i in flat)] = v
+    elif flat:
+        _UPDATES[op].at(target, flat, values.astype(target.dtype))
+    else:
+        target[()] = _UPDATES[op](target[()], values[0])
+
+
+def put_vectors(
+    form: Compaction | Sorting, target: Array, at: Sequence[Array], axis: int, value: Array, keep: Array, name: str
+) -> None:
+    """A vector along `axis` for each point of the leading axes of value; the others are those the form runs over."""
+    outer = value.ndim - (1 if isinstance(form, Sorting) else len(form.over))
+    for point in np.ndindex(value.shape[:outer]):
+        vector = stable_order(value[point], form.descending) if isinstance(form, Sorting) else value[point][keep[point]]
+        if len(vector) > target.shape[axis]:
+            raise ShapeError(f"{len(vector)} elements for axis {axis} of {name} with size {target.shape[axis]}")
+        index: list[Any] = [int(i[point]) for i in at]
+        target[(*index[:axis], slice(0, len(vector)), *index[axis:])] = vector
+
+
+def stable_order(keys: Array, descending: bool) -> Array:
+    """The positions of keys in order: equal ones as they stand, NaN last."""
+    if keys.dtype == object:
+        keys = keys.astype(np.int64)
+    if keys.dtype.kind not in "iubf":
+        keys = keys.astype(np.float32)
+    if not descending:
+        return np.argsort(keys, kind="stable")
+    ranks = np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    if keys.dtype.kind == "f":
+        ranks = np.where(np.isnan(keys), -1, ranks)
+    return np.argsort(-ranks, kind="stable")

@@ -1,0 +1,86 @@
+"""Equations whose elements come one after the other, as code: compaction and updates are plain loops, sorting is `emit_sort`.
+
+In: an `Ordered`. Out: instructions. Positions are carried through the loops; where nothing of a filter varies with a variable of
+the target, one pass serves all its values. Only the rows of a sort are independent, and are shared out to the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyshape.equations import Compaction, Sorting, Update
+from anyshape.lower import elementwise
+from anyshape.lower.dag import Ordered
+from anyshape.lower.emit_rows import Rows, Sums
+from anyshape.lower.emit_sort import emit_sort
+from anyshape.lower.llvm.types import I64, const
+
+
+def serial_after(steps: bool, ordered: Sequence[Ordered]) -> bool:
+    """Whether part 0 does everything. `steps`: something else comes before."""
+    return bool(ordered) and (steps or len(ordered) > 1 or not isinstance(ordered[0].form, Sorting))
+
+
+def form_name(o: Ordered) -> str:
+    """For counters and golden tests."""
+    return type(o.form).__name__.lower()
+
+
+def emit_ordered(rows: Rows, o: Ordered) -> None:
+    match o.form:
+        case Sorting():
+            emit_sort(rows, o, o.form.descending)
+        case Compaction():
+            _compaction(rows, o)
+        case Update(op):
+            _update(rows, o, op)
+
+
+def _compaction(rows: Rows, o: Ordered) -> None:
+    """The position stops at the end of the target, whatever the filter says, so that nothing is written outside."""
+    f, position = rows.f, o.position
+    assert position is not None
+    domain = frozenset() if o.where is None else o.where.domain
+    outer = [v for v in o.store.variables if v in domain]
+    inner = [v for v in o.store.variables if v not in domain]
+
+    def vector(sums: Sums) -> Sums:
+        rows.nest(o.over, None, (), [[const(I64, 0)]], element)
+        return sums
+
+    def element(sums: Sums) -> Sums:
+        ((at,),) = sums
+        keep = f.compare("lt", at, rows.size(position.extent))
+        if o.where is not None:
+            keep = f.and_(keep, rows.value(o.where))
+        with rows.when(keep, [at]) as turn:
+            rows.bind(position)
+            rows.indices[position] = at
+            rows.nest(inner, None, (), [], store)
+            turn.next([f.add(at, 1)])
+        return [list(turn.results)]
+
+    def store(sums: Sums) -> Sums:
+        rows.store(o.store.access, rows.value(o.store.value), 0)
+        return sums
+
+    rows.nest(outer, None, (), [], vector)
+
+
+def _update(rows: Rows, o: Ordered, op: str) -> None:
+    f, access = rows.f, o.store.access
+    dtype = access.tensor.dtype
+
+    def element(sums: Sums) -> Sums:
+        value = rows.value(o.store.value)
+        if op == "set":
+            rows.store(access, value, 0)
+            return sums
+        rows.check(access, 0)
+        pointer = rows.pointer(access.tensor, access.address)
+        old = elementwise.load_value(f, dtype, f.load(pointer, elementwise.memory_type(dtype)))
+        new = elementwise.apply(f, op, dtype, [old, value], [dtype, dtype])
+        f.store(elementwise.store_value(f, dtype, new), pointer)
+        return sums
+
+    rows.nest(o.store.variables, None, (), [], element)

@@ -1,0 +1,76 @@
+"""Nodes that take several kernels: those that find a size, sort, or put elements somewhere one after the other.
+
+In: a node with its equations. Out: steps in order. What one kernel hands to the next is a value that no node has: a count is one
+element, and a symbol of the shapes that follow stands for it, so that it is loaded like any other element that is a size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from anyshape.dims import Dim, free_symbols
+from anyshape.equations import Equation, Tensor
+from anyshape.equations.dependencies import needed, reads, symbols
+from anyshape.errors import VerifyError
+from anyshape.graph.value import Node, Value
+from anyshape.passes.steps import KernelStep
+from anyshape.types import TensorType
+
+
+def takes_parts(equations: Sequence[Equation]) -> bool:
+    """Whether a node with these equations is more than one kernel, or one whose elements come in an order."""
+    return any(q.form is not None or q.born is not None for q in equations)
+
+
+def steps_of(
+    node: Node, equations: Sequence[Equation], tensors: Mapping[Value, Tensor], wanted: Sequence[Value]
+) -> list[KernelStep]:
+    """A step for every tensor with such an equation and one for the other outputs. `wanted`: the outputs that others read."""
+    data = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
+    places = {tensors[v]: v for v in (*data, *node.outputs)}
+    sizes = {q.target: q.born for q in equations if q.born is not None}
+    apart = dict.fromkeys(q.target for q in equations if q.form is not None or q.born is not None)
+    for t in apart:
+        if t not in places:
+            size = sizes.get(t)
+            places[t] = Value(TensorType(t.dtype, t.shape), t.name, contents=None if size is None else (size,))
+    rest = [tensors[v] for v in node.outputs if tensors[v] not in apart]
+    found = [_step(node, equations, [t], apart, places, wanted) for t in apart]
+    found += [_step(node, equations, rest, apart, places, wanted)] if rest else []
+    return _ordered(found, sizes, places)
+
+
+def _step(
+    node: Node,
+    equations: Sequence[Equation],
+    made: list[Tensor],
+    apart: Mapping[Tensor, None],
+    places: Mapping[Tensor, Value],
+    wanted: Sequence[Value],
+) -> KernelStep:
+    own = needed(equations, made, apart)
+    read = {t: None for q in own for t in reads(q) if t in places and t not in made}
+    inputs = {places[t]: t for t in read}
+    results = {places[t]: t for t in made}
+    outputs = tuple(v for v in results if v in wanted or v not in node.outputs)
+    return KernelStep((node,), tuple(own), tuple(inputs), outputs, {**inputs, **results}, tuple(results))
+
+
+def _ordered(steps: list[KernelStep], sizes: Mapping[Tensor, Dim], places: Mapping[Tensor, Value]) -> list[KernelStep]:
+    """Each after the steps that make what it reads or find a size that it mentions."""
+    maker = {v: step for step in steps for v in step.results}
+    finder = {size: maker[places[t]] for t, size in sizes.items()}
+    done: list[KernelStep] = []
+    while len(done) < len(steps):
+        ready = [s for s in steps if s not in done and _needs(s, maker, finder) <= {*done, s}]
+        if not ready:
+            raise VerifyError(f"the parts of {steps[0].nodes[0]} need each other")
+        done += ready
+    return done
+
+
+def _needs(step: KernelStep, maker: Mapping[Value, KernelStep], finder: Mapping[Dim, KernelStep]) -> set[KernelStep]:
+    found = {maker[v] for v in step.inputs if v in maker}
+    mentioned = {s for q in step.equations for s in symbols(q)}
+    mentioned |= {s for t in step.tensors.values() for n in t.shape for s in free_symbols(n)}
+    return found | {finder[s] for s in mentioned if s in finder}
