@@ -51,7 +51,7 @@ def rows(name: str, folder: Path, repeat: int) -> dict[str, dict[str, Any]]:
     found = {"empty cache": [measure("compile", model, c) for c in empties]}
     measure("compile", model, full, saved)
     found["full cache"] = [measure("compile", model, full, folder / "again") for _ in range(repeat)]
-    found["saved file"] = [measure("load", saved, full) for _ in range(repeat)]
+    found["saved file"] = [measure("load", saved, folder / "none") for _ in range(repeat)]
     print(f"\n{name}: model {model.stat().st_size / 1e6:.1f} MB, saved {saved.stat().st_size / 1e6:.1f} MB")
     return {kind: min(runs, key=lambda r: r["own"]) for kind, runs in found.items()}
 

@@ -197,6 +197,25 @@ def test_saving_over_a_loaded_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load(tmp_path / "m")(x)[0], fresh(x)[0])
 
 
+def _load_compiling_nothing(path: str, cache: str, out: Any) -> None:
+    import os
+
+    os.environ["ANYSHAPE_CACHE"] = cache
+    load(path, rebuild=False)(f32(5, 24))
+    out.put([p.name for p in Path(cache).glob("*")])
+
+
+def test_loading_on_a_new_machine_compiles_nothing(tmp_path: Path) -> None:
+    """Not even what all models share."""
+    saved(tmp_path / "m", network)
+    context = multiprocessing.get_context("spawn")
+    out: Any = context.Queue()
+    worker = context.Process(target=_load_compiling_nothing, args=(str(tmp_path / "m"), str(tmp_path / "empty"), out))
+    worker.start()
+    assert out.get(timeout=60) == []
+    worker.join()
+
+
 def _run_in_process(path: str, out: Any) -> None:
     out.put(load(path).run({"x": f32(5, 24)})[0].sum())
 

@@ -35,14 +35,29 @@ Array = NDArray[Any]
 Turn = Callable[[int], int]
 
 
-def _load(make: Callable[[Target], Module], symbol: str, imports: Mapping[str, int]) -> Loaded:
-    """A module of this room; its text is made only where the object cache has no code of this version."""
-    from anyshape.lower.llvm.jit import load_object, object_by_key, object_key
+def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
+    """A module of this room as object code, and its key in caches; its text is made only where no cache has it for this version."""
+    from anyshape.lower.llvm.jit import object_by_key, object_key
     from anyshape.lower.target import host_target
 
     target = host_target()
     key = object_key(f"{symbol} by {code_version('anyshape.vm')} {code_version('anyshape.lower')}", target)
-    return load_object(object_by_key(key, lambda: make(target).text(), target), [symbol], imports)
+    return key, object_by_key(key, lambda: make(target).text(), target)
+
+
+def _load(make: Callable[[Target], Module], symbol: str, imports: Mapping[str, int]) -> Loaded:
+    from anyshape.lower.llvm.jit import load_object
+
+    return load_object(_object(make, symbol)[1], [symbol], imports)
+
+
+def loop_objects() -> dict[str, bytes]:
+    """The code of this room by its keys: a saved model takes it along, so that loading compiles nothing."""
+    from anyshape.vm.native.entry import entry_module
+    from anyshape.vm.native.loop import loop_module
+
+    entry = [_object(entry_module, "anyshape_call")] if functions() is not None else []
+    return dict([_object(loop_module, "anyshape_run"), *entry])
 
 
 @cache

@@ -17,6 +17,7 @@ from anyshape.lower.gemm.library import elements_of, library_key, library_object
 from anyshape.lower.llvm.jit import keep_object, load_objects
 from anyshape.lower.target import Target
 from anyshape.vm.kernels import ENTRY, MachineCode, NativeKernel
+from anyshape.vm.native.executor import loop_objects
 from anyshape.vm.program import CheckRecord, Program, ResultType
 from anyshape.vm.saved.container import Builder, Container
 
@@ -58,8 +59,9 @@ class ProgramWriter:
         """What all the programs refer to: to be recorded once, after them."""
         codes = [[c.symbol, self.builder.blob(c.image), c.imports] for c in self.codes.values()]
         elements = elements_of(i for c in self.codes.values() for i in c.imports)
-        libraries = [[e.suffix, self.builder.blob(library_object(self.target, e))] for e in elements]
-        return {"symbols": self.size.symbols, "codes": codes, "libraries": libraries}
+        shared = {library_key(self.target, e): library_object(self.target, e) for e in elements} | loop_objects()
+        objects = [[key, self.builder.blob(image)] for key, image in shared.items()]
+        return {"symbols": self.size.symbols, "codes": codes, "objects": objects}
 
 
 class ProgramReader:
@@ -94,14 +96,14 @@ class ProgramReader:
 
 
 def _linked(container: Container, common: Record, target: Target) -> list[MachineCode]:
+    """Kernels, and what all models share: the library of products and the native loop, which go where a cache would look for them."""
+    for key, k in common["objects"]:
+        keep_object(key, container.blob(k))
     codes = [(symbol, container.blob(k), tuple(imports)) for symbol, k, imports in common["codes"]]
     if not codes:
         return []
-    imports = dict.fromkeys(i for _, _, names in codes for i in names)
-    blobs = {suffix: container.blob(k) for suffix, k in common["libraries"]}
-    for e in elements_of(imports):
-        keep_object(library_key(target, e), blobs[e.suffix])
-    loaded = load_objects([image for _, image, _ in codes], [s for s, _, _ in codes], resolve(imports, target))
+    imports = resolve(dict.fromkeys(i for _, _, names in codes for i in names), target)
+    loaded = load_objects([image for _, image, _ in codes], [s for s, _, _ in codes], imports)
     return [MachineCode(ENTRY(loaded.address(s)), loaded, s, image, names) for s, image, names in codes]
 
 
