@@ -58,10 +58,11 @@ types: $(STAMP)
 show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS="--shape x=64x77 --stage asm"]
 	$(BIN)/python -m anyshape.cli.main show $(OP) $(ARGS)
 
-bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime at every listed shape: table, benchmarks/results/*.json and a plot
+bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime at every listed shape: table, benchmarks/results/*.json and a plot; compile and load times
 	@mkdir -p benchmarks/results
 	$(BIN)/python -m benchmarks.models_bench bert_mini mlp shape_heavy --json benchmarks/results/models.json
 	$(BIN)/python -m benchmarks.plot benchmarks/results/models.json benchmarks/results/models.svg
+	$(BIN)/python -m benchmarks.compile_time bert_mini --json benchmarks/results/compile_time.json
 
 $(VENV)/.anyshape-bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
