@@ -13,6 +13,7 @@ from random_graphs import arguments, random_function
 
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.vm import Executable, compile
+from anyshape.vm.native import executor
 from anyshape.vm.saved import load
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
@@ -55,6 +56,35 @@ def test_every_way_of_running_agrees(seed: int, tmp_path: Path) -> None:
         wanted = outcome(slow, given)
         for way, exe in ways.items():
             compare(outcome(exe, given), wanted, f"{way} at {shape}")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_loops_agree_to_the_bit(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same kernels called by the native loop, by the same without its direct entry, and by Python; refusals in the same words."""
+    f = random_function(seed, 14)
+    try:
+        native = compile(f, kernels="native")
+    except AnyshapeError:
+        return
+    python = compile(f, kernels="native", loop="python")
+    monkeypatch.setattr(executor, "_methods", lambda: None)
+    turns = compile(f, kernels="native")
+    for shape in SHAPES:
+        given = arguments(*shape)
+        first, *others = (said(exe, given) for exe in (native, native, turns, python))
+        assert all(o == first for o in others), shape
+
+
+def said(exe: Executable, given: list[Any]) -> Any:
+    """The results' bytes, or what the error says."""
+    try:
+        return (
+            [(r.dtype, r.shape, r.tobytes()) for r in exe(*given)]
+            if len(exe.output_names) > 1
+            else exe(*given).tobytes()
+        )
+    except AnyshapeError as e:
+        return type(e), str(e)
 
 
 def compare(got: list[Any] | None, wanted: list[Any] | None, where: str) -> None:

@@ -6,7 +6,7 @@ letter of FORMATS: `d` a register that is written, `s` one that is read, `n` a p
 registers that are read. Registers are signed 64-bit integers: dims, conditions (0 or 1) and addresses alike.
 
     const d n            d = n
-    add sub mul d s s    checked: leaving 64 bits is an OverflowedError
+    add sub mul d s s    a number that leaves 64 bits is lost; an instruction that needs it is an OverflowedError (see `interpreter`)
     floordiv mod d s s   floored, and 0 where the divisor is 0
     min max d s s        eq ne lt le gt ge d s s: 0 or 1        and or d s s        not d s
     select d s s s       d = first != 0 ? second : third

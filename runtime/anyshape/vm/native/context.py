@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from anyshape.types import TensorType
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Region
-from anyshape.vm.native.layout import Word
+from anyshape.vm.native.layout import RESULT_WORDS, Word
 from anyshape.vm.native.objects import Methods
 from anyshape.vm.program import Op, Program
 from anyshape.vm.translator import frame_of
 
 Words = NDArray[np.int64]
+AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,20 @@ def _words(values: Sequence[int] | Words) -> Words:
 class NativeContext:
     """`words` is the state first, then its tables. `call` is the direct entry, if there is one."""
 
-    __slots__ = ("_cells", "_dims", "_given", "_places", "call", "regions", "results", "state", "tables", "words")
+    __slots__ = (
+        "_begin",
+        "_bound",
+        "_cells",
+        "_dims",
+        "_given",
+        "_places",
+        "_registers",
+        "call",
+        "regions",
+        "state",
+        "tables",
+        "words",
+    )
 
     def __init__(self, tables: Tables, methods: Methods | None) -> None:
         program = tables.program
@@ -99,7 +113,12 @@ class NativeContext:
             self.words[word] = self.state + 8 * at
             at += size
         self._dims, self._given = at, self._places[Word.GIVEN]
+        self._bound, self._registers = (
+            (self._places[Word.ARGUMENTS], self._places[Word.RESULTS]),
+            self._places[Word.REGISTERS],
+        )
         self._cells = self.words.data  # faster than the array itself, for one word
+        self._begin = address_of(tables.code)
         fixed = {
             Word.CODE: tables.code, Word.CONSTANTS: tables.constants, Word.KERNELS: tables.kernels,
             Word.WANTED: tables.wanted, Word.RESULT_TYPES: tables.result_types,
@@ -114,16 +133,18 @@ class NativeContext:
 
     def bind(self, arguments: Sequence[NDArray[Any]]) -> None:
         """Elements and dims of the arguments; the next turn begins the program."""
-        words = self.words
-        pair, dims = self._places[Word.ARGUMENTS], self._dims
+        cells, (pair, results) = self._cells, self._bound
+        dims = self._dims
         for a, rank in zip(arguments, self.tables.ranks, strict=True):
-            words[pair], words[pair + 1] = address_of(a), self.state + 8 * dims
-            words[dims : dims + rank] = a.shape[:rank]
-            pair, dims = pair + 2, dims + rank
-        words[Word.AT] = words[Word.CODE]
-        words[Word.CAREFUL] = words[Word.HOLD] = 0
-        results = self._places[Word.RESULTS]
-        words[results : results + len(self.tables.program.results)] = 0
+            cells[pair], cells[pair + 1] = address_of(a), self.state + 8 * dims
+            for n in a.shape[:rank]:
+                cells[dims] = n
+                dims += 1
+            pair += 2
+        cells[AT] = self._begin
+        cells[CAREFUL] = cells[HOLD] = 0
+        for k in range(results, results + len(self.tables.result_types) // RESULT_WORDS):
+            cells[k] = 0
 
     def give(self, places: Sequence[Any]) -> None:
         """What results are to be put in; the direct entry looks whether that is possible."""
@@ -141,10 +162,10 @@ class NativeContext:
     @property
     def at(self) -> int:
         """The word of the instruction that ended the turn."""
-        return int(self.words[Word.AT] - self.words[Word.CODE]) // 8
+        return int(self._cells[AT] - self._begin) // 8
 
     def register(self, number: int) -> int:
-        return int(self.words[self._places[Word.REGISTERS] + number])
+        return int(self._cells[self._registers + number])
 
     def grow(self, number: int, size: int) -> None:
         region, pair = self.regions[number], self._places[Word.REGIONS] + 2 * number
@@ -154,7 +175,7 @@ class NativeContext:
         self.words[pair], self.words[pair + 1] = region.address, region.capacity
 
     def put_result(self, number: int, array: NDArray[Any]) -> None:
-        self.words[self._places[Word.RESULTS] + number] = address_of(array)
+        self._cells[self._bound[1] + number] = address_of(array)
 
     @property
     def bytes(self) -> int:
