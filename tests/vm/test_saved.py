@@ -165,6 +165,23 @@ def altered(path: Path, to: Path, change: Callable[[dict[str, Any]], None]) -> N
     to.write_bytes(body.ljust(new_start, b"\0") + data[start:])
 
 
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_records_of_another_structure_are_refused(tmp_path: Path, rebuild: bool) -> None:
+    """Checksums that fit a record that `save` did not write."""
+    saved(tmp_path / "m", network)
+    data = (tmp_path / "m").read_bytes()
+    length = container.HEADER.unpack_from(data)[3]
+    record = json.loads(data[container.HEADER.size : container.HEADER.size + length])
+    for key in set(record) - {"anyshape", "function", "report", "guarded"}:
+        for other in ({}, [[]], None, 7):
+            altered(tmp_path / "m", tmp_path / "other", lambda r: r.update({key: other}))  # noqa: B023
+            try:
+                again = load(tmp_path / "other", rebuild=rebuild)
+            except AnyshapeError:
+                continue
+            assert again(f32(3, 24))[0].shape == (3, 40)
+
+
 def test_an_op_that_is_gone_is_a_refusal(tmp_path: Path) -> None:
     saved(tmp_path / "m", network)
 

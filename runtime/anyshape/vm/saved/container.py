@@ -145,8 +145,11 @@ class Container:
         text = self._checked_text()
         self.record: dict[str, Any] = json.loads(text)
         self._start = _aligned(HEADER.size + len(text), PAGE)
-        self._blobs = [self._checked_blob(*b) for b in self.record["blobs"]]
-        self._arrays = [self._mapped(*a[:3]) for a in self.record["arrays"]]
+        try:
+            self._blobs = [self._checked_blob(*b) for b in self.record["blobs"]]
+            self._arrays = [self._mapped(*a[:3]) for a in self.record["arrays"]]
+        except (KeyError, TypeError, ValueError) as e:
+            raise self.refusal(f"its record is not as `save` writes it ({e!r})") from e
         self._good: set[int] = set()
 
     def refusal(self, why: str, remedy: str = AGAIN) -> SavedFileError:

@@ -32,6 +32,8 @@ from anyshape.vm.saved.container import AGAIN, Container
 from anyshape.vm.saved.programs import ProgramReader, constants_of
 
 Record = dict[str, Any]
+NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+"""What reading a record of another structure raises; checksums make that a matter of files that `save` did not write."""
 
 
 def load(path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True) -> Executable:
@@ -42,14 +44,15 @@ def load(path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = 
         container = Container(Path(path))
         if verify:
             container.check()
-        record = container.record
-        options = make_options(record["options"])
-        head = SavedHead.read(container)
-        unfit = _unfit(record, options)
-        if unfit and not rebuild:
-            raise container.refusal(unfit, f"load it with rebuild=True, or {AGAIN}")
-        kept = [] if unfit else _programs(container, options)
+        try:
+            options, head, unfit = _read_head(container)
+            if unfit and not rebuild:
+                raise container.refusal(unfit, f"load it with rebuild=True, or {AGAIN}")
+            kept = [] if unfit else _programs(container, options)
+        except NOT_A_RECORD as e:
+            raise container.refusal(f"its record is not as `save` writes it ({e!r})") from e
     compiler = Compiler(options, report, threading.RLock())
+    record = container.record
     if kept:
         executable = Executable(head, _chain(kept, compiler, head, record["guarded"]), report, options)
         executable.check_first(lambda: container.check(constants_of(record["programs"])))
@@ -60,6 +63,11 @@ def load(path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = 
         executable = Executable(head, compiler.plan(head.whole()), report, options)
     report.finished = True
     return executable
+
+
+def _read_head(container: Container) -> tuple[Options, SavedHead, str]:
+    options = make_options(container.record["options"])
+    return options, SavedHead.read(container), _unfit(container.record, options)
 
 
 def _unfit(record: Record, options: Options) -> str:
