@@ -58,11 +58,13 @@ types: $(STAMP)
 show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS="--shape x=64x77 --stage asm"]
 	$(BIN)/python -m anyshape.cli.main show $(OP) $(ARGS)
 
-bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime at every listed shape: table, benchmarks/results/*.json and a plot; compile and load times
+bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime at every listed shape: table, benchmarks/results/*.json and a plot; compile and load times; what an instruction and a call cost
 	@mkdir -p benchmarks/results
 	$(BIN)/python -m benchmarks.models_bench bert_mini mlp shape_heavy --json benchmarks/results/models.json
 	$(BIN)/python -m benchmarks.plot benchmarks/results/models.json benchmarks/results/models.svg
 	$(BIN)/python -m benchmarks.compile_time bert_mini --json benchmarks/results/compile_time.json
+	$(BIN)/python -m benchmarks.vm_loop --json benchmarks/results/vm_loop.json
+	$(BIN)/python -m benchmarks.call_overhead --json benchmarks/results/call_overhead.json
 
 $(VENV)/.anyshape-bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
