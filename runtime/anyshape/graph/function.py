@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
 
 from anyshape.dims import Dim
@@ -15,6 +15,7 @@ class Function:
     """A graph. `params` are its inputs in order, `results` its outputs; `result_names` are what callers see.
 
     `checks` are conditions on entry dims alone, which the types of nodes rely on, and which hold only if the entry checks them.
+    `failure`, of a region: why it cannot run; it has no results then.
     """
 
     def __init__(
@@ -24,9 +25,10 @@ class Function:
         name: str = "main",
         result_names: Sequence[str] | None = None,
         checks: Sequence[Check] = (),
+        failure: str = "",
     ) -> None:
         self.params, self.results, self.name = tuple(params), tuple(results), name
-        self.checks = tuple(checks)
+        self.checks, self.failure = tuple(checks), failure
         self.result_names = (
             tuple(result_names) if result_names is not None else tuple(f"output{k}" for k in range(len(self.results)))
         )
@@ -67,6 +69,13 @@ class Function:
                 found[v] = None
         return tuple(found)
 
+    def all_nodes(self) -> Iterator[Node]:
+        """Those of its regions too."""
+        for node in self.nodes:
+            yield node
+            for region in node.regions:
+                yield from region.all_nodes()
+
     def symbols(self) -> list[Dim]:
         """Symbols of the parameters' shapes, in order of appearance."""
         found: dict[Dim, None] = {}
@@ -81,16 +90,17 @@ class Function:
         return print_function(self)
 
 
-def topological(results: Iterable[Value], without: Set[Node] = frozenset()) -> tuple[Node, ...]:
-    """Producers before consumers, without recursion, so that depth does not matter; nodes in `without`, and what only
-    they need, are left out. Raises VerifyError on a cycle."""
+def topological(results: Iterable[Value], without: Set[Node] = frozenset(), since: int = 0) -> tuple[Node, ...]:
+    """Producers before consumers, without recursion, so that depth does not matter; nodes in `without` or made
+    before `since`, and what only they need, are left out. Raises VerifyError on a cycle."""
     order: list[Node] = []
     state: dict[Node, int] = {}
     stack: list[tuple[Node, int]] = []
     for result in results:
-        if result.node is not None and result.node not in state and result.node not in without:
-            stack.append((result.node, 0))
-            state[result.node] = 1
+        top = result.node
+        if top is not None and top not in state and top not in without and top.serial >= since:
+            stack.append((top, 0))
+            state[top] = 1
         while stack:
             node, at = stack[-1]
             if at == len(node.inputs):
@@ -101,7 +111,7 @@ def topological(results: Iterable[Value], without: Set[Node] = frozenset()) -> t
             stack[-1] = (node, at + 1)
             value = node.inputs[at]
             below = value.node if value is not None else None
-            if below is None or below in without:
+            if below is None or below in without or below.serial < since:
                 continue
             if state.get(below) == 1:
                 raise VerifyError(f"the graph has a cycle through {below}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from anyshape.graph.value import SMALL, Contents, Node, Value
 from anyshape.rules import Bound, Check, Rule, Undetermined, Vec
 from anyshape.types import TensorType
 
+if TYPE_CHECKING:
+    from anyshape.graph.function import Function
+
 
 @dataclass(frozen=True, slots=True)
 class Inference:
@@ -35,11 +38,14 @@ class Inference:
     bound: Bound | None
     dtypes: Mapping[str, DType]
     undetermined: str = ""
+    regions: tuple[Function, ...] = ()
 
 
 def infer(node: Node, facts: Facts | None = None) -> Inference:
     """Raises TypeRelationError (ShapeError, DtypeError) where the operands cannot fit, with the node's source in the message."""
     op = node.op
+    if op.control is not None:
+        return op.control.infer(node, facts)
     dtypes = solve_dtypes(node)
     kinds = output_dtypes(node, dtypes)
     rule = Rule(
@@ -63,10 +69,15 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
 
 
 def build(
-    op: OpDef, inputs: Sequence[Value | None], attrs: Mapping[str, Any], source: str = "", facts: Facts | None = None
+    op: OpDef,
+    inputs: Sequence[Value | None],
+    attrs: Mapping[str, Any],
+    source: str = "",
+    facts: Facts | None = None,
+    regions: tuple[Function, ...] = (),
 ) -> Node:
     """A node with its outputs typed. `inputs` are flattened; raises what `infer` raises."""
-    node = Node(op, tuple(inputs), {p.name: attrs[p.name] for p in op.attributes if p.name in attrs}, source)
+    node = Node(op, tuple(inputs), {p.name: attrs[p.name] for p in op.attributes if p.name in attrs}, source, regions)
     try:
         result = infer(node, facts)
     except AnyshapeError as e:
@@ -74,11 +85,17 @@ def build(
             raise type(e)(f"{e} (at {source})") from e
         raise
     node.checks, node.bound, node.dtypes = result.checks, result.bound, result.dtypes
+    node.regions = result.regions
     node.outputs = tuple(
         Value(t, node=node, index=k, contents=c)
         for k, (t, c) in enumerate(zip(result.types, result.contents, strict=True))
     )
     return node
+
+
+def rebuild(node: Node, inputs: Sequence[Value | None], facts: Facts | None = None) -> Node:
+    """The same call of other operands."""
+    return build(node.op, inputs, node.attrs, node.source, facts, node.regions)
 
 
 def _shape(op: OpDef, name: str, value: Value | None) -> Vec | None:

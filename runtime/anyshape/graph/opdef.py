@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyshape.dtypes import DType, highest, lowest
 from anyshape.equations import Equations
 from anyshape.rules import Bound, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anyshape.dims import Facts
+    from anyshape.graph.infer import Inference
+    from anyshape.graph.value import Node, Value
+    from anyshape.rules.vec import Truth
 
 Relation = Callable[..., Bound]
 """relation(r: Rule, *, <input>=Vec (its shape; a list of Vec if variadic), <param>=value) -> Bound"""
@@ -74,6 +82,37 @@ class RewriteDef:
     source: str = ""
 
 
+class Control(Protocol):
+    """What an op with regions means. Its inputs are values, then its operands; the last of the values are captured, and are the last
+    parameters of every region."""
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """Names of the regions, in order."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether its one region runs again and again; else one of its regions runs."""
+
+    def captures_from(self, node: Node) -> int:
+        """The place of the first captured value among the inputs."""
+
+    def captured(self, node: Node) -> tuple[Value, ...]:
+        """The values of the surroundings that the regions read."""
+
+    def infer(self, node: Node, facts: Facts | None) -> Inference:
+        """Types of the results, and the regions typed for the node's inputs."""
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        """What the results are if the operands decide it."""
+
+    def assumed(self, node: Node, k: int) -> Truth:
+        """What holds whenever region k runs."""
+
+    def may_skip(self, node: Node, k: int) -> bool:
+        """Whether a run may leave region k out, so that it may also be impossible."""
+
+
 @dataclass(frozen=True, eq=False)
 class OpDef:
     """One variant of an op, as the generator declares it. Compared by identity; `full_name` is unique."""
@@ -97,6 +136,8 @@ class OpDef:
     """Whether the spec asserts something about elements of data inputs."""
     computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}."""
+    control: Control | None = None
+    """Of an op with regions."""
 
     @property
     def full_name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from anyshape.errors import AnyshapeError, ParseError
 from anyshape.graph.call import attribute
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
+from anyshape.graph.regions import failed
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Value, constant
 from anyshape.types import TensorType, parse_type
@@ -24,6 +26,9 @@ _HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*\{")
 _DIM = re.compile(r"dim\s+(\??\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")
 _CONST = re.compile(r"const\s+(%[^\s:]+):\s*(\S+\[.*?\]|\w+)\s*=\s*(.*)")
 _CALL = re.compile(r"(.*?)\s=\s([\w.]+)\((.*?)\)(?:\s+#\s(.*))?$")
+_OPENED = re.compile(r"(.*?)\s=\s([\w.]+)\((.*?)\)\s*\{(?:\s+#\s(.*))?$")
+_REGION = re.compile(r"(\w+)\((.*)\)\s*\{")
+_FAILS = re.compile(r"(\w+)\((.*)\)\s*fails\s(\".*\")")
 _RETURN = re.compile(r"return\s*(.*)")
 
 
@@ -31,11 +36,12 @@ def parse(text: str, constants: Mapping[str, NDArray[Any]] | None = None) -> Fun
     """The function that text spells; `constants` gives those that print as `@name`. Raises ParseError with the line."""
     lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), 1)]
     reader = _Reader(constants or {}, {m.group(1): m.groups() for _, line in lines if (m := _DIM.fullmatch(line))})
+    stack = [reader]
     for number, line in lines:
-        if not line or line == "}" or line.startswith("#") or _DIM.fullmatch(line):
+        if not line or line.startswith("#") or _DIM.fullmatch(line):
             continue
         try:
-            reader.line(line)
+            stack[-1].into(line, stack)
         except ParseError as e:
             raise ParseError(f"line {number}: {e}\n  {line}") from None
         except AnyshapeError as e:
@@ -43,10 +49,43 @@ def parse(text: str, constants: Mapping[str, NDArray[Any]] | None = None) -> Fun
     return reader.function()
 
 
+class _Region:
+    """The regions of a call, until the bracket that closes it."""
+
+    def __init__(self, outer: _Reader, m: re.Match[str]) -> None:
+        self.outer, self.match = outer, m
+        self.made: list[Function] = []
+
+    def into(self, line: str, stack: list[Any]) -> None:
+        if line == "}":
+            stack.pop()
+            self.outer.call(self.match, tuple(self.made))
+        elif m := _FAILS.fullmatch(line):
+            reader = self.reader(m)
+            self.made.append(failed(m.group(1), reader.params, json.loads(m.group(3))))
+        elif m := _REGION.fullmatch(line):
+            stack.append(self.reader(m))
+        else:
+            raise ParseError("this is no region")
+
+    def reader(self, m: re.Match[str]) -> _Reader:
+        made = _Reader(self.outer.given, {}, self.outer.scope, self)
+        made.header(m)
+        return made
+
+
 class _Reader:
-    def __init__(self, constants: Mapping[str, NDArray[Any]], bounds: Mapping[str, tuple[str | Any, ...]]) -> None:
-        self.given = constants
-        self.scope: dict[str, Dim] = {}
+    """One function or region. `scope` are the dims of the whole text."""
+
+    def __init__(
+        self,
+        constants: Mapping[str, NDArray[Any]],
+        bounds: Mapping[str, tuple[str | Any, ...]],
+        scope: dict[str, Dim] | None = None,
+        inside: _Region | None = None,
+    ) -> None:
+        self.given, self.inside = constants, inside
+        self.scope: dict[str, Dim] = {} if scope is None else scope
         for name, (_, low, high) in bounds.items():
             self.scope[name] = symbol(name, int(low) if low else None, int(high) if high else None)
         self.values: dict[str, Value] = {}
@@ -54,6 +93,17 @@ class _Reader:
         self.results: list[Value] = []
         self.result_names: list[str] = []
         self.name = "main"
+
+    def into(self, line: str, stack: list[Any]) -> None:
+        """Takes one line; a region opens or closes on the stack."""
+        if line == "}":
+            if self.inside is not None:
+                stack.pop()
+                self.inside.made.append(self.function())
+        elif m := _OPENED.fullmatch(line):
+            stack.append(_Region(self, m))
+        else:
+            self.line(line)
 
     def line(self, line: str) -> None:
         if m := _HEADER.fullmatch(line):
@@ -76,9 +126,19 @@ class _Reader:
             name, _, type_text = piece.partition(":")
             if not name.strip().startswith("%"):
                 raise ParseError(f"a parameter is written %name: type, got {piece!r}")
-            p = Value(parse_type(type_text, self.scope), name.strip()[1:])
+            p = Value(self.type(type_text), name.strip()[1:])
             self.params.append(p)
             self.values[name.strip()] = p
+
+    def type(self, text: str) -> TensorType:
+        """A parameter's. What a region's dims are is read off the operands; only names that can be spelled are kept."""
+        try:
+            return parse_type(text, self.scope)
+        except ParseError:
+            if self.inside is None:
+                raise
+            dtype, _, dims = text.strip().rstrip("]").partition("[")
+            return parse_type(f"{dtype}[{', '.join('?' for _ in split(dims))}]")
 
     def constant(self, m: re.Match[str]) -> None:
         name, type_text, literal = m.groups()
@@ -103,7 +163,7 @@ class _Reader:
             raise ParseError(f"{name} is not defined above")
         return self.values[name]
 
-    def call(self, m: re.Match[str]) -> None:
+    def call(self, m: re.Match[str], regions: tuple[Function, ...] = ()) -> None:
         targets, op_name, arguments, source = m.groups()
         op = find_op(op_name)
         attributes = {p.name: p for p in op.attributes}
@@ -119,7 +179,7 @@ class _Reader:
                 if key not in attributes:
                     raise ParseError(f"{op_name} has no attribute {key}; it has {', '.join(attributes) or 'none'}")
                 attrs[key] = attribute(op, attributes[key], read_literal(literal))
-        node = build(op, inputs, attrs, source or "")
+        node = build(op, inputs, attrs, source or "", regions=regions)
         pieces = split(targets)
         if len(pieces) != len(node.outputs):
             raise ParseError(f"{op_name} has {len(node.outputs)} results, and the text names {len(pieces)}")

@@ -45,21 +45,26 @@ def read_values(records: Sequence[Any], size: SizeReader) -> list[Value]:
 def write_function(f: Function, number_of: Callable[[NDArray[Any]], int]) -> Record:
     """`number_of` keeps an array and gives the number by which `read_function` will ask for it."""
     size = SizeWriter()
+    return {**_region_record(f, size, number_of), "symbols": size.symbols}
+
+
+def _region_record(f: Function, size: SizeWriter, number_of: Callable[[NDArray[Any]], int]) -> Record:
     numbers = {v: k for k, v in enumerate((*f.params, *f.constants))}
     nodes = []
     for node in f.nodes:
-        nodes.append(_node_record(node, numbers))
+        regions = [_region_record(r, size, number_of) for r in node.regions]
+        nodes.append([*_node_record(node, numbers), regions])
         for v in node.outputs:
             numbers[v] = len(numbers)
-    record: Record = {
+    return {
         "name": f.name,
         "params": value_records(f.params, size),
         "constants": [[c.name, number_of(c.constant)] for c in f.constants if c.constant is not None],
         "nodes": nodes,
         "results": [[name, numbers[v]] for name, v in zip(f.result_names, f.results, strict=True)],
         "checks": [[size(c.cond), _parts(c, size), c.op, c.where] for c in f.checks],
+        "failure": f.failure,
     }
-    return {**record, "symbols": size.symbols}
 
 
 def _node_record(node: Node, numbers: Mapping[Value, int]) -> list[Any]:
@@ -87,20 +92,20 @@ def _read(value: Any) -> Any:
 def read_function(record: Record, array: Callable[[int], NDArray[Any]]) -> Function:
     """Raises ParseError for a record that is none, and what inference raises."""
     try:
-        return _function(record, array)
+        return _function(record, SizeReader(record["symbols"]), array)
     except AnyshapeError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as e:
         raise ParseError(f"the record of a function is damaged: {e!r}") from e
 
 
-def _function(record: Record, array: Callable[[int], NDArray[Any]]) -> Function:
-    size = SizeReader(record["symbols"])
+def _function(record: Record, size: SizeReader, array: Callable[[int], NDArray[Any]]) -> Function:
     params = read_values(record["params"], size)
     values = [*params, *(constant(array(number), name) for name, number in record["constants"])]
-    for op, inputs, attrs, source in record["nodes"]:
+    for op, inputs, attrs, source, inner in record["nodes"]:
         given = [None if k is None else values[k] for k in inputs]
-        values += build(find_op(op), given, {n: _read(v) for n, v in attrs.items()}, source).outputs
+        regions = tuple(_function(r, size, array) for r in inner)
+        values += build(find_op(op), given, {n: _read(v) for n, v in attrs.items()}, source, regions=regions).outputs
     checks = [Check(size(c), tuple(map(size, parts)), op, where) for c, parts, op, where in record["checks"]]
     results = [values[k] for _, k in record["results"]]
-    return Function(params, results, record["name"], [n for n, _ in record["results"]], checks)
+    return Function(params, results, record["name"], [n for n, _ in record["results"]], checks, record["failure"])

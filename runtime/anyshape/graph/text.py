@@ -6,13 +6,25 @@
       return %0
     }
 
+Regions are functions within: what they read of their surroundings are their last parameters. Names of values begin anew in each, names of dims
+are shared.
+
+    %0: f32[?0] = if(%x, %c) {
+      then(%x: f32[n]) {
+        %0: f32[n] = exp(%x)
+        return output0=%0
+      }
+      otherwise(%x: f32[n]) fails "why it cannot be taken"
+    }
+
 Constants of more than 16 elements print as `= @name`, and are handed to `parse` beside the text.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from anyshape.dims import Dim, Size, bounds, free_symbols, symbol
@@ -32,12 +44,28 @@ def print_function(f: Function) -> str:
         low, high = bounds(s)
         if low != 0 or high is not None:
             lines.append(f"  dim {shown.get(s, s)} in {'' if low is None else low}..{'' if high is None else high}")
-    for c in f.constants:
-        lines.append(f"  const {names[c]}: {c.type} = {_literal(c, names[c])}")
+    return "\n".join([*lines, *_body(f, names, shown, "  "), "}"])
+
+
+def _body(f: Function, names: Mapping[Value, str], shown: Mapping[Dim, Size], indent: str) -> list[str]:
+    lines = [f"{indent}const {names[c]}: {c.type} = {_literal(c, names[c])}" for c in f.constants]
     for node in f.nodes:
-        lines.append("  " + print_node(node, names, shown))
-    lines.append(f"  return {', '.join(f'{n}={names[v]}' for n, v in zip(f.result_names, f.results))}")
-    return "\n".join([*lines, "}"])
+        lines.append(indent + print_node(node, names, shown))
+        if node.regions:
+            for region in node.regions:
+                lines += _region(region, shown, indent + "  ")
+            lines.append(indent + "}")
+    lines.append(f"{indent}return {', '.join(f'{n}={names[v]}' for n, v in zip(f.result_names, f.results))}")
+    return lines
+
+
+def _region(f: Function, shown: Mapping[Dim, Size], indent: str) -> list[str]:
+    names = value_names(f)
+    params = ", ".join(f"{names[p]}: {p.type.substitute(shown)}" for p in f.params)
+    head = f"{indent}{f.name}({params})"
+    if f.failure:
+        return [f"{head} fails {json.dumps(f.failure)}"]
+    return [f"{head} {{", *_body(f, names, shown, indent + "  "), f"{indent}}}"]
 
 
 def symbol_names(f: Function, names: Mapping[Value, str]) -> dict[Dim, Size]:
@@ -49,12 +77,20 @@ def symbol_names(f: Function, names: Mapping[Value, str]) -> dict[Dim, Size]:
             if isinstance(e, Dim) and free_symbols(e) == {e} and is_anonymous(e) and e not in shown:
                 shown[e] = symbol(f"{names[v][1:]}[{k}]", *bounds(e))
     count = 0
-    for v in values:
+    for v in _all_values(f):
         for s in sorted(v.type.symbols() - shown.keys(), key=str):
             if is_anonymous(s):
                 shown[s] = symbol(f"?{count}", *bounds(s))
                 count += 1
     return shown
+
+
+def _all_values(f: Function) -> Iterator[Value]:
+    yield from f.params
+    for node in f.nodes:
+        yield from node.outputs
+        for region in node.regions:
+            yield from _all_values(region)
 
 
 def is_anonymous(s: Dim) -> bool:
@@ -68,7 +104,8 @@ def print_node(node: Node, names: Mapping[Value, str], shown: Mapping[Dim, Size]
     args = ["none" if v is None else names[v] for v in node.inputs]
     args += [f"{k}={spell_attribute(v)}" for k, v in node.attrs.items()]
     source = f"  # {node.source}" if node.source else ""
-    return f"{outs} = {node.op.full_name}({', '.join(args)}){source}"
+    opened = " {" if node.regions else ""
+    return f"{outs} = {node.op.full_name}({', '.join(args)}){opened}{source}"
 
 
 def value_names(f: Function) -> dict[Value, str]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from anyshape.graph.function import Function
 
 from anyshape.dims import Cond, Dim, fresh
 from anyshape.dtypes import from_numpy
@@ -21,6 +25,8 @@ SMALL = 64
 """Integer and bool tensors of at most this many elements carry their contents through type inference."""
 
 UNKNOWN = object()
+
+_SERIALS = count()
 
 
 class Value:
@@ -102,9 +108,10 @@ def constant(array: Any, name: str = "", dtype: Any = None) -> Value:
 
 class Node:
     """A call of an op variant. `inputs` are the operands in order: data (a variadic one flattened), then operand parameters;
-    None stands for an absent optional. `checks` are what the type relation could not decide."""
+    None stands for an absent optional. `checks` are what the type relation could not decide. `regions` are the functions that an op of
+    control flow runs; `serial` says which of two nodes was made first."""
 
-    __slots__ = ("attrs", "bound", "checks", "dtypes", "inputs", "op", "outputs", "source")
+    __slots__ = ("attrs", "bound", "checks", "dtypes", "inputs", "op", "outputs", "regions", "serial", "source")
 
     def __init__(
         self,
@@ -112,8 +119,10 @@ class Node:
         inputs: tuple[Value | None, ...],
         attrs: Mapping[str, Any],
         source: str = "",
+        regions: tuple[Function, ...] = (),
     ) -> None:
-        self.op, self.inputs, self.attrs, self.source = op, inputs, attrs, source
+        self.op, self.inputs, self.attrs, self.source, self.regions = op, inputs, attrs, source, regions
+        self.serial = next(_SERIALS)
         self.outputs: tuple[Value, ...] = ()
         self.checks: tuple[Check, ...] = ()
         self.bound: Any = None
@@ -141,6 +150,12 @@ class Node:
         """Operand parameters by name."""
         n = len(self.op.operands)
         return dict(zip((p.name for p in self.op.operands), self.inputs[len(self.inputs) - n :], strict=True))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the rank of a result is not known, or of anything inside."""
+        return any(v.type.shape is None for v in self.outputs) or any(
+            p.type.shape is None for r in self.regions for p in r.params) or any(n.is_open for r in self.regions for n in r.nodes)
 
     def __repr__(self) -> str:
         return f"<{self.op.full_name} at {self.source or '?'}>"

@@ -5,24 +5,49 @@ from __future__ import annotations
 from anyshape.errors import AnyshapeError, VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import infer
-from anyshape.graph.registry import all_ops
+from anyshape.graph.registry import find_op
 from anyshape.graph.value import Node, Value
 
 
 def verify(f: Function) -> None:
     """Raises VerifyError: an op that is not registered, wrong operand counts, values used before they exist, or a type
     that differs from what inference says now."""
-    ops = all_ops()
     known: set[Value] = set(f.params) | set(f.constants)
     for node in f.nodes:
-        if ops.get(node.op.full_name) is not node.op:
+        if not _is_registered(node):
             raise VerifyError(f"{node}: {node.op.full_name} is not a registered op")
         _check_operands(node, known)
         _check_types(node)
+        _check_regions(node)
         known.update(node.outputs)
     for r in f.results:
         if r not in known:
             raise VerifyError(f"result {r} is not computed by the function")
+
+
+def _is_registered(node: Node) -> bool:
+    try:
+        return find_op(node.op.full_name) is node.op
+    except AnyshapeError:
+        return False
+
+
+def _check_regions(node: Node) -> None:
+    """Regions are closed, and their last parameters are what is captured."""
+    control = node.op.control
+    if control is None:
+        if node.regions:
+            raise VerifyError(f"{node}: it has regions, and {node.op.full_name} is no op of control flow")
+        return
+    if len(node.regions) != len(control.regions):
+        raise VerifyError(f"{node}: {len(node.regions)} regions, and {node.op.full_name} has {', '.join(control.regions)}")
+    captured = control.captured(node)
+    for region in node.regions:
+        inner = region.params[len(region.params) - len(captured) :]
+        for p, v in zip(inner, captured, strict=True):
+            if p.type.dtype is not v.type.dtype or p.type.rank != v.type.rank:
+                raise VerifyError(f"{node}: {region.name} takes {p} for {v}")
+        verify(region)
 
 
 def _check_operands(node: Node, known: set[Value]) -> None:

@@ -22,7 +22,7 @@ from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
 from anyshape.passes.parts import steps_of, takes_parts
-from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep
 
 Shape = tuple[Size, ...]
 
@@ -65,8 +65,8 @@ class _Fusion:
 
     def run(self) -> Schedule:
         for node in self.f.nodes:
-            if node.op.view:
-                self.add_view(node)
+            if node.op.view or node.regions:
+                self.add_alone(node)
             else:
                 self.add(node)
         steps: list[Step] = []
@@ -77,7 +77,7 @@ class _Fusion:
 
     # --- growing groups ---
 
-    def add_view(self, node: Node) -> None:
+    def add_alone(self, node: Node) -> None:
         group = _Group(len(self.groups), Kind.MOVE, [node], ())
         group.needs = self.needs_of(node)
         self.groups.append(group)
@@ -103,7 +103,7 @@ class _Fusion:
         data = [
             v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None and v.node is not None
         ]
-        distinct = [v for v in dict.fromkeys(data) if v.node is not None and not v.node.op.view]
+        distinct = [v for v in dict.fromkeys(data) if v.node is not None and not self.is_alone(self.group_of[v.node])]
         return sorted(distinct, key=lambda v: v.node is None or self.group_of[v.node].kind is not Kind.CONTRACTION)
 
     def needs_of(self, node: Node) -> int:
@@ -118,7 +118,7 @@ class _Fusion:
         if producer is consumer or len(producer.nodes) + len(consumer.nodes) > MAX_NODES:
             return
         if (
-            self.is_view(producer)
+            self.is_alone(producer)
             or producer.apart
             or consumer.apart
             or not self.forms_fit(producer, consumer, value, node)
@@ -129,8 +129,9 @@ class _Fusion:
         self.merge(producer, consumer)
 
     @staticmethod
-    def is_view(group: _Group) -> bool:
-        return bool(group.nodes[0].op.view)
+    def is_alone(group: _Group) -> bool:
+        """A view, or control flow: no kernel."""
+        return bool(group.nodes[0].op.view or group.nodes[0].regions)
 
     def forms_fit(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> bool:
         kinds = {producer.kind, consumer.kind}
@@ -247,8 +248,10 @@ class _Fusion:
         return list(found.values())
 
     def steps(self, group: _Group) -> list[Step]:
-        if self.is_view(group):
+        if self.is_alone(group):
             (node,) = group.nodes
+            if node.regions:
+                return [RegionStep(node, tuple(fuse(r) for r in node.regions))]
             source = node.grouped_inputs()[next(iter(node.op.view.values()))]
             assert isinstance(source, Value)
             return [ViewStep(node, source, node.outputs[0])]

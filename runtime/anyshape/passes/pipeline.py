@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from anyshape.graph.function import Function
 from anyshape.passes import simplify
+from anyshape.passes.regions import control_flow
 from anyshape.passes.rewriting import rewrite
 
 Pass = Callable[[Function], Function]
@@ -21,12 +22,12 @@ def infer_types(f: Function) -> Function:
 
 def fold(f: Function) -> Function:
     """Calls whose result is known become constants."""
-    return rewrite(f, (simplify.fold_contents, simplify.fold_constants))
+    return rewrite(f, (control_flow, simplify.fold_contents, simplify.fold_constants))
 
 
 def dyn_to_static(f: Function) -> Function:
     """Dyn variants whose operands are known become static ones; types are only ever refined."""
-    return rewrite(f, (simplify.fold_contents, simplify.fold_constants, simplify.dyn_to_static))
+    return rewrite(f, (control_flow, simplify.fold_contents, simplify.fold_constants, simplify.dyn_to_static))
 
 
 def spec_rewrites(f: Function) -> Function:
@@ -44,6 +45,7 @@ def optimise(f: Function) -> Function:
     return rewrite(
         f,
         (
+            control_flow,
             simplify.fold_contents,
             simplify.fold_constants,
             simplify.dyn_to_static,

@@ -7,15 +7,27 @@ it: a worklist over what changed, linear in the graph. A node of which nothing c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
-from anyshape.errors import VerifyError
+from anyshape.errors import ShapeError, VerifyError
+from anyshape.dims import Facts
 from anyshape.graph.function import Function, topological
-from anyshape.graph.infer import build
+from anyshape.graph.infer import build, rebuild
+from anyshape.graph.regions import failed
 from anyshape.graph.value import Node, Value
-from anyshape.passes.entry_checks import EntryFacts
+from anyshape.graph.entry_checks import EntryFacts
 
 LocalRule = Callable[[Node], Sequence[Value] | None]
 """Values in place of the node's outputs, or None where the rule does not apply."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A rule that keeps what it has seen; what it saw outside a region is not there inside."""
+
+    def inside(self) -> LocalRule:
+        """The rule for a region."""
+
 
 LIMIT = 64
 """How many replacements a function may take per node before the rules are taken to run in circles."""
@@ -23,15 +35,17 @@ LIMIT = 64
 
 def rewrite(f: Function, rules: Sequence[LocalRule], rebuild_all: bool = False) -> Function:
     """f with every rule applied wherever it applies. `rebuild_all` infers all types anew."""
-    return _Rewriter(f, rules, rebuild_all).run()
+    return _Rewriter(f, rules, rebuild_all, None).run()
 
 
 class _Rewriter:
-    def __init__(self, f: Function, rules: Sequence[LocalRule], rebuild_all: bool) -> None:
+    def __init__(self, f: Function, rules: Sequence[LocalRule], rebuild_all: bool, facts: Facts | None) -> None:
         self.f, self.rules, self.rebuild_all = f, rules, rebuild_all
         self.final: dict[Value, Value] = {}
         self.done: set[Node] = set()
-        self.entry = EntryFacts(f)
+        self.inner: set[tuple[Function, ...]] = set()
+        """regions in which nothing is left to do"""
+        self.entry = EntryFacts(f, facts)
         self.fuel = LIMIT * (len(f.nodes) + 1)
 
     def run(self) -> Function:
@@ -41,20 +55,20 @@ class _Rewriter:
                 if old is not new:
                     self.final[old] = new
         results = [self.final.get(v, v) for v in self.f.results]
-        return Function(self.f.params, results, self.f.name, self.f.result_names, self.entry.checks)
+        return Function(self.f.params, results, self.f.name, self.f.result_names, self.entry.checks, self.f.failure)
 
     def rebuilt(self, node: Node, force: bool = False) -> Node:
         """The node on its operands' replacements; the node itself if none was replaced."""
         inputs = tuple(v if v is None else self.final.get(v, v) for v in node.inputs)
         if not force and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
             return node
-        return build(node.op, inputs, node.attrs, node.source, self.entry.facts)
+        return rebuild(node, inputs, self.entry.facts)
 
     def known(self, node: Node) -> Node:
         """The node, its types refined by what its own checks say about the entry."""
         if not self.entry.learn(node):
             return node
-        return build(node.op, node.inputs, node.attrs, node.source, self.entry.facts)
+        return rebuild(node, node.inputs, self.entry.facts)
 
     def settle(self, node: Node) -> tuple[Value, ...]:
         """Applies rules to the node, and to the nodes they make, until none applies."""
@@ -66,8 +80,39 @@ class _Rewriter:
             if self.fuel < 0:
                 raise VerifyError(f"rewriting {node} does not come to an end; two rewrites undo each other")
             return tuple(self.settled(v) for v in replaced)
+        if node.regions:
+            changed = self.descended(node)
+            if changed is not node:
+                return tuple(self.settled(v) for v in changed.outputs)
         self.done.add(node)
         return node.outputs
+
+    def descended(self, node: Node) -> Node:
+        """The node with the rules applied in its regions, once; itself if that changed nothing."""
+        control = node.op.control
+        if control is None or node.regions in self.inner:
+            return node
+        rules = [r.inside() if isinstance(r, Remembering) else r for r in self.rules]
+        regions = tuple(self.region(node, k, rules) for k in range(len(node.regions)))
+        if all(_same(a, b) for a, b in zip(regions, node.regions)):
+            self.inner.add(node.regions)
+            return node
+        made = build(node.op, node.inputs, node.attrs, node.source, self.entry.facts, regions)
+        self.inner.add(made.regions)
+        return made
+
+    def region(self, node: Node, k: int, rules: Sequence[LocalRule]) -> Function:
+        control, region = node.op.control, node.regions[k]
+        assert control is not None
+        if region.failure:
+            return region
+        facts = self.entry.facts.under(control.assumed(node, k))
+        try:
+            return _Rewriter(region, rules, self.rebuild_all, facts).run()
+        except ShapeError as e:
+            if not control.may_skip(node, k):
+                raise
+            return failed(region.name, region.params, str(e))
 
     def settled(self, v: Value) -> Value:
         """The value once everything new that it needs has been simplified."""
@@ -78,3 +123,7 @@ class _Rewriter:
                     if old is not new:
                         self.final[old] = new
         return self.final.get(v, v)
+
+
+def _same(a: Function, b: Function) -> bool:
+    return len(a.results) == len(b.results) and all(x is y for x, y in zip(a.results, b.results)) and a.failure == b.failure

@@ -21,7 +21,7 @@ FOLD_ELEMENTS = 1 << 24
 
 def fold_contents(node: Node) -> Sequence[Value] | None:
     """Outputs whose elements inference already knows are constants."""
-    if node.checks or not all(_concrete(v.contents) for v in node.outputs):
+    if node.checks or node.regions or not all(_concrete(v.contents) for v in node.outputs):
         return None
     return [constant(np.array(v.contents, v.type.dtype.numpy).reshape(_static_shape(v))) for v in node.outputs]
 
@@ -106,8 +106,11 @@ class CommonSubexpressions:
         self.seen: dict[tuple[Any, ...], Node] = {}
         self.constants: dict[tuple[Any, ...], int] = {}
 
+    def inside(self) -> CommonSubexpressions:
+        return CommonSubexpressions()
+
     def __call__(self, node: Node) -> Sequence[Value] | None:
-        key = (node.op, tuple(self._key(v) for v in node.inputs), tuple(sorted(node.attrs.items())))
+        key = (node.op, node.regions, tuple(self._key(v) for v in node.inputs), tuple(sorted(node.attrs.items())))
         first = self.seen.setdefault(key, node)
         return None if first is node else first.outputs
 

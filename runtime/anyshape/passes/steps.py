@@ -36,7 +36,15 @@ class ViewStep:
     output: Value
 
 
-Step = KernelStep | ViewStep
+@dataclass(frozen=True, eq=False, slots=True)
+class RegionStep:
+    """A node with regions, and their schedules."""
+
+    node: Node
+    bodies: tuple[Schedule, ...]
+
+
+Step = KernelStep | ViewStep | RegionStep
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -45,6 +45,16 @@ class Region:
             self.release()
             raise AnyshapeError(f"{size} bytes of memory for intermediate values are not to be had") from None
 
+    def extend(self, size: int) -> None:
+        """At least `size` bytes and half as many again as before, the old ones kept in front."""
+        if size <= self.capacity and self.address:
+            return
+        larger = Region()
+        larger.grow(max(size, self.capacity + self.capacity // 2))
+        ctypes.memmove(larger.address, self.address, self.capacity)
+        self.release()
+        self._owner, self.address, self.capacity = larger._owner, larger.address, larger.capacity
+
     def _map(self, size: int) -> None:
         m = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -77,6 +87,14 @@ class Context:
         if size > found.capacity or not found.address:
             found.grow(size)
         return found.address
+
+    def extend(self, number: int, size: int) -> int:
+        """The same, with the old contents kept."""
+        self.regions[number].extend(size)
+        return self.regions[number].address
+
+    def swap(self, a: int, b: int) -> None:
+        self.regions[a], self.regions[b] = self.regions[b], self.regions[a]
 
     @property
     def bytes(self) -> int:

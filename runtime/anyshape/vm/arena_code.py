@@ -18,10 +18,15 @@ from anyshape.vm.shape_code import ShapeCode
 class ArenaCode:
     """`regions` counts regions; `region_of` and `layouts` say, by group, where and how its tenants lie."""
 
-    def __init__(self, code: ShapeCode, groups: Mapping[int, Group], check: Callable[[Sequence[Value]], None]) -> None:
+    def __init__(
+        self, code: ShapeCode, groups: Mapping[int, Group], check: Callable[[Sequence[Value]], None], first: int = 0,
+        grow: Op = Op.REGION,
+    ) -> None:
+        """`first`: the number of the entry's region; `grow`: the instruction that gives a region."""
+        self.grow = grow
         self.code, self.groups, self.check = code, groups, check
-        self.region_of = _number(groups)
-        self.regions = max(self.region_of.values(), default=0) + 1
+        self.region_of = {ready: first + k for ready, k in _number(groups).items()}
+        self.regions = max(self.region_of.values(), default=first) + 1
         self.layouts: dict[int, Layout] = {}
         self._addresses: dict[int, list[int]] = {}
 
@@ -33,7 +38,7 @@ class ArenaCode:
         self.check([v for values in group.values for v in values])
         layout = self.layouts[ready] = lay_out(group.tenants)
         offsets, total = self._offsets(group, layout)
-        base = self.code.new(Op.REGION, self.region_of[ready], total)
+        base = self.code.new(self.grow, self.region_of[ready], total)
         zero = self.code.register(0)
         self._addresses[ready] = [base if o == zero else self.code.pure(Op.VIEW, base, o) for o in offsets]
 

@@ -7,7 +7,7 @@ elements are known from shapes alone are stored from registers: shape arithmetic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, fresh, ge
 from anyshape.dims import eq as equal
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.value import Value
-from anyshape.passes.steps import KernelStep, Schedule
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule
 from anyshape.rules import Check
 from anyshape.types import TensorType
 from anyshape.vm.arena import ALIGNMENT
@@ -33,7 +33,7 @@ from anyshape.vm.shape_code import ShapeCode
 
 def generate(schedule: Schedule, kernels: KernelMaker, assumed: Collection[Dim] = ()) -> Program:
     """Raises UnsupportedError where nothing defines a symbol, and what lowering raises."""
-    return _Codegen(schedule, kernels, assumed).run()
+    return Codegen(schedule, kernels, assumed).run()
 
 
 def byte_count(t: TensorType) -> Size:
@@ -49,7 +49,7 @@ def aligned(n: Size) -> Size:
 
 
 @dataclass(eq=False)
-class _Codegen:
+class Codegen:
     schedule: Schedule
     maker: KernelMaker
     assumed: Collection[Dim]
@@ -62,24 +62,21 @@ class _Codegen:
     storages: dict[Value, Storage] = field(default_factory=dict)
     pending: list[Check] = field(default_factory=list)
     sizes: set[Dim] = field(default_factory=set)
+    regions: int = 0
+    """How many are in use; those of control flow come behind the arena's."""
 
     def run(self) -> Program:
         self.f = self.schedule.function
         self.need: Need = analyse(self.schedule, self.maker)
         self.entry()
-        self.memory = lifetimes(self.schedule, self.need, value_bytes, aligned)
-        self.storages = self.memory.storages
-        self.arena = ArenaCode(self.code, self.memory.groups, self.check_tenants)
-        self.arena.prepare(ENTRY)
-        for at, _ in enumerate(self.schedule.steps):
-            self.step(at)
+        self.body(None, 0)
         self.results()
         self.code.emit(Op.RETURN)
         return Program(
             self.f.name,
             np.array(self.code.words, np.int64),
             self.code.count,
-            self.arena.regions,
+            self.regions,
             tuple(self.constants),
             tuple(self.kernels),
             tuple(self.checks),
@@ -87,6 +84,16 @@ class _Codegen:
             tuple(p.name for p in self.f.params),
             memory_plan(self.schedule, self.need, self.memory, self.arena),
         )
+
+    def body(self, direct: Container[int] | None, first: int) -> None:
+        """Memory, from region `first` on, and the steps. `direct`: the results with places of their own, None for all."""
+        self.memory = lifetimes(self.schedule, self.need, value_bytes, aligned, direct)
+        self.storages = self.memory.storages
+        self.arena = ArenaCode(self.code, self.memory.groups, self.check_tenants, first, Op.REGION if direct is None else Op.EXTEND)
+        self.regions = self.arena.regions
+        self.arena.prepare(ENTRY)
+        for at, _ in enumerate(self.schedule.steps):
+            self.step(at)
 
     # --- entry ---
 
@@ -106,14 +113,18 @@ class _Codegen:
             self.entry_bounds(s, p, axis)  # first: all later conditions are simplified by what these assume
         for p, axis, r in owed:
             self.entry_size(p, axis, r)
+        self.collect_checks()
+        self.flush()
+        for p in self.f.params:
+            self.load_symbols(p)
+
+    def collect_checks(self) -> None:
+        """What nodes demand, each once, to be checked when it can be."""
         seen: set[Cond] = set()
         for check in (*self.f.checks, *(c for node in self.f.nodes for c in node.checks)):
             if check.cond not in seen:
                 seen.add(check.cond)
                 self.pending.append(check)
-        self.flush()
-        for p in self.f.params:
-            self.load_symbols(p)
 
     def entry_size(self, p: Value, axis: int, got: int) -> None:
         """The size of an argument that its type fixes."""
@@ -232,6 +243,14 @@ class _Codegen:
         if at not in self.need.steps:
             return
         step = self.schedule.steps[at]
+        if isinstance(step, RegionStep):
+            from anyshape.vm.region_code import emit_regions
+
+            emit_regions(self, at, step)
+            self.flush()
+            for v in step.node.outputs:
+                self.load_symbols(v)
+            return
         made = self.need.outputs[at] if isinstance(step, KernelStep) else (step.output,)
         for v in made:
             self.check_sizes(v)
@@ -278,6 +297,9 @@ class _Codegen:
             if storage is None or storage.result != k:
                 to = self.output(k, v)
                 self.code.emit(Op.COPY, to, self.address(v), self.code.register(byte_count(v.type)))
+        self.refuse_pending()
+
+    def refuse_pending(self) -> None:
         if self.pending:
             c = self.pending[0]
             raise UnsupportedError(f"nothing defines a dim that a check of {c.op} needs: {c.cond}")

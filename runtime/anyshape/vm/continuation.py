@@ -161,7 +161,7 @@ def _blocked(f: Function) -> tuple[Node, ...]:
     unknown = {p for p in f.params if p.type.shape is None}
     found: list[Node] = []
     for node in f.nodes:
-        if any(v in unknown for v in node.inputs) or any(v.type.shape is None for v in node.outputs):
+        if any(v in unknown for v in node.inputs) or node.is_open:
             unknown.update(node.outputs)
             found.append(node)
     return tuple(found)
@@ -176,7 +176,7 @@ def _live(f: Function, tail: Sequence[Node]) -> tuple[Value, ...]:
 
 def _is_first_blocked(node: Node) -> bool:
     """Whether the node itself, not one before it, leaves the rank open."""
-    return any(v.type.shape is None for v in node.outputs) and all(
+    return node.is_open and all(
         v is None or v.type.shape is not None for v in node.inputs
     )
 
@@ -186,7 +186,7 @@ def _first_operands(tail: Sequence[Node], live: set[Value]) -> list[Value]:
     return [
         v
         for node in tail
-        if any(out.type.shape is None for out in node.outputs)
+        if node.is_open
         for v in node.operand_inputs().values()
         if v in live and v is not None
     ]

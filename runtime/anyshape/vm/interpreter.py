@@ -127,6 +127,10 @@ class _Run:
             r[o[0]] = address_of(self.program.constants[o[1]])
         elif op is Op.REGION:
             r[o[0]] = self.context.region(o[1], r[o[2]])
+        elif op is Op.EXTEND:
+            r[o[0]] = self.context.extend(o[1], r[o[2]])
+        elif op is Op.SWAP:
+            self.context.swap(o[0], o[1])
         elif op is Op.VIEW:
             r[o[0]] = r[o[1]] + r[o[2]]
         elif op is Op.CHECK:

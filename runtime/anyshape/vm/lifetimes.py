@@ -8,12 +8,12 @@ the kernel permits that, and scratch is a tenant for one step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from anyshape.dims import Size, free_symbols
 from anyshape.graph.value import Value
-from anyshape.passes.steps import KernelStep, Schedule
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule
 from anyshape.vm.memory import Tenant
 from anyshape.vm.need import Need
 
@@ -33,6 +33,8 @@ class Storage:
     over: Storage | None = None
     """The storage it takes over in place."""
     place: Place | None = None
+    elsewhere: bool = False
+    """Control flow says where it is."""
 
     @property
     def root(self) -> Storage:
@@ -78,10 +80,14 @@ class Lifetimes:
 
 
 def lifetimes(
-    schedule: Schedule, need: Need, bytes_of: Callable[[Value], Size], aligned: Callable[[Size], Size]
+    schedule: Schedule,
+    need: Need,
+    bytes_of: Callable[[Value], Size],
+    aligned: Callable[[Size], Size],
+    direct: Container[int] | None = None,
 ) -> Lifetimes:
-    """`bytes_of` a value are those of its elements; `aligned` rounds up."""
-    storages = _storages(schedule, need)
+    """`bytes_of` a value are those of its elements; `aligned` rounds up. `direct`: the results with places of their own, None for all."""
+    storages = _storages(schedule, need, range(len(schedule.function.results)) if direct is None else direct)
     _take_over(schedule, need, storages, bytes_of)
     groups: dict[int, Group] = {}
 
@@ -91,7 +97,7 @@ def lifetimes(
 
     chains: dict[Storage, list[Storage]] = {}
     for s in dict.fromkeys(storages.values()):
-        if s.result is None:
+        if s.result is None and not s.elsewhere:
             chains.setdefault(s.root, []).append(s)
     for chain in chains.values():
         tenant = Tenant(aligned(bytes_of(chain[0].value)), min(s.start for s in chain), max(s.end for s in chain))
@@ -106,7 +112,7 @@ def lifetimes(
     return Lifetimes(storages, groups, scratch)
 
 
-def _storages(schedule: Schedule, need: Need) -> dict[Value, Storage]:
+def _storages(schedule: Schedule, need: Need, direct: Container[int]) -> dict[Value, Storage]:
     """A storage for every value that a step makes; a result that can be computed in its place is."""
     storages: dict[Value, Storage] = {}
     end = len(schedule.steps)
@@ -117,15 +123,29 @@ def _storages(schedule: Schedule, need: Need) -> dict[Value, Storage]:
         if isinstance(step, KernelStep):
             for v in need.outputs.get(at, ()):
                 storages[v] = Storage(v, at, at)
+        elif isinstance(step, RegionStep):
+            for v in need.outputs.get(at, ()):
+                storages[v] = Storage(v, at, at, elsewhere=True)
         elif at in need.steps and step.input in storages:
             storages[step.output] = storages[step.input]
     for k, v in enumerate(schedule.function.results):
         storage = storages.get(v)
         if storage is not None:
             storage.end = end
-            if storage.result is None and _is_sized_by(v, storage.start, need):
+            if storage.result is None and k in direct and not storage.elsewhere and _is_sized_by(v, storage.start, need):
                 storage.result = k
+    _keep_for_regions(schedule, need, storages)
     return storages
+
+
+def _keep_for_regions(schedule: Schedule, need: Need, storages: dict[Value, Storage]) -> None:
+    """What control flow gives may be what it was given: that lives as long."""
+    for at, step in reversed(list(enumerate(schedule.steps))):
+        if isinstance(step, RegionStep):
+            end = max((storages[v].end for v in need.outputs.get(at, ())), default=at)
+            for v in need.reads.get(at, ()):
+                if v in storages:
+                    storages[v].end = max(storages[v].end, end)
 
 
 def _is_sized_by(v: Value, step: int, need: Need) -> bool:
@@ -146,6 +166,8 @@ def _take_over(
         for to, source in need.lowered[at].reusable:
             new, old = storages.get(value_of[to]), storages.get(value_of[source])
             if new is None or old is None or new.over is not None or new.result is not None or old.result is not None:
+                continue
+            if old.elsewhere:
                 continue
             dies = old.end == at and old not in taken and readers.count(old) == 1
             if dies and bytes_of(new.value) == bytes_of(old.value):

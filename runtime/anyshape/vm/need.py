@@ -6,14 +6,14 @@ An operand of which only the elements' expressions matter (the shape of a reshap
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from anyshape.dims import Dim, free_symbols
 from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Element, Value
-from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep
 from anyshape.vm.kernels import KernelMaker, LoweredStep
 from anyshape.vm.program import ELEMENT_CODE
 
@@ -32,6 +32,12 @@ class Need:
     symbols: set[Dim] = field(default_factory=set)
     defined_at: dict[Dim, int] = field(default_factory=dict)
     viewed: dict[Value, Value] = field(default_factory=dict)
+    values: set[Value] = field(default_factory=set)
+    """Values that have to be in memory."""
+    outside: set[Dim] = field(default_factory=set)
+    """Of a region: symbols that its surroundings define."""
+    bodies: dict[int, tuple[Need, ...]] = field(default_factory=dict)
+    """By number of a step with regions."""
 
     def origin(self, v: Value) -> Value:
         """The value whose memory v is seen in."""
@@ -46,9 +52,11 @@ def analyse(schedule: Schedule, maker: KernelMaker) -> Need:
 
 
 class _Analysis:
-    def __init__(self, schedule: Schedule, maker: KernelMaker) -> None:
-        self.schedule, self.maker, self.need = schedule, maker, Need()
-        self.values: set[Value] = set()
+    """`own`: of a region, the parameters of which elements may be loaded; None for a program."""
+
+    def __init__(self, schedule: Schedule, maker: KernelMaker, own: Sequence[Value] | None = None) -> None:
+        self.schedule, self.maker, self.need, self.own = schedule, maker, Need(), own
+        self.values = self.need.values
         self.element_of: dict[Dim, tuple[Value, int]] = {}
         for step in schedule.steps:
             if isinstance(step, ViewStep):
@@ -60,20 +68,22 @@ class _Analysis:
         for check in (*f.checks, *(c for node in f.nodes for c in node.checks)):
             self.want_symbols((check.cond,))
         for v in f.results:
-            self.want(v)
+            self.want_elements(v) if self.own is not None and v.type.dtype.is_bool and v.contents else self.want(v)
         for at in range(len(self.schedule.steps) - 1, -1, -1):
             self.step(at)
         return self.need
 
     def find_definitions(self) -> None:
         f, defined = self.schedule.function, self.need.defined_at
-        for p in f.params:
+        for p in f.params if self.own is None else ():
             for n in p.type.shape or ():
                 if isinstance(n, Dim) and n.is_symbol:
                     defined.setdefault(n, -1)
-        for p in f.params:
+        for p in f.params if self.own is None else self.own:
             self.elements(p, -1)
         for at, step in enumerate(self.schedule.steps):
+            if isinstance(step, RegionStep):
+                defined.update((s, at) for s in step.node.bound.born if s not in defined)
             for v in results_of(step):
                 self.elements(v, at)
 
@@ -100,6 +110,8 @@ class _Analysis:
             v, k = self.element_of[s]
             self.need.loads.setdefault(v, []).append((k, s))
             self.want(v)
+        elif s not in self.need.defined_at and self.own is not None:
+            self.need.outside.add(s)
         elif s not in self.need.defined_at:
             raise UnsupportedError(f"nothing defines the dim {s}: neither an input's shape nor an element of a tensor")
 
@@ -113,6 +125,9 @@ class _Analysis:
             return
         outputs = tuple(v for v in results_of(step) if v in self.values)
         if not outputs:
+            return
+        if isinstance(step, RegionStep):
+            self.region_step(at, step)
             return
         need.steps.add(at)
         need.outputs[at] = outputs
@@ -130,6 +145,34 @@ class _Analysis:
         for v in passed:
             self.want(v)
 
+    def region_step(self, at: int, step: RegionStep) -> None:
+        """What the regions need of the surroundings; everything that they give is made."""
+        node, need = step.node, self.need
+        control = node.op.control
+        assert control is not None
+        captured, first = control.captured(node), control.captures_from(node)
+        read = dict.fromkeys(v for v in node.inputs[:first] if v is not None)
+        bodies = []
+        for body in step.bodies:
+            own = body.function.params[: len(body.function.params) - len(captured)]
+            inner = _Analysis(body, self.maker, own[1:]).run()
+            bodies.append(inner)
+            self.want_symbols(s for s in inner.outside if not (control.repeats and s in node.bound.turn))
+            params = body.function.params[len(own) :]
+            read.update((v, None) for p, v in zip(params, captured, strict=True) if p in inner.values)
+        for v in node.operand_inputs().values():
+            if v is not None and not self.want_elements(v):
+                read[v] = None
+        need.steps.add(at)
+        need.outputs[at], need.reads[at], need.bodies[at] = node.outputs, tuple(read), tuple(bodies)
+        for v in read:
+            self.want(v)
+
+    def want_elements(self, v: Value) -> bool:
+        """Wants what is known of the elements, if anything is."""
+        self.want_symbols(v.contents or ())
+        return v.contents is not None
+
     def is_known(self, v: Value, at: int) -> bool:
         """Whether every element follows from symbols that are defined before the step."""
         if v.contents is None or v.type.dtype not in ELEMENT_CODE:
@@ -142,6 +185,8 @@ def results_of(step: Step) -> tuple[Value, ...]:
     """Everything a step computes, also what only its own equations read: an element of that may be a size."""
     if isinstance(step, ViewStep):
         return (step.output,)
+    if isinstance(step, RegionStep):
+        return step.node.outputs
     return step.results
 
 

@@ -123,9 +123,7 @@ def fused(f: Function) -> Any:
 
 def undetermined(f: Function) -> bool:
     """Whether the rank of anything is not known."""
-    return any(p.type.shape is None for p in f.params) or any(
-        v.type.shape is None for node in f.nodes for v in node.outputs
-    )
+    return any(p.type.shape is None for p in f.params) or any(node.is_open for node in f.nodes)
 
 
 def refuse_dynamic(f: Function, report: Report) -> None:

@@ -18,6 +18,8 @@ registers that are read. Registers are signed 64-bit integers: dims, conditions 
     check s n            a 0 raises what check record n says
     guard s              a 0 ends the call as DECLINED: another variant of the program has to run it
     region d n s         d = address of region n, grown to at least so many bytes; old contents are lost
+    extend d n s         like region, but grows by at least half of itself, and keeps its contents
+    swap n n             two regions change places
     output d n *         d = address of result n, newly made with these dims
     view d s s           d = address + bytes
     copy s s s           bytes (third) from an address (second) to one (first)
@@ -84,6 +86,8 @@ class Op(IntEnum):
     INVOKE = 30
     JUMP = 31
     UNLESS = 32
+    EXTEND = 40
+    SWAP = 41
 
 
 FORMATS: dict[Op, str] = {
@@ -106,6 +110,8 @@ FORMATS: dict[Op, str] = {
     Op.INVOKE: "ns**",
     Op.JUMP: "n",
     Op.UNLESS: "sn",
+    Op.EXTEND: "dns",
+    Op.SWAP: "nn",
 }
 
 ELEMENTS: dict[int, tuple[str, str, int]] = {

@@ -54,13 +54,13 @@ class Report:
     def count_variants(self, imported: Function, optimised: Function) -> None:
         """Fills in what became of the dyn ops."""
         entry = set(optimised.symbols())
-        left = [n for n in optimised.nodes if n.op.variant == "dyn"]
-        self.imported_dyn = sum(n.op.variant == "dyn" for n in imported.nodes)
+        left = [n for n in optimised.all_nodes() if n.op.variant == "dyn"]
+        self.imported_dyn = sum(n.op.variant == "dyn" for n in imported.all_nodes())
         self.became_static = max(0, self.imported_dyn - len(left))
         dynamic = [n for n in left if any(v.type.shape is None or not v.type.symbols() <= entry for v in n.outputs)]
         self.dyn_symbolic = len(left) - len(dynamic)
         self.still_dynamic = [why_dynamic(n, entry) for n in dynamic]
-        self.nodes = len(optimised.nodes)
+        self.nodes = sum(1 for _ in optimised.all_nodes())
 
     def __str__(self) -> str:
         seconds = ", ".join(f"{name} {s * 1e3:.1f} ms" for name, s in self.phases.items())

@@ -7,17 +7,16 @@ to put in what the user said of dims, and to go on with the ranks that turned up
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from anyshape.dims import Cond, Dim, Size, bounds, substitute, symbol
-from anyshape.errors import ArgumentError, ShapeError
+from anyshape.dims import Dim, Size, bounds, symbol
+from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
-from anyshape.graph.infer import build
+from anyshape.graph.infer import rebuild as rebuild_node
+from anyshape.graph.regions import substituted_check
 from anyshape.graph.value import Node, Value
-from anyshape.passes.entry_checks import EntryFacts
+from anyshape.graph.entry_checks import EntryFacts
 from anyshape.rules import Check
-from anyshape.rules.rule import located
 
 
 def retype(f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
@@ -55,22 +54,8 @@ def with_dims(f: Function, values: Mapping[Dim, Size]) -> Function:
     if not values:
         return f
     params = [Value(p.type.substitute(values), p.name) if p.type.symbols() & set(values) else p for p in f.params]
-    checks = [_substituted(c, values) for c in f.checks]
+    checks = [substituted_check(c, values) for c in f.checks]
     return rebuild(f, dict(zip(f.params, params)), params, f.nodes, [c for c in checks if c is not None])
-
-
-def _substituted(c: Check, values: Mapping[Dim, Size]) -> Check | None:
-    cond = substitute(c.cond, values)
-    if cond is True:
-        return None
-    if cond is False:
-        raise ShapeError(located(c.op, c.where, c.message))
-    parts = tuple(p if isinstance(p, str) else _part(substitute(p, values)) for p in c.parts)
-    return replace(c, cond=cond, parts=parts)
-
-
-def _part(p: Size | bool | Cond) -> str | Dim | Cond:
-    return p if isinstance(p, Dim | Cond) else str(p)
 
 
 def rebuild(
@@ -86,7 +71,7 @@ def rebuild(
     entry = EntryFacts(known)
     for node in nodes:
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        made = build(node.op, inputs, node.attrs, node.source, entry.facts)
+        made = rebuild_node(node, inputs, entry.facts)
         entry.learn(made)
         mapped.update(zip(node.outputs, made.outputs))
     results = [mapped.get(v, v) for v in f.results]

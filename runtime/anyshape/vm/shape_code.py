@@ -6,6 +6,9 @@ a dict; instructions are shared too, for sums that have a prefix in common.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from anyshape.dims import Atom, Cond, Dim, Size, free_symbols
 from anyshape.errors import VerifyError
 from anyshape.vm.program import Op, Operand, encode
@@ -38,6 +41,36 @@ class ShapeCode:
         if key not in self._emitted:
             self._emitted[key] = self.new(op, *operands)
         return self._emitted[key]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed within is not known behind: the code may be jumped over."""
+        known, emitted = dict(self._known), dict(self._emitted)
+        try:
+            yield
+        finally:
+            self._known, self._emitted = known, emitted
+
+    def unset(self) -> int:
+        """A register that is written by `move`, maybe at several places."""
+        self.count += 1
+        return self.count - 1
+
+    def move(self, to: int, register: int) -> None:
+        self.emit(Op.MAX, to, register, register)
+
+    def unless(self, register: int) -> int:
+        """A jump for when the register is 0; `land` gives it its target."""
+        self.emit(Op.UNLESS, register, 0)
+        return len(self.words) - 1
+
+    def jump(self, to: int = 0) -> int:
+        self.emit(Op.JUMP, to)
+        return len(self.words) - 1
+
+    def land(self, jump: int) -> None:
+        """The jump goes to what is emitted next."""
+        self.words[jump] = len(self.words)
 
     def define(self, symbol: Dim, register: int) -> None:
         self._known[symbol] = register

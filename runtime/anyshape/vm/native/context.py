@@ -168,11 +168,27 @@ class NativeContext:
         return int(self._cells[self._registers + number])
 
     def grow(self, number: int, size: int) -> None:
-        region, pair = self.regions[number], self._places[Word.REGIONS] + 2 * number
+        region, pair = self._region(number)
         self.words[pair : pair + 2] = 0  # what the loop knows is given back, even if there is nothing in its place
         if size > region.capacity or not region.address:
             region.grow(size)
         self.words[pair], self.words[pair + 1] = region.address, region.capacity
+
+    def extend(self, number: int, size: int) -> None:
+        """The same, with the old contents kept."""
+        region, pair = self._region(number)
+        self.words[pair : pair + 2] = 0
+        region.extend(size)
+        self.words[pair], self.words[pair + 1] = region.address, region.capacity
+
+    def _region(self, number: int) -> tuple[Region, int]:
+        """The region that a number stands for now (the loop lets them change places), and where its address and capacity are."""
+        pair = self._places[Word.REGIONS] + 2 * number
+        address = int(self.words[pair])
+        found = self.regions[number]
+        if found.address != address:
+            found = next(r for r in self.regions if r.address == address)
+        return found, pair
 
     def put_result(self, number: int, array: NDArray[Any]) -> None:
         self._cells[self._bound[1] + number] = address_of(array)

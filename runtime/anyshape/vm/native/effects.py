@@ -18,6 +18,7 @@ def effect(frame: Frame, op: Op) -> bool:
     simple = {
         Op.CONST: _const, Op.DIM: _dim, Op.ARGUMENT: _argument, Op.CONSTANT: _constant, Op.CHECK: _check, Op.GUARD: _guard,
         Op.REGION: _region, Op.OUTPUT: _output, Op.VIEW: _view, Op.LOAD: _load, Op.STORE: _store, Op.COPY: _copy, Op.INVOKE: _invoke,
+        Op.EXTEND: _region, Op.SWAP: _swap,
     }  # fmt: skip
     if op in simple:
         simple[op](frame)
@@ -75,6 +76,16 @@ def _region(frame: Frame) -> None:
     short = f.or_(f.compare("gt", frame.register(2), capacity), f.compare("eq", address, 0))
     frame.leave_if(short, lambda: frame.leave(End.REGION))
     frame.write(address)
+
+
+def _swap(frame: Frame) -> None:
+    """Addresses and capacities; whose memory it is, is seen by the address (`NativeContext.grow`)."""
+    f = frame.f
+    pairs = [f.gep(frame.regions, f.shl(frame.operand(k), 1), I64) for k in (0, 1)]
+    words = [[f.load(p, I64, k) for k in (0, 1)] for p in pairs]
+    for pair, (address, capacity) in zip(pairs, reversed(words), strict=True):
+        f.store(address, pair, 0)
+        f.store(capacity, pair, 1)
 
 
 def _output(frame: Frame) -> None:

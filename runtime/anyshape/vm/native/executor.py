@@ -155,8 +155,9 @@ class NativeExecutor:
             if end == End.DECLINED:
                 return None
             if end == End.REGION:
-                _, number, size = self._operands(context)
-                context.grow(_number(number), context.register(_number(size)))
+                op, (_, number, size) = self._instruction(context)
+                grow = context.extend if op is Op.EXTEND else context.grow
+                grow(_number(number), context.register(_number(size)))
             elif end == End.OUTPUT:
                 self._make_result(context, results, places)
             else:

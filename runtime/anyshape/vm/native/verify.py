@@ -14,6 +14,8 @@ _NUMBERED: dict[Op, dict[int, str]] = {
     Op.CONSTANT: {1: "constants"},
     Op.CHECK: {1: "checks"},
     Op.REGION: {1: "regions"},
+    Op.EXTEND: {1: "regions"},
+    Op.SWAP: {0: "regions", 1: "regions"},
     Op.OUTPUT: {1: "results"},
     Op.INVOKE: {0: "kernels"},
     Op.JUMP: {0: "words"},

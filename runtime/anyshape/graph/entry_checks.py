@@ -15,8 +15,9 @@ from anyshape.rules import Check
 class EntryFacts:
     """`facts` holds for every node after those learned from; `checks` is what the entry must check for that."""
 
-    def __init__(self, f: Function) -> None:
-        self.facts = Facts()
+    def __init__(self, f: Function, around: Facts | None = None) -> None:
+        """`around`: what holds wherever f, a region, runs."""
+        self.facts = Facts() if around is None else around.under(True)
         self.checks: list[Check] = []
         self.entry = set(f.symbols())
         self.seen: set[Cond] = set()

@@ -1,0 +1,110 @@
+"""Control flow as people build it: `if_`, `loop`, `scan`, `call`. Regions are Python callables that build; what they use of values made
+before, they capture.
+
+    y = control.if_(c, lambda: ops.exp(x), lambda: x)
+    total = control.loop(n, lambda i, acc: [ops.add(acc, x)], [zero])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from anyshape.dims import fresh
+from anyshape.dtypes import parse_dtype
+from anyshape.errors import ArgumentError, ShapeError
+from anyshape.graph.call import as_value
+from anyshape.graph.control import IF
+from anyshape.graph.function import Function
+from anyshape.graph.infer import build
+from anyshape.graph.loops import LOOP, PATIENCE, Carried
+from anyshape.graph.regions import captures, close, failed, spliced
+from anyshape.graph.value import Node, Value, constant
+from anyshape.types import TensorType
+
+Results = Value | Sequence[Value]
+
+
+def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = "") -> tuple[Value, ...]:
+    """The results of one of two callables. Dims in which they differ are unknown outside; a branch that cannot be typed fails if it is
+    taken. Raises ShapeError if neither can be, DtypeError where their dtypes differ."""
+    condition = as_value(cond)
+    made = [_traced(build_branch) for build_branch in (then, otherwise)]
+    captured = tuple(dict.fromkeys(v for results, since in made if not isinstance(results, str) for v in captures(results, (), since)))
+    regions = []
+    for name, (results, since) in zip(IF.control.regions if IF.control else (), made):
+        if isinstance(results, str):
+            params = close(name, (), (), captured, since).params
+            regions.append(failed(name, params, results))
+        else:
+            regions.append(close(name, results, (), captured, since))
+    return build(IF, (*captured, condition), {}, source, regions=tuple(regions)).outputs
+
+
+def _mark() -> int:
+    """Nodes made from now on have larger serial numbers."""
+    return Node(IF, (), {}).serial
+
+
+def _traced(make: Callable[[], Results]) -> tuple[tuple[Value, ...] | str, int]:
+    """What a branch builds, or why it cannot be built; and the serial number it began with."""
+    since = _mark()
+    try:
+        return _listed(make()), since
+    except ShapeError as e:
+        return str(e), since
+
+
+def _listed(results: Results) -> tuple[Value, ...]:
+    return (results,) if isinstance(results, Value) else tuple(as_value(v) for v in results)
+
+
+def loop(
+    trip: Any | None,
+    body: Callable[..., Sequence[Any]],
+    carried: Sequence[Any] = (),
+    cond: Any | None = None,
+    collects: int = 0,
+    source: str = "",
+    names: Sequence[str] = (),
+) -> tuple[Value, ...]:
+    """Repeats `body(turn, *carried)` at most `trip` times (None: no limit), while `cond` holds (None: always).
+
+    The body returns the carried values anew, then `collects` values that are stacked over the turns; with a `cond`, the condition of
+    the next turn before them. Results: carried values, then the stacked ones.
+    """
+    initial = [as_value(v) for v in carried]
+    names = names or [f"carried{k}" for k in range(len(initial))]
+    states = [Carried(v) for v in initial]
+    number = Value(TensorType(parse_dtype("i64"), ()), "turn", contents=(fresh("turn"),))
+    for turn in count():
+        params = [s.param(name) for s, name in zip(states, names, strict=True)]
+        since = _mark()
+        results = _listed(body(number, *params))
+        again = results if cond is not None else (constant(True), *results)
+        if len(again) != 1 + len(initial) + collects:
+            raise ArgumentError(
+                f"loop: the body must return {len(initial)} carried and {collects} collected values"
+                f"{', after a condition' if cond is not None else ''}; it returns {len(results)}"
+            )
+        after = again[1 : 1 + len(initial)]
+        changed = [s.widen(r, f"loop: carried value {n}", turn >= PATIENCE) for s, r, n in zip(states, after, names)]
+        if not any(changed):
+            break
+    own = (number, *params)
+    captured = captures(again, own, since)
+    region = close("body", again, own, captured, since)
+    operands = (None if trip is None else as_value(trip), None if cond is None else as_value(cond))
+    return build(LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)).outputs
+
+
+def call(f: Function, arguments: Sequence[Any] | Mapping[str, Any]) -> tuple[Value, ...]:
+    """The results of a function for these arguments, its nodes in the place of the call."""
+    given = [arguments[p.name] for p in f.params] if isinstance(arguments, Mapping) else list(arguments)
+    if len(given) != len(f.params):
+        raise ArgumentError(f"{f.name} takes {len(f.params)} arguments, got {len(given)}")
+    results = spliced(f, [as_value(v, p.type.dtype) for v, p in zip(given, f.params)])
+    if results is None:
+        raise ArgumentError(f"{f.name} relies on checks of its own entry, and cannot be put in the place of a call")
+    return tuple(results)

@@ -1,0 +1,85 @@
+"""What two values have in common: the type of a result that comes from one branch or another, from this turn or the next.
+
+Equal dims stay; unequal ones become a symbol that is equal to nothing else. Ranks that differ give an unknown rank. Elements that are
+known and equal on both sides stay known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
+from anyshape.errors import DtypeError
+from anyshape.graph.value import Contents, Value
+from anyshape.types import TensorType
+
+
+def joined_type(values: Sequence[Value], where: str) -> TensorType:
+    """Raises DtypeError where dtypes differ."""
+    first = values[0].type
+    for v in values[1:]:
+        if v.type.dtype is not first.dtype:
+            raise DtypeError(f"{where} is {first.dtype} on one side and {v.type.dtype} on the other")
+    shapes = [v.type.shape for v in values]
+    known = [s for s in shapes if s is not None]
+    if len(known) < len(shapes) or len({len(s) for s in known}) > 1:
+        return TensorType(first.dtype, None)
+    return TensorType(first.dtype, tuple(joined_size(sizes) for sizes in zip(*known, strict=True)))
+
+
+def joined_size(sizes: Sequence[Size], new: bool = False) -> Size:
+    """One of equal sizes, unless it has to be new; else a symbol with bounds that all of them keep."""
+    if not new and all(n is sizes[0] or (isinstance(n, int) and n == sizes[0]) for n in sizes):
+        return sizes[0]
+    lows, highs = zip(*(bounds(n) for n in sizes), strict=True)
+    low = min((n or 0) for n in lows)
+    high = None if any(h is None for h in highs) else max(h for h in highs if h is not None)
+    return fresh("?", max(low, 0), high)
+
+
+def joined_contents(values: Sequence[Value]) -> Contents | None:
+    """Element by element; None if nothing is known that way."""
+    known = [v.contents for v in values]
+    lists = [c for c in known if c is not None]
+    if len(lists) < len(known) or len({len(c) for c in lists}) > 1:
+        return None
+    made = [joined_element(elements) for elements in zip(*lists, strict=True)]
+    return None if any(e is None for e in made) else tuple(e for e in made if e is not None)
+
+
+def joined_element(elements: Sequence[object]) -> int | Dim | None:
+    """An equal element, a new symbol for integers that differ, None for conditions that do."""
+    first = elements[0]
+    if all(same_element(first, e) for e in elements):
+        return first  # type: ignore[return-value]
+    integers = all(isinstance(e, (int, Dim)) and not isinstance(e, bool) for e in elements)
+    return fresh("e", low=None) if integers else None
+
+
+def same_element(a: object, b: object) -> bool:
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b and isinstance(a, bool) is isinstance(b, bool))
+
+
+def exported_type(t: TensorType, outside: set[Dim]) -> TensorType:
+    """The type as the surroundings see it: a dim that mentions what only a region knows becomes a symbol."""
+    if t.shape is None:
+        return t
+    return TensorType(t.dtype, tuple(n if free_symbols(n) <= outside else joined_size((n,), new=True) for n in t.shape))
+
+
+def exported_contents(contents: Contents | None, outside: set[Dim]) -> Contents | None:
+    """The same for elements; integers become symbols, and conditions take all that is known with them."""
+    if contents is None or all(free_symbols(e) <= outside for e in contents):
+        return contents
+    made = [e if free_symbols(e) <= outside else fresh("e", low=None) if isinstance(e, Dim) else None for e in contents]
+    return None if any(e is None for e in made) else tuple(e for e in made if e is not None)
+
+
+def born_in(types: Sequence[TensorType], before: set[Dim]) -> dict[Dim, tuple[int, int]]:
+    """{symbol: (result, axis)} of dims that are symbols of their own, which nothing before defines."""
+    found: dict[Dim, tuple[int, int]] = {}
+    for k, t in enumerate(types):
+        for axis, n in enumerate(t.shape or ()):
+            if isinstance(n, Dim) and n.is_symbol and n not in before:
+                found.setdefault(n, (k, axis))
+    return found

@@ -1,0 +1,225 @@
+"""The op `loop`: a region repeated a number of times, or while a condition holds, over carried values; what turns collect is stacked.
+
+    loop(carried…, captured…, trip, cond; carried=n)      trip: i64 scalar or none;  cond: bool scalar or none
+    body(turn: i64[], carried…, captured…) -> again: bool[], carried…, collected…
+    results: carried…, collected… with a leading dim: the number of turns
+
+Types of carried values are a fixpoint: a dim that a turn changes is a symbol of the turn, which the body has to accept whatever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyshape.dims import Dim, Facts, Size, bounds, fresh, maximum
+from anyshape.dtypes import parse_dtype
+from anyshape.errors import DtypeError, ShapeError, UnsupportedError
+from anyshape.graph.function import Function
+from anyshape.graph.infer import Inference
+from anyshape.graph.joining import born_in, exported_contents, exported_type, same_element
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
+from anyshape.graph.regions import fits, symbols_of, typed
+from anyshape.graph.truth import check_condition, check_single, count_of, known_truth
+from anyshape.graph.value import Contents, Node, Value
+from anyshape.rules import Bound, Rule
+from anyshape.rules.vec import Truth
+from anyshape.types import TensorType
+
+PATIENCE = 6
+"""Rounds in which only what changed is widened; after them all dims and elements are."""
+
+
+class Carried:
+    """What every turn finds of one carried value, as far as it is known."""
+
+    def __init__(self, initial: Value) -> None:
+        self.type, self.contents = initial.type, initial.elements()
+        self.turn: set[object] = set()
+        """dims and elements that are symbols of the turn"""
+
+    def param(self, name: str) -> Value:
+        return Value(self.type, name, contents=self.contents)
+
+    def widen(self, result: Value, where: str, all_of_it: bool) -> bool:
+        """Takes in what a turn makes of it; whether that changed anything. Raises DtypeError, UnsupportedError for a changing rank."""
+        if result.type.dtype is not self.type.dtype:
+            raise DtypeError(f"{where} is {self.type.dtype}, and a turn makes {result.type.dtype} of it")
+        mine, its = self.type.shape, result.type.shape
+        if mine is not None and its is not None and len(mine) != len(its):
+            raise UnsupportedError(
+                f"{where}: its rank changes from turn to turn, from {len(mine)} to {len(its)}; a loop keeps the rank of what it carries"
+            )
+        before = (self.type, self.contents)
+        if mine is None or its is None:
+            self.type = TensorType(self.type.dtype, None)
+        else:
+            self.type = TensorType(self.type.dtype, tuple(self._dim(a, b, all_of_it) for a, b in zip(mine, its)))
+        self.contents = self._elements(result, all_of_it)
+        return before != (self.type, self.contents)
+
+    def _dim(self, mine: Size, its: Size, new: bool) -> Size:
+        if mine in self.turn and isinstance(mine, Dim):
+            low = bounds(mine)[0] or 0
+            if (bounds(its)[0] or 0) >= low:
+                return mine
+        elif not new and (mine is its or (isinstance(mine, int) and mine == its)):
+            return mine
+        made = fresh("turn", max(min(bounds(mine)[0] or 0, bounds(its)[0] or 0), 0) if mine not in self.turn else 0)
+        self.turn.add(made)
+        return made
+
+    def _elements(self, result: Value, new: bool) -> Contents | None:
+        mine, its = self.contents, result.contents
+        if mine is None or not self.type.is_static or (its is not None and len(its) != len(mine)):
+            return None
+        made: list[int | Dim | None] = []
+        for k, e in enumerate(mine):
+            if e in self.turn or (not new and its is not None and same_element(e, its[k])):
+                made.append(e)  # type: ignore[arg-type]
+            elif isinstance(e, (int, Dim)) and not isinstance(e, bool):
+                made.append(fresh("turn", low=None))
+                self.turn.add(made[-1])
+            else:
+                return None
+        return tuple(e for e in made if e is not None)
+
+
+class _Loop:
+    regions = ("body",)
+    repeats = True
+
+    def captures_from(self, node: Node) -> int:
+        return carried_count(node)
+
+    def captured(self, node: Node) -> tuple[Value, ...]:
+        return tuple(v for v in node.inputs[carried_count(node) : -2] if v is not None)
+
+    def assumed(self, node: Node, k: int) -> Truth:
+        return True
+
+    def may_skip(self, node: Node, k: int) -> bool:
+        return False
+
+    def infer(self, node: Node, facts: Facts | None) -> Inference:
+        _check_operands(node)
+        body, turn = self._typed(node, facts)
+        _check_body(node, body)
+        n = carried_count(node)
+        turns = _turns(node, body)
+        outside = symbols_of(node.inputs)
+        types = [exported_type(p.type, outside) for p in body.params[1 : 1 + n]]
+        contents = [exported_contents(p.contents, outside) for p in body.params[1 : 1 + n]]
+        for v in body.results[1 + n :]:
+            t = exported_type(v.type, outside)
+            types.append(TensorType(t.dtype, None if t.shape is None else (turns, *t.shape)))
+            contents.append(None)
+        bound = Bound({}, {"born": born_in(types, outside), "turn": turn})
+        return Inference(tuple(types), tuple(contents), (), bound, {}, "", (body,))
+
+    def _typed(self, node: Node, facts: Facts | None) -> tuple[Function, set[Dim]]:
+        """The body for its operands, and the symbols that are of one turn."""
+        body, n = node.regions[0], carried_count(node)
+        initial, captured = node.inputs[:n], self.captured(node)
+        outside = symbols_of(node.inputs)
+        if _holds(body, [v for v in initial if v is not None], captured, outside):
+            return body, _turn_symbols(body, n, outside)
+        carried = [Carried(v) for v in initial if v is not None]
+        number = Value(TensorType(parse_dtype("i64"), ()), body.params[0].name, contents=(fresh("turn"),))
+        names = [p.name for p in body.params[1 : 1 + n]]
+        for turn in range(PATIENCE + 3):
+            params = [number, *(c.param(name) for c, name in zip(carried, names)), *captured]
+            made = typed(body, params, facts)
+            results = made.results[1 : 1 + n]
+            changed = [
+                c.widen(r, f"loop: carried value {k} ({names[k]})", turn >= PATIENCE)
+                for k, (c, r) in enumerate(zip(carried, results, strict=True))
+            ]
+            if not any(changed):
+                return made, _turn_symbols(made, n, outside)
+        raise ShapeError(f"loop: the shapes of its carried values have no form that all turns share{_at(node)}")
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        """A loop that makes no turn hands on what it was given."""
+        n = carried_count(node)
+        trip = count_of(node.inputs[-2])
+        none = known_truth(node.inputs[-1]) is False or (isinstance(trip, int) and trip <= 0)
+        if not none or len(node.outputs) > n:
+            return None
+        return [v for v in node.inputs[:n] if v is not None]
+
+
+def carried_count(node: Node) -> int:
+    return int(node.attrs["carried"])
+
+
+def _at(node: Node) -> str:
+    return f" (at {node.source})" if node.source else ""
+
+
+def _check_operands(node: Node) -> None:
+    trip, cond = node.inputs[-2:]
+    check_condition("loop", cond)
+    if trip is not None:
+        if trip.type.dtype.name != "i64":
+            raise DtypeError(f"loop: a trip count must be i64, got {trip.type}")
+        check_single("loop", "a trip count", trip)
+
+
+def _check_body(node: Node, body: Function) -> None:
+    n = carried_count(node)
+    if len(body.results) < 1 + n:
+        raise ShapeError(f"loop: its body has {len(body.results)} results, and a condition and {n} carried values are wanted")
+    check_condition("loop", body.results[0])
+
+
+def _holds(body: Function, initial: Sequence[Value], captured: Sequence[Value], outside: set[Dim]) -> bool:
+    """Whether the body is typed for these operands already."""
+    n = len(initial)
+    number, carried = body.params[0], body.params[1 : 1 + n]
+    if not number.contents or not all(map(fits, body.params[1 + n :], captured)):
+        return False
+    turn = _turn_symbols(body, n, outside)
+    return all(
+        _agree(p, first, after, turn) for p, first, after in zip(carried, initial, body.results[1 : 1 + n], strict=True)
+    )
+
+
+def _agree(p: Value, first: Value, after: Value, turn: set[Dim]) -> bool:
+    """Whether a carried parameter holds for what it is at first and for what a turn makes of it."""
+    shapes = [v.type.shape for v in (p, first, after)]
+    known = [s for s in shapes if s is not None]
+    if len({v.type.dtype for v in (p, first, after)}) > 1 or len(known) < 3 or len({len(s) for s in known}) > 1:
+        return False
+    for a, b, c in zip(*known, strict=True):
+        if isinstance(a, Dim) and a in turn:
+            if min(bounds(b)[0] or 0, bounds(c)[0] or 0) < (bounds(a)[0] or 0):
+                return False
+        elif not (same_element(a, b) and same_element(a, c)):
+            return False
+    kept = [(k, e) for k, e in enumerate(p.contents or ()) if e not in turn]
+    return all(v.contents is not None and same_element(e, v.contents[k]) for k, e in kept for v in (first, after))
+
+
+def _turn_symbols(body: Function, n: int, outside: set[Dim]) -> set[Dim]:
+    """Dims and elements of the body's own parameters that are symbols of one turn."""
+    own = (e for p in body.params[: 1 + n] for e in (*(p.type.shape or ()), *(p.contents or ())))
+    return {e for e in own if isinstance(e, Dim) and e.is_symbol and str(e).startswith("turn.") and e not in outside}
+
+
+def _turns(node: Node, body: Function) -> Size:
+    """How many turns there are: the trip count if nothing else ends the loop."""
+    trip = count_of(node.inputs[-2])
+    if trip is not None and known_truth(node.inputs[-1]) and known_truth(body.results[0]):
+        return maximum(trip, 0)
+    return fresh("?", 0)
+
+
+def no_relation(r: Rule, **_: object) -> Bound:
+    raise ShapeError(f"{r.op} has regions, and no relation")
+
+
+LOOP = OpDef(
+    "loop", "", (InputDef("values", "T", variadic=True),),
+    (ParamDef("carried", "int"), ParamDef("trip", "int", False, operand=True), ParamDef("cond", "bool", False, operand=True)),
+    (OutputDef("results", "T", variadic=True),), {}, no_relation, summary="A region, repeated.", control=_Loop(),
+)  # fmt: skip

@@ -1,0 +1,144 @@
+"""Regions: the functions that an op of control flow runs. Made from what a callable built, typed for operands, put in place of their node.
+
+A region is closed: what it reads of its surroundings are parameters of its own, the last ones, for which the node has operands. Its dims
+are expressions of the same symbols as those outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from anyshape.dims import Cond, Dim, Facts, Size, substitute
+from anyshape.errors import ShapeError
+from anyshape.graph.entry_checks import EntryFacts
+from anyshape.graph.function import Function, topological
+from anyshape.graph.infer import rebuild
+from anyshape.graph.value import Value
+from anyshape.rules import Check
+from anyshape.rules.rule import located
+
+
+def captures(results: Sequence[Value], own: Sequence[Value], since: int) -> tuple[Value, ...]:
+    """What `results` need of nodes made before `since` and of parameters other than `own`, in order of first use; no constants."""
+    found: dict[Value, None] = {}
+    inside = topological(results, since=since)
+    made = {v for node in inside for v in node.outputs}
+    for v in (*(v for node in inside for v in node.inputs), *results):
+        if v is not None and not v.is_constant and v not in made and v not in own:
+            found[v] = None
+    return tuple(found)
+
+
+def close(name: str, results: Sequence[Value], own: Sequence[Value], captured: Sequence[Value], since: int) -> Function:
+    """The region of these results, over parameters of its own and, behind them, one for each captured value."""
+    taken = {p.name for p in own}
+    inner: list[Value] = []
+    for v in captured:
+        inner.append(inner_param(v, _unused(v.name or "captured", taken)))
+    mapped = _mapped(topological(results, since=since), dict(zip(captured, inner, strict=True)), None)
+    return Function((*own, *inner), [mapped.get(v, v) for v in results], name)
+
+
+def failed(name: str, params: Sequence[Value], failure: str) -> Function:
+    """A region that cannot run."""
+    return Function(params, (), name, failure=failure)
+
+
+def inner_param(v: Value, name: str) -> Value:
+    """What a region sees of a value outside: its type and what is known of its elements."""
+    return Value(v.type, name, contents=v.elements())
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    k, spelled = 0, name
+    while spelled in taken:
+        k += 1
+        spelled = f"{name}_{k}"
+    taken.add(spelled)
+    return spelled
+
+
+def _mapped(nodes: Sequence[object], final: Mapping[Value, Value], entry: EntryFacts | None) -> dict[Value, Value]:
+    """Every node inferred anew over `final` in place of values."""
+    from anyshape.graph.value import Node
+
+    mapped = dict(final)
+    for node in nodes:
+        assert isinstance(node, Node)
+        inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
+        made = rebuild(node, inputs, entry.facts if entry is not None else None)
+        if entry is not None and entry.learn(made):
+            made = rebuild(node, inputs, entry.facts)
+        mapped.update(zip(node.outputs, made.outputs, strict=True))
+    return mapped
+
+
+def typed(region: Function, given: Sequence[Value], facts: Facts | None, constants: bool = False) -> Function:
+    """The region for parameters that are like `given` (types, elements); itself if that changes nothing. With `constants`, those
+    among `given` take the place of their parameters. Raises what inference raises, ShapeError for a check that cannot hold."""
+    if not constants and (region.failure or all(map(fits, region.params, given))):
+        return region
+    kept = [not (constants and v.is_constant) for v in given]
+    if region.failure:
+        return failed(region.name, [p for p, k in zip(region.params, kept) if k], region.failure)
+    params = [inner_param(v, p.name) if k else v for p, v, k in zip(region.params, given, kept, strict=True)]
+    own = [p for p, k in zip(params, kept) if k]
+    checks = moved_checks(region, params)
+    entry = EntryFacts(Function(own, (), region.name, (), checks), facts)
+    mapped = _mapped(region.nodes, dict(zip(region.params, params)), entry)
+    return Function(own, [mapped.get(v, v) for v in region.results], region.name, region.result_names, entry.checks)
+
+
+def moved_checks(region: Function, params: Sequence[Value]) -> list[Check]:
+    """The region's checks, in the symbols of other parameters."""
+    values: dict[Dim, Size] = {}
+    for old, new in zip(region.params, params, strict=True):
+        for a, b in zip(old.type.shape or (), new.type.shape or ()):
+            if isinstance(a, Dim) and a.is_symbol and a is not b:
+                values.setdefault(a, b)
+    moved = (substituted_check(c, values) for c in region.checks)
+    return [c for c in moved if c is not None]
+
+
+def substituted_check(c: Check, values: Mapping[Dim, Size]) -> Check | None:
+    """A check with symbols replaced; None if that decides it. Raises ShapeError if it decides against it."""
+    if not values:
+        return c
+    cond = substitute(c.cond, values)
+    if cond is True:
+        return None
+    if cond is False:
+        raise ShapeError(located(c.op, c.where, c.message))
+    parts = tuple(p if isinstance(p, str) else _part(substitute(p, values)) for p in c.parts)
+    return replace(c, cond=cond, parts=parts)
+
+
+def _part(p: Size | bool | Cond) -> str | Dim | Cond:
+    return p if isinstance(p, Dim | Cond) else str(p)
+
+
+def fits(param: Value, given: Value) -> bool:
+    """Whether a region's parameter says what is known of the value that it stands for."""
+    return param.type == given.type and (param.contents == given.contents or given.contents is None)
+
+
+def spliced(region: Function, given: Sequence[Value]) -> list[Value] | None:
+    """The region's results with its nodes in the place of the call; None if it relies on checks that these nodes do not make."""
+    mapped = _mapped(region.nodes, dict(zip(region.params, given, strict=True)), None)
+    results = [mapped.get(v, v) for v in region.results]
+    made = {c.cond for node in region.nodes for c in node.checks}
+    return results if all(c.cond in made for c in region.checks) else None
+
+
+def symbols_of(values: Sequence[Value | None]) -> set[Dim]:
+    """Symbols that the values' shapes and elements mention."""
+    from anyshape.dims import free_symbols
+
+    found: set[Dim] = set()
+    for v in values:
+        if v is not None:
+            found |= v.type.symbols()
+            for e in v.contents or ():
+                found |= free_symbols(e)
+    return found
