@@ -24,6 +24,7 @@ _PLACES = {
 }  # fmt: skip
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
+    "control": "anyshape.control",
     "onnx_backend": "anyshape.frontends.onnx_backend",
 }  # fmt: skip
 
@@ -34,6 +35,7 @@ __all__ = [
     "Value",
     "compile",
     "constant",
+    "control",
     "errors",
     "function",
     "input",

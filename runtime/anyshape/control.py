@@ -23,15 +23,22 @@ from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.value import Node, Value, constant
 from anyshape.types import TensorType
 
-Results = Value | Sequence[Value]
+Results = Any
+"""A Value, what NumPy makes an array of, or a list of these"""
 
 
-def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = "") -> tuple[Value, ...]:
+def if_(
+    cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = ""
+) -> tuple[Value, ...]:
     """The results of one of two callables. Dims in which they differ are unknown outside; a branch that cannot be typed fails if it is
     taken. Raises ShapeError if neither can be, DtypeError where their dtypes differ."""
     condition = as_value(cond)
     made = [_traced(build_branch) for build_branch in (then, otherwise)]
-    captured = tuple(dict.fromkeys(v for results, since in made if not isinstance(results, str) for v in captures(results, (), since)))
+    captured = tuple(
+        dict.fromkeys(
+            v for results, since in made if not isinstance(results, str) for v in captures(results, (), since)
+        )
+    )
     regions = []
     for name, (results, since) in zip(IF.control.regions if IF.control else (), made):
         if isinstance(results, str):
@@ -57,7 +64,7 @@ def _traced(make: Callable[[], Results]) -> tuple[tuple[Value, ...] | str, int]:
 
 
 def _listed(results: Results) -> tuple[Value, ...]:
-    return (results,) if isinstance(results, Value) else tuple(as_value(v) for v in results)
+    return tuple(as_value(v) for v in (results if isinstance(results, list | tuple) else (results,)))
 
 
 def loop(

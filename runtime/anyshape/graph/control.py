@@ -45,7 +45,9 @@ class _If:
         regions = tuple(self._typed(node, k, facts) for k in range(2))
         taken = self._possible(node, regions)
         if len({len(r.results) for r in taken}) > 1:
-            raise ShapeError(f"if: one branch has {len(taken[0].results)} results, and the other {len(taken[1].results)}")
+            raise ShapeError(
+                f"if: one branch has {len(taken[0].results)} results, and the other {len(taken[1].results)}"
+            )
         columns = list(zip(*(r.results for r in taken), strict=True))
         outside = symbols_of(node.inputs)
         types = tuple(exported_type(joined_type(c, f"if: result {k}"), outside) for k, c in enumerate(columns))
@@ -61,7 +63,7 @@ class _If:
         except (ShapeError, DtypeError) as e:
             if not self.may_skip(node, k):
                 raise
-            return failed(region.name, [p for p in region.params], str(e))
+            return failed(region.name, list(region.params), str(e))
 
     @staticmethod
     def _possible(node: Node, regions: tuple[Function, ...]) -> list[Function]:

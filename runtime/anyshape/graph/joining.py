@@ -57,7 +57,9 @@ def joined_element(elements: Sequence[object]) -> int | Dim | None:
 
 
 def same_element(a: object, b: object) -> bool:
-    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b and isinstance(a, bool) is isinstance(b, bool))
+    return a is b or (
+        isinstance(a, int) and isinstance(b, int) and a == b and isinstance(a, bool) is isinstance(b, bool)
+    )
 
 
 def exported_type(t: TensorType, outside: set[Dim]) -> TensorType:

@@ -168,7 +168,9 @@ def _check_operands(node: Node) -> None:
 def _check_body(node: Node, body: Function) -> None:
     n = carried_count(node)
     if len(body.results) < 1 + n:
-        raise ShapeError(f"loop: its body has {len(body.results)} results, and a condition and {n} carried values are wanted")
+        raise ShapeError(
+            f"loop: its body has {len(body.results)} results, and a condition and {n} carried values are wanted"
+        )
     check_condition("loop", body.results[0])
 
 

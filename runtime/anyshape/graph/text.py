@@ -6,8 +6,8 @@
       return %0
     }
 
-Regions are functions within: what they read of their surroundings are their last parameters. Names of values begin anew in each, names of dims
-are shared.
+Regions are functions within: what they read of their surroundings are their last parameters. Names of values begin anew in each,
+names of dims are shared.
 
     %0: f32[?0] = if(%x, %c) {
       then(%x: f32[n]) {

@@ -154,8 +154,11 @@ class Node:
     @property
     def is_open(self) -> bool:
         """Whether the rank of a result is not known, or of anything inside."""
-        return any(v.type.shape is None for v in self.outputs) or any(
-            p.type.shape is None for r in self.regions for p in r.params) or any(n.is_open for r in self.regions for n in r.nodes)
+        return (
+            any(v.type.shape is None for v in self.outputs)
+            or any(p.type.shape is None for r in self.regions for p in r.params)
+            or any(n.is_open for r in self.regions for n in r.nodes)
+        )
 
     def __repr__(self) -> str:
         return f"<{self.op.full_name} at {self.source or '?'}>"

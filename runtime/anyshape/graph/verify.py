@@ -40,7 +40,9 @@ def _check_regions(node: Node) -> None:
             raise VerifyError(f"{node}: it has regions, and {node.op.full_name} is no op of control flow")
         return
     if len(node.regions) != len(control.regions):
-        raise VerifyError(f"{node}: {len(node.regions)} regions, and {node.op.full_name} has {', '.join(control.regions)}")
+        raise VerifyError(
+            f"{node}: {len(node.regions)} regions, and {node.op.full_name} has {', '.join(control.regions)}"
+        )
     captured = control.captured(node)
     for region in node.regions:
         inner = region.params[len(region.params) - len(captured) :]

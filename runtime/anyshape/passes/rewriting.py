@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-from anyshape.errors import ShapeError, VerifyError
 from anyshape.dims import Facts
+from anyshape.errors import ShapeError, VerifyError
+from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import build, rebuild
 from anyshape.graph.regions import failed
 from anyshape.graph.value import Node, Value
-from anyshape.graph.entry_checks import EntryFacts
 
 LocalRule = Callable[[Node], Sequence[Value] | None]
 """Values in place of the node's outputs, or None where the rule does not apply."""
@@ -126,4 +126,8 @@ class _Rewriter:
 
 
 def _same(a: Function, b: Function) -> bool:
-    return len(a.results) == len(b.results) and all(x is y for x, y in zip(a.results, b.results)) and a.failure == b.failure
+    return (
+        len(a.results) == len(b.results)
+        and all(x is y for x, y in zip(a.results, b.results))
+        and a.failure == b.failure
+    )

@@ -19,7 +19,11 @@ class ArenaCode:
     """`regions` counts regions; `region_of` and `layouts` say, by group, where and how its tenants lie."""
 
     def __init__(
-        self, code: ShapeCode, groups: Mapping[int, Group], check: Callable[[Sequence[Value]], None], first: int = 0,
+        self,
+        code: ShapeCode,
+        groups: Mapping[int, Group],
+        check: Callable[[Sequence[Value]], None],
+        first: int = 0,
         grow: Op = Op.REGION,
     ) -> None:
         """`first`: the number of the entry's region; `grow`: the instruction that gives a region."""

@@ -89,7 +89,9 @@ class Codegen:
         """Memory, from region `first` on, and the steps. `direct`: the results with places of their own, None for all."""
         self.memory = lifetimes(self.schedule, self.need, value_bytes, aligned, direct)
         self.storages = self.memory.storages
-        self.arena = ArenaCode(self.code, self.memory.groups, self.check_tenants, first, Op.REGION if direct is None else Op.EXTEND)
+        self.arena = ArenaCode(
+            self.code, self.memory.groups, self.check_tenants, first, Op.REGION if direct is None else Op.EXTEND
+        )
         self.regions = self.arena.regions
         self.arena.prepare(ENTRY)
         for at, _ in enumerate(self.schedule.steps):

@@ -176,17 +176,9 @@ def _live(f: Function, tail: Sequence[Node]) -> tuple[Value, ...]:
 
 def _is_first_blocked(node: Node) -> bool:
     """Whether the node itself, not one before it, leaves the rank open."""
-    return node.is_open and all(
-        v is None or v.type.shape is not None for v in node.inputs
-    )
+    return node.is_open and all(v is None or v.type.shape is not None for v in node.inputs)
 
 
 def _first_operands(tail: Sequence[Node], live: set[Value]) -> list[Value]:
     """Operand parameters, among the live values, of nodes whose rank they leave open."""
-    return [
-        v
-        for node in tail
-        if node.is_open
-        for v in node.operand_inputs().values()
-        if v in live and v is not None
-    ]
+    return [v for node in tail if node.is_open for v in node.operand_inputs().values() if v in live and v is not None]

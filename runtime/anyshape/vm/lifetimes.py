@@ -132,7 +132,12 @@ def _storages(schedule: Schedule, need: Need, direct: Container[int]) -> dict[Va
         storage = storages.get(v)
         if storage is not None:
             storage.end = end
-            if storage.result is None and k in direct and not storage.elsewhere and _is_sized_by(v, storage.start, need):
+            if (
+                storage.result is None
+                and k in direct
+                and not storage.elsewhere
+                and _is_sized_by(v, storage.start, need)
+            ):
                 storage.result = k
     _keep_for_regions(schedule, need, storages)
     return storages

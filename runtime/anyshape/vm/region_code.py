@@ -76,7 +76,9 @@ def _places(g: Codegen, node: Node, params: Sequence[Value], need: Need) -> dict
     return {p: g.address(v) for p, v in zip(inner, captured, strict=True) if p in need.values}
 
 
-def _body(g: Codegen, step: RegionStep, k: int, need: Need, places: Mapping[Value, int], spare: Mapping[int, int]) -> Body:
+def _body(
+    g: Codegen, step: RegionStep, k: int, need: Need, places: Mapping[Value, int], spare: Mapping[int, int]
+) -> Body:
     return Body(
         step.bodies[k], g.maker, (), g.code, g.constants, g.numbers, g.kept, g.kernels, g.checks, sizes=set(g.sizes),
         regions=g.regions, places=places, spare=spare,

@@ -11,11 +11,11 @@ from typing import Any
 
 from anyshape.dims import Dim, Size, bounds, symbol
 from anyshape.errors import ArgumentError
+from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function
 from anyshape.graph.infer import rebuild as rebuild_node
 from anyshape.graph.regions import substituted_check
 from anyshape.graph.value import Node, Value
-from anyshape.graph.entry_checks import EntryFacts
 from anyshape.rules import Check
 
 

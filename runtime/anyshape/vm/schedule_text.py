@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyshape.graph.text import value_names
-from anyshape.passes.steps import KernelStep, Schedule
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule
 from anyshape.vm.kernels import step_name
 
 
@@ -15,6 +15,12 @@ def spell_schedule(schedule: Schedule) -> str:
             made = ", ".join(f"{names[v]}: {v.type}" for v in step.outputs)
             lines.append(f"{made} = kernel {step_name(step)}({', '.join(names[v] for v in step.inputs)})")
             lines += [f"    {q}" for q in step.equations]
+        elif isinstance(step, RegionStep):
+            made = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
+            lines.append(f"{made} = {step.node.op.full_name} {{")
+            for body in step.bodies:
+                lines += [f"  {body.function.name}:", *(f"    {line}" for line in spell_schedule(body).splitlines())]
+            lines.append("}")
         else:
             lines.append(f"{names[step.output]}: {step.output.type} = view {names[step.input]}")
     return "\n".join(lines)

@@ -1,0 +1,175 @@
+"""`if`: both sides, shapes that differ, conditions that are known, branches that cannot be taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import control, ops
+from anyshape.errors import DtypeError, ShapeError
+from anyshape.graph.verify import verify
+
+X = np.arange(3, dtype=np.float32)
+
+
+def doubled_or_moved() -> anyshape.Function:
+    x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
+    (y,) = control.if_(c, lambda: ops.concat([x, x], axis=0), lambda: ops.add(x, 1.0))
+    return anyshape.function([x, c], ops.exp(y))
+
+
+TEXT = """\
+function main(%x: f32[n], %c: bool[]) {
+  %0: f32[?0] = if(%x, %c) {
+    then(%x: f32[n]) {
+      %0: f32[2*n] = concat(%x, %x, axis=0)
+      return output0=%0
+    }
+    otherwise(%x: f32[n]) {
+      const %c0: f32[] = 1.0
+      %0: f32[n] = add(%x, %c0)
+      return output0=%0
+    }
+  }
+  %1: f32[?0] = exp(%0)
+  return output0=%1
+}"""
+
+
+def test_text_and_back() -> None:
+    f = doubled_or_moved()
+    assert str(f) == TEXT
+    assert str(anyshape.parse(TEXT)) == TEXT
+    verify(f)
+    verify(anyshape.passes.optimise(f))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 100])
+def test_both_sides(options: dict[str, Any], n: int) -> None:
+    exe = anyshape.compile(doubled_or_moved(), **options)
+    x = np.arange(n, dtype=np.float32) / 100
+    np.testing.assert_allclose(exe(x, np.array(True)), np.exp(np.concatenate([x, x])), rtol=1e-6)
+    np.testing.assert_allclose(exe(x, np.array(False)), np.exp(x + 1), rtol=1e-6)
+
+
+def test_dims_that_agree_stay_known() -> None:
+    x, c = anyshape.input("x", "f32[n, 4]"), anyshape.input("c", "bool[]")
+    (y,) = control.if_(c, lambda: ops.exp(x), lambda: x)
+    assert y.type == x.type
+
+
+def test_contents_that_agree_stay_known() -> None:
+    x, c = anyshape.input("x", "f32[n, 6]"), anyshape.input("c", "bool[]")
+    (s,) = control.if_(c, lambda: np.array([-1, 2]), lambda: np.array([-1, 3]))
+    (t,) = control.if_(c, lambda: ops.shape_of(x), lambda: ops.shape_of(ops.exp(x)))
+    assert s.contents is not None and s.contents[0] == -1
+    assert [str(e) for e in t.contents or ()] == ["n", "6"]
+    exe = anyshape.compile(anyshape.function([x, c], ops.dyn.reshape(x, s)))
+    a = np.zeros((4, 6), np.float32)
+    assert exe(a, np.array(True)).shape == (12, 2)
+    assert exe(a, np.array(False)).shape == (8, 3)
+
+
+def test_a_known_condition_leaves_no_branch() -> None:
+    x = anyshape.input("x", "f32[n]")
+    (y,) = control.if_(True, lambda: ops.exp(x), lambda: ops.sqrt(x))
+    g = anyshape.passes.optimise(anyshape.function([x], y))
+    assert [n.op.full_name for n in g.nodes] == ["exp"]
+
+
+def test_dyn_ops_in_branches_become_static() -> None:
+    x, c = anyshape.input("x", "f32[n, 4]"), anyshape.input("c", "bool[]")
+    s = ops.concat([np.array([2]), np.array([-1])], axis=0)
+    (y,) = control.if_(c, lambda: ops.dyn.reshape(x, s), lambda: ops.dyn.reshape(ops.exp(x), s))
+    g = anyshape.passes.dyn_to_static(anyshape.function([x, c], y))
+    assert "static.reshape" in {n.op.full_name for n in g.all_nodes()}
+    assert not any(n.op.variant == "dyn" for n in g.all_nodes())
+    (node,) = g.nodes
+    assert len(node.inputs) == 2, "the constant is not captured any more"
+
+
+def test_what_is_captured_and_not_read_is_let_go() -> None:
+    x, y, c = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]"), anyshape.input("c", "bool[]")
+    (z,) = control.if_(c, lambda: ops.where(True, x, y), lambda: x)
+    g = anyshape.passes.optimise(anyshape.function([x, y, c], z))
+    verify(g)
+    assert len(g.nodes[0].inputs) <= 3
+
+
+def test_conditions_on_shapes_cost_no_kernel(options: dict[str, Any]) -> None:
+    x = anyshape.input("x", "f32[n]")
+    n = ops.gather(ops.shape_of(x), 0)
+    (y,) = control.if_(ops.greater(n, 4), lambda: ops.exp(x), lambda: x)
+    exe = anyshape.compile(anyshape.function([x], y), **options)
+    for size in (2, 7):
+        a = np.arange(size, dtype=np.float32)
+        np.testing.assert_allclose(exe(a), np.exp(a) if size > 4 else a, rtol=1e-6)
+
+
+def test_nested_with_two_results(options: dict[str, Any]) -> None:
+    x, c, d = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]"), anyshape.input("d", "bool[]")
+
+    def inner() -> Any:
+        return control.if_(d, lambda: [ops.mul(x, 2.0), x], lambda: [x, ops.mul(x, 3.0)])
+
+    y, z = control.if_(c, inner, lambda: [ops.concat([x, x], axis=0), x])
+    exe = anyshape.compile(anyshape.function([x, c, d], [ops.exp(y), z]), **options)
+    for p in (True, False):
+        for q in (True, False):
+            want = ([2 * X, X] if q else [X, 3 * X]) if p else [np.concatenate([X, X]), X]
+            got = exe(X, np.array(p), np.array(q))
+            np.testing.assert_allclose(got[0], np.exp(want[0]), rtol=1e-6)
+            np.testing.assert_array_equal(got[1], want[1])
+
+
+def test_a_branch_that_cannot_be_typed_fails_when_it_is_taken(options: dict[str, Any]) -> None:
+    x, c = anyshape.input("x", "f32[n, 4]"), anyshape.input("c", "bool[]")
+    (y,) = control.if_(c, lambda: ops.squeeze(x, axes=(1,)), lambda: x)
+    f = anyshape.function([x, c], y)
+    assert str(anyshape.parse(str(f))) == str(f)
+    exe = anyshape.compile(f, **options)
+    a = np.ones((2, 4), np.float32)
+    np.testing.assert_array_equal(exe(a, np.array(False)), a)
+    with pytest.raises(ShapeError, match="squeeze"):
+        exe(a, np.array(True))
+
+
+def test_checks_inside_a_branch_are_made_there(options: dict[str, Any]) -> None:
+    x, y, c = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[m]"), anyshape.input("c", "bool[]")
+    (z,) = control.if_(c, lambda: ops.add(x, y), lambda: x)
+    exe = anyshape.compile(anyshape.function([x, y, c], z), **options)
+    a, b = np.ones(2, np.float32), np.ones(3, np.float32)
+    np.testing.assert_array_equal(exe(a, b, np.array(False)), a)
+    with pytest.raises(ShapeError, match="2"):
+        exe(a, b, np.array(True))
+
+
+def test_dtypes_must_agree() -> None:
+    x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
+    with pytest.raises(DtypeError, match="f32 on one side"):
+        control.if_(c, lambda: x, lambda: ops.cast(x, to="f64"))
+    with pytest.raises(DtypeError, match="must be bool"):
+        control.if_(x, lambda: x, lambda: x)
+
+
+def test_ranks_that_differ(options: dict[str, Any]) -> None:
+    x, c = anyshape.input("x", "f32[n, 4]"), anyshape.input("c", "bool[]")
+    (y,) = control.if_(c, lambda: ops.static.reshape(x, newshape=(-1,)), lambda: x)
+    assert y.type.shape is None
+    exe = anyshape.compile(anyshape.function([x, c], ops.exp(y)), **options)
+    a = np.ones((2, 4), np.float32)
+    for p in (True, False, True):
+        np.testing.assert_allclose(exe(a, np.array(p)), np.exp(a.reshape(-1) if p else a), rtol=1e-6)
+
+
+def test_saved_and_loaded(tmp_path: Any) -> None:
+    exe = anyshape.compile(doubled_or_moved())
+    exe.save(tmp_path / "m")
+    again = anyshape.load(tmp_path / "m")
+    for p in (True, False):
+        np.testing.assert_array_equal(again(X, np.array(p)), exe(X, np.array(p)))
+        np.testing.assert_array_equal(again(X[:0], np.array(p)), exe(X[:0], np.array(p)))
+    assert str(again.function) == TEXT
