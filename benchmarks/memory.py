@@ -1,0 +1,170 @@
+"""Memory of whole models: a thousand different shapes through one executable, and peaks beside onnxruntime's.
+
+    PYTHONPATH=runtime:generated python -m benchmarks.memory [bert_mini] [--shapes 1000] [--json out.json]
+
+Every figure of a peak is that of a process of its own: the model is loaded and called at its smallest shape, so that weights are
+where they belong, then the maximum of the resident set is reset, and the call at the shape is made three times. Printed is the maximum
+above what was resident before. Linux only, since the maximum is reset through /proc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from benchmarks.models import Arrays, Model, load
+
+SHAPES = [(1, 16), (1, 128), (1, 512), (4, 128), (4, 384), (8, 64), (16, 33), (32, 12)]
+MB = 1e6
+
+
+def resident(field: str) -> int:
+    """Bytes: VmRSS now, or VmHWM at most since the last reset."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {field}")
+
+
+def reset_maximum() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def caller(engine: str, path: Path) -> tuple[Callable[[Arrays], Any], Callable[[], int]]:
+    """(one call, bytes its engine says it keeps for intermediate values)."""
+    if engine == "anyshape":
+        import anyshape
+
+        executable = anyshape.compile(path)
+        return executable.run, lambda: executable.memory
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, inputs), lambda: 0
+
+
+# what runs in a process of its own
+
+
+def peak(engine: str, model: Model, path: Path, shape: tuple[int, int]) -> dict[str, int]:
+    call, kept = caller(engine, path)
+    call(model.inputs(1, 1))
+    inputs = model.inputs(*shape, seed=1)
+    gc.collect()
+    before = resident("VmRSS")
+    reset_maximum()
+    for _ in range(3):
+        call(inputs)
+    return {"peak": resident("VmHWM") - before, "kept": kept()}
+
+
+def many(engine: str, model: Model, path: Path, count: int, largest: tuple[int, int]) -> dict[str, Any]:
+    """`count` different shapes in random order; the resident set and what is kept, at each tenth of them."""
+    every = [(b, n) for b in range(1, largest[0] + 1) for n in range(1, largest[1] + 1)]
+    random.Random(0).shuffle(every)
+    shapes = [s for s in every if s != largest][: count - 1]
+    shapes.insert(len(shapes) // 2, largest)
+    call, kept = caller(engine, path)
+    call(model.inputs(1, 1))
+    gc.collect()
+    before = resident("VmRSS")
+    reset_maximum()
+    seen = []
+    for k, shape in enumerate(shapes, 1):
+        call(model.inputs(*shape, seed=k))
+        if k % max(1, count // 10) == 0:
+            seen.append({"calls": k, "resident": resident("VmRSS") - before, "kept": kept()})
+    return {"seen": seen, "peak": resident("VmHWM") - before, "kept": kept()}
+
+
+def child(arguments: list[str]) -> None:
+    what, engine, name, path, *numbers = arguments
+    a, b, *count = map(int, numbers)
+    model = load(name)
+    found = (
+        peak(engine, model, Path(path), (a, b)) if what == "peak" else many(engine, model, Path(path), count[0], (a, b))
+    )
+    print(json.dumps(found))
+
+
+def ask(*arguments: object) -> Any:
+    """What a child finds, in a new process."""
+    command = [sys.executable, "-m", "benchmarks.memory", "--child", *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# the report
+
+
+def peaks(name: str, path: Path) -> list[dict[str, Any]]:
+    print(
+        f"\n{name}: maximum resident set above that of the loaded model\n  {'shape':>8} {'anyshape':>12} {'arena':>11} {'onnxruntime':>13} {'ratio':>6}"
+    )
+    rows = []
+    for shape in SHAPES:
+        ours, theirs = ask("peak", "anyshape", name, path, *shape), ask("peak", "onnxruntime", name, path, *shape)
+        ratio = ours["peak"] / max(1, theirs["peak"])
+        rows.append({"shape": shape, "anyshape": ours["peak"], "arena": ours["kept"], "onnxruntime": theirs["peak"]})
+        text = f"{shape[0]}x{shape[1]}"
+        print(
+            f"  {text:>8} {ours['peak'] / MB:9.2f} MB {ours['kept'] / MB:8.2f} MB {theirs['peak'] / MB:10.2f} MB {ratio:6.2f}",
+            flush=True,
+        )
+    return rows
+
+
+def thousand(name: str, path: Path, count: int, largest: tuple[int, int]) -> dict[str, Any]:
+    print(
+        f"\n{name}: {count} different shapes in random order, up to {largest[0]}x{largest[1]}\n  {'calls':>6} {'resident':>12} {'arena':>11}"
+    )
+    found = ask("many", "anyshape", name, path, *largest, count)
+    for row in found["seen"]:
+        print(f"  {row['calls']:6} {row['resident'] / MB:9.2f} MB {row['kept'] / MB:8.2f} MB")
+    alone = ask("peak", "anyshape", name, path, *largest)
+    print(
+        f"  peak {found['peak'] / MB:.2f} MB, arena {found['kept'] / MB:.2f} MB; the largest shape alone: {alone['peak'] / MB:.2f} MB, {alone['kept'] / MB:.2f} MB"
+    )
+    theirs = ask("many", "onnxruntime", name, path, *largest, count)
+    print(
+        f"  onnxruntime: peak {theirs['peak'] / MB:.2f} MB, at the end {theirs['seen'][-1]['resident'] / MB:.2f} MB resident"
+    )
+    return {"anyshape": found, "alone": alone, "onnxruntime": theirs}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", default="bert_mini")
+    parser.add_argument("--shapes", type=int, default=1000, help="how many different ones go through one executable")
+    parser.add_argument("--largest", type=int, nargs=2, default=(16, 128), metavar=("BATCH", "LENGTH"))
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = load(options.model).build(Path(folder) / "model.onnx")
+        result = {
+            "model": options.model,
+            "peaks": peaks(options.model, path),
+            "many": thousand(options.model, path, options.shapes, tuple(options.largest)),
+        }
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
