@@ -50,6 +50,15 @@ def dims(words: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
     return found
 
 
+def numbers(words: Sequence[str], option: str) -> dict[str, int]:
+    """batch=8."""
+    found = named(words, option, "NAME=8")
+    for name, text in found.items():
+        if not (text.isascii() and text.isdigit()):
+            raise ArgumentError(f"{option} wants NAME=8, got {name}={text}")
+    return {name: int(text) for name, text in found.items()}
+
+
 def bounds(text: str, option: str) -> tuple[int, int]:
     low, colon, high = text.partition(":")
     try:

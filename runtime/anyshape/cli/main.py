@@ -70,7 +70,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--repeat", type=int, default=5, metavar="N", help="further runs for the clock (5)")
     compile_ = _command(commands, "compile", "compile a model, and say what came of it", _compile)
     compile_.add_argument("-o", "--output", metavar="FILE", help="save it, for `anyshape run FILE` and anyshape.load")
-    _command(commands, "explain", "say what a model's dims are, what stayed dynamic in it, and why", _explain)
+    explain = _command(commands, "explain", "say what a model's dims are, what stayed dynamic in it, and why", _explain)
+    explain.add_argument(
+        "--memory", action="store_true", help="say where intermediate values lie, and how much they take"
+    )
+    explain.add_argument("--at", action="append", default=[], metavar="NAME=8", help="with --memory: in numbers too")
     _add_show(commands)
     return parser
 
@@ -145,7 +149,11 @@ def _compile(exe: Executable, args: argparse.Namespace) -> str:
 def _explain(exe: Executable, args: argparse.Namespace) -> str:
     from anyshape.cli.explain import explanation
 
-    return explanation(exe)
+    if not args.memory:
+        return explanation(exe)
+    from anyshape.vm.memory_text import memory_text
+
+    return memory_text(exe, arguments.numbers(args.at, "--at"))
 
 
 def _timings(exe: Executable, total: float) -> str:

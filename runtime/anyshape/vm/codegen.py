@@ -82,7 +82,7 @@ class Codegen:
             tuple(self.checks),
             tuple(ResultType(n, v.type.dtype) for n, v in zip(self.f.result_names, self.f.results, strict=True)),
             tuple(p.name for p in self.f.params),
-            memory_plan(self.schedule, self.need, self.memory, self.arena),
+            memory_plan(self.schedule, self.memory, self.arena),
         )
 
     def body(self, direct: Container[int] | None, first: int) -> None:

@@ -5,11 +5,12 @@ In: an executable. Out: text. The plan of a program is kept beside its table and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anyshape.dims import Size, evaluate, free_symbols, maximum
+from anyshape.dims import Dim, Size, evaluate, free_symbols, maximum, symbol
+from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, Schedule
 from anyshape.vm.memory import Layout, Tenant
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from anyshape.vm.arena_code import ArenaCode
     from anyshape.vm.executable import Executable
     from anyshape.vm.lifetimes import Lifetimes
-    from anyshape.vm.need import Need
+
+SCRATCH = "scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +31,14 @@ class Area:
     contents: tuple[str, ...]
     layout: Layout
 
-    def ends(self) -> tuple[list[Size], list[Size]]:
-        """(offsets, ends) of the tenants."""
-        offsets: list[Size] = [0] * len(self.tenants)
-        ends: list[Size] = [0] * len(self.tenants)
+    def places(self, sizes: Sequence[Size]) -> tuple[list[Size], Size]:
+        """(offsets, total) for these sizes of the tenants."""
+        offsets: list[Size] = [0] * len(sizes)
+        ends: list[Size] = [0] * len(sizes)
         for k in self.layout.order:
             offsets[k] = maximum(0, *(ends[j] for j in self.layout.below[k]))
-            ends[k] = offsets[k] + self.tenants[k].bytes
-        return offsets, ends
-
-    def total(self) -> Size:
-        ends = self.ends()[1]
-        return maximum(0, *(ends[k] for k in self.layout.top))
+            ends[k] = offsets[k] + sizes[k]
+        return offsets, maximum(0, *(ends[k] for k in self.layout.top))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +49,24 @@ class MemoryPlan:
     areas: tuple[Area, ...]
 
 
-def memory_plan(schedule: Schedule, need: Need, memory: Lifetimes, arena: ArenaCode) -> MemoryPlan:
+def memory_plan(schedule: Schedule, memory: Lifetimes, arena: ArenaCode) -> MemoryPlan:
     from anyshape.vm.kernels import step_name
 
     names = tuple(step_name(s) if isinstance(s, KernelStep) else s.node.op.name for s in schedule.steps)
-    tensors = {v: t for s in schedule.steps if isinstance(s, KernelStep) for v, t in s.tensors.items()}
     areas = []
     for ready, layout in arena.layouts.items():
         group = memory.groups[ready]
-        contents = tuple(
-            ", then ".join(f"{v.name or tensors[v].name}: {v.type}" for v in values) or "scratch"
-            for values in group.values
-        )
+        contents = tuple(map(_described, group.values))
         areas.append(Area(arena.region_of[ready], tuple(group.tenants), contents, layout))
     return MemoryPlan(names, tuple(areas))
+
+
+def _described(values: Sequence[Value]) -> str:
+    """The first value of a place, and how many are written over it in turn."""
+    if not values:
+        return SCRATCH
+    more = f", {len(values) - 1} more over it in turn" if len(values) > 1 else ""
+    return f"{values[0].type}{more}"
 
 
 def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> str:
@@ -81,27 +83,48 @@ def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -
 def _lines(plan: MemoryPlan, dims: Mapping[str, int]) -> list[str]:
     if not plan.areas:
         return ["  none but the results"]
-    lines = []
-    for area in plan.areas:
-        total = area.total()
-        kept = sum(c != "scratch" for c in area.contents)
-        lines.append(
-            f"  region {area.region}, {kept} values and {len(area.contents) - kept} scratches in {_sized(total, dims)}"
-        )
-        offsets = area.ends()[0]
-        for k in sorted(range(len(area.tenants)), key=lambda k: (area.tenants[k].start, area.tenants[k].end)):
-            t = area.tenants[k]
-            steps = f"{t.start}" if t.start == t.end else f"{t.start}-{t.end}"
-            by = plan.steps[t.start] if t.start < len(plan.steps) else ""
-            lines.append(
-                f"    step {steps:>9}  at {_sized(offsets[k], dims)}: {_sized(t.bytes, dims)}  {by}: {area.contents[k]}"
-            )
+    return [line for area in plan.areas for line in _area_lines(area, plan.steps, dims)]
+
+
+def _area_lines(area: Area, steps: Sequence[str], dims: Mapping[str, int]) -> list[str]:
+    """Sizes have letters, so that offsets can be read."""
+    letters = _letters(area.tenants)
+    named = [letters.get(t.bytes, t.bytes) for t in area.tenants]
+    values = {letter: _value(size, dims) for size, letter in letters.items()}
+    numbers = {letter: n for letter, n in values.items() if n is not None}
+    offsets, total = area.places(named)
+    scratches = area.contents.count(SCRATCH)
+    kept = len(area.contents) - scratches
+    lines = [
+        f"  region {area.region}: {kept} values and {scratches} scratches in {_spelled(total, numbers)} bytes, where"
+    ]
+    lines += [f"    {letter} = {_spelled(size, dims)}" for size, letter in letters.items()]
+    for k in sorted(range(len(named)), key=lambda k: (area.tenants[k].start, area.tenants[k].end)):
+        t = area.tenants[k]
+        span = f"{t.start}" if t.start == t.end else f"{t.start}-{t.end}"
+        by = f" of {steps[t.start]}" if t.start < len(steps) else ""
+        lines.append(f"    {span:>9}  {named[k]} at {_spelled(offsets[k], numbers)}: {area.contents[k]}{by}")
     return lines
 
 
-def _sized(e: Size, dims: Mapping[str, int]) -> str:
-    """An expression, and its value where `dims` has all its symbols."""
+def _letters(tenants: Sequence[Tenant]) -> dict[Dim, Dim]:
+    """A symbol for each symbolic size: A, B, … Z, A1, …"""
+    found: dict[Dim, Dim] = {}
+    for t in tenants:
+        if isinstance(t.bytes, Dim) and t.bytes not in found:
+            turn, letter = divmod(len(found), 26)
+            found[t.bytes] = symbol(chr(ord("A") + letter) + (str(turn) if turn else ""))
+    return found
+
+
+def _value(e: Size, dims: Mapping[str, int]) -> int | None:
+    """The number, where `dims` has all symbols."""
     if isinstance(e, int):
-        return f"{e:,}" if dims else str(e)
-    values = {s: dims[str(s)] for s in free_symbols(e) if str(s) in dims}
-    return f"{e} = {evaluate(e, values):,}" if len(values) == len(free_symbols(e)) else str(e)
+        return e
+    symbols = free_symbols(e)
+    return evaluate(e, {s: dims[str(s)] for s in symbols}) if all(str(s) in dims for s in symbols) else None
+
+
+def _spelled(e: Size, dims: Mapping[str, int] | Mapping[Dim, int]) -> str:
+    value = _value(e, {str(s): n for s, n in dims.items()})
+    return str(e) if value is None or isinstance(e, int) else f"{e} = {value:,}"

@@ -1,0 +1,218 @@
+"""The arena in use: results written over dying operands, memory poisoned between calls, threads, many shapes, sizes that data decide."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_graphs import arguments, random_function
+
+import anyshape
+import anyshape_ops.api as ops
+from anyshape.errors import AnyshapeError, ShapeError
+from anyshape.graph.value import Value
+from anyshape.vm import Executable, compile
+from anyshape.vm.memory_text import memory_text
+
+POISON = 0xFF  # in every byte: NaN for all floats, -1 for integers
+
+
+@pytest.fixture(autouse=True)
+def handmade_ops() -> None:
+    """In place of the fixture of that name: here the generated ops are meant."""
+
+
+def poison(exe: Executable) -> int:
+    """Overwrites what idle contexts keep; how many bytes that was."""
+    total = 0
+    plan: Any = exe.plan
+    while plan is not None:
+        for context in plan._pool._idle:
+            for region in context.regions:
+                ctypes.memset(region.address, POISON, region.capacity)
+                total += region.capacity
+        plan = plan.compiled_general
+    return total
+
+
+def elementwise(draw: Any) -> anyshape.Function:
+    """A random graph of maps over x[n, m], with broadcasts, casts, views, and operands that are read at other places."""
+    x, z = anyshape.input("x", "f32[n, m]"), anyshape.input("z", "f32[m]")
+    values: list[Value] = [x, ops.neg(x)]
+    pick = lambda: draw(st.sampled_from(values[-5:]))  # noqa: E731
+    makers = [
+        lambda: ops.add(pick(), pick()),
+        lambda: ops.sub(pick(), pick()),
+        lambda: ops.maximum(pick(), pick()),
+        lambda: ops.mul(pick(), z),
+        lambda: ops.tanh(pick()),
+        lambda: ops.abs(pick()),
+        lambda: ops.where(ops.greater(pick(), np.float32(0)), pick(), pick()),
+        lambda: ops.cast(ops.cast(pick(), to="i32"), to="f32"),
+        lambda: ops.slice(pick(), [-1], [-99], axes=[1], steps=[-1]),
+        lambda: ops.add(pick(), ops.slice(pick(), [-1], [-99], axes=[0], steps=[-1])),
+        lambda: ops.sub(pick(), ops.sum(pick(), axes=[1], keepdims=True)),
+        lambda: ops.sub(pick(), ops.max(pick(), axes=[0], keepdims=True)),
+        lambda: ops.softmax(pick(), axis=draw(st.integers(0, 1))),
+        lambda: like(ops.abs(ops.reshape(pick(), (-1,))), x),
+        lambda: ops.add(pick(), like(ops.reshape(pick(), (-1,)), x)),
+    ]
+    for _ in range(draw(st.integers(1, 10))):
+        values.append(draw(st.sampled_from(makers))())
+    results = {"last": values[-1]}
+    if draw(st.booleans()):
+        results["earlier"] = pick()
+    return anyshape.function([x, z], results)
+
+
+def like(x: Value, y: Value) -> Value:
+    return ops.reshape(x, ops.shape_of(y))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.data())
+def test_in_place_maps_agree_with_the_interpreter(data: Any) -> None:
+    f = elementwise(data.draw)
+    slow = compile(f, kernels="interpret", fuse=False)
+    for exe in (compile(f, kernels="native", fuse=False), compile(f, kernels="native")):
+        for n, m in ((3, 37), (1, 1), (0, 4), (2, 0), (4, 4)):
+            rng = np.random.default_rng(n)
+            given_ = [rng.integers(-9, 9, s).astype(np.float32) for s in ((n, m), (m,))]
+            kept = [a.copy() for a in given_]
+            wanted = outcome(slow, given_)
+            for _ in range(2):
+                got = outcome(exe, given_)
+                poison(exe)
+                assert (got is None) == (wanted is None)
+                for g, w in zip(got or (), wanted or (), strict=True):
+                    np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-3, err_msg=memory_text(exe))
+            for a, b in zip(given_, kept):
+                np.testing.assert_array_equal(a, b, err_msg="an argument was written to")
+
+
+def outcome(exe: Executable, given_: list[Any]) -> list[Any] | None:
+    """The results, or None for a shape that the function refuses."""
+    try:
+        return exe.run(dict(zip(exe.input_names, given_)))
+    except ShapeError:
+        return None
+
+
+def chain(length: int) -> anyshape.Function:
+    x = anyshape.input("x", "f32[n, m]")
+    v = x
+    for _ in range(length):
+        v = ops.tanh(v)
+    return anyshape.function([x], v)
+
+
+def test_a_chain_of_maps_is_one_place() -> None:
+    exe = compile(chain(9), kernels="native", fuse=False)
+    exe(np.zeros((64, 64), np.float32))
+    assert exe.memory == 64 * 64 * 4
+    text = memory_text(exe, {"n": 64, "m": 64})
+    assert "7 more over it in turn" in text and "16,384" in text
+
+
+def test_a_value_that_is_read_again_is_kept() -> None:
+    x = anyshape.input("x", "f32[n]")
+    a = ops.tanh(x)
+    b = ops.neg(a)
+    exe = compile(anyshape.function([x], ops.mul(ops.abs(b), a)), kernels="native", fuse=False)
+    given_ = np.linspace(-2, 2, 33, dtype=np.float32)
+    np.testing.assert_allclose(exe(given_), np.abs(np.tanh(given_)) * np.tanh(given_), atol=1e-6)
+
+
+def test_a_base_is_kept_while_a_view_of_it_is_read() -> None:
+    x = anyshape.input("x", "f32[n, m]")
+    a = ops.tanh(x)
+    flat = ops.reshape(a, (-1,))
+    b = ops.neg(a)
+    f = anyshape.function([x], ops.sub(ops.sum(ops.abs(b), axes=[0, 1]), ops.sum(flat, axes=[0])))
+    exe = compile(f, kernels="native", fuse=False)
+    given_ = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+    t = np.tanh(given_)
+    np.testing.assert_allclose(exe(given_), np.abs(t).sum() - t.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_left_over_from_the_call_before(seed: int) -> None:
+    try:
+        exe = compile(random_function(seed, 14), kernels="native", fuse=bool(seed % 2))
+    except AnyshapeError:
+        pytest.skip("the function does not type")
+    for shape in ((3, 3), (5, 4), (1, 1), (17, 19), (2, 3)):
+        given_ = arguments(*shape)
+        first = outcome(exe, given_)
+        poison(exe)
+        second = outcome(exe, given_)
+        assert (first is None) == (second is None)
+        for a, b in zip(first or (), second or (), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_threads_have_contexts_of_their_own() -> None:
+    exe = compile(random_function(5, 14), kernels="native", fuse=False)
+    cases = [arguments(n, m, seed=n) for n, m in ((3, 3), (5, 5), (40, 40), (1, 1))]
+    wanted = [outcome(exe, c) for c in cases]
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(60):
+            k = rng.randrange(len(cases))
+            got = outcome(exe, cases[k])
+            if any(a.tobytes() != b.tobytes() for a, b in zip(got or (), wanted[k] or (), strict=True)):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_many_shapes_take_the_memory_of_the_largest() -> None:
+    x = anyshape.input("x", "f32[n, m]")
+    f = anyshape.function([x], ops.softmax(ops.matmul(ops.tanh(x), ops.transpose(ops.neg(x), axes=[1, 0])), axis=1))
+    largest = np.ones((60, 60), np.float32)
+    alone = compile(f, kernels="native", fuse=False)
+    alone(largest)
+    exe = compile(f, kernels="native", fuse=False)
+    shapes = [(n, m) for n in range(1, 61, 4) for m in range(1, 61, 4)][:200]
+    random.Random(0).shuffle(shapes)
+    for n, m in [*shapes[:100], largest.shape, *shapes[100:]]:
+        exe(np.ones((n, m), np.float32))
+    assert 2 * 60 * 60 * 4 <= exe.memory <= alone.memory
+
+
+def counted(x: Value) -> Value:
+    """A length that only the data decides: how many elements are positive."""
+    return ops.cast(
+        ops.sum(ops.where(ops.greater(x, np.float32(0)), np.float32(1), np.float32(0)), axes=[0], keepdims=True),
+        to="i64",
+    )
+
+
+def test_sizes_that_data_decide_have_a_region_that_is_used_in_turns() -> None:
+    x = anyshape.input("x", "f32[n]")
+    a = ops.tanh(ops.broadcast_to(ops.sum(x, axes=[0], keepdims=True), counted(x)))
+    y = ops.sub(x, ops.sum(ops.neg(a), axes=[0], keepdims=True))
+    b = ops.tanh(ops.broadcast_to(ops.max(y, axes=[0], keepdims=True), counted(y)))
+    f = anyshape.function([x], ops.sum(ops.neg(b), axes=[0]))
+    exe, slow = compile(f, kernels="native", fuse=False), compile(f, kernels="interpret", fuse=False)
+    (program,) = exe.plan.programs
+    assert program.memory is not None
+    late = [area for area in program.memory.areas if area.region > 0]
+    assert len(late) == 2 and program.regions == 2, memory_text(exe)
+    for n, k in ((4, 3), (2, 1), (1, 1), (300, 299), (7, 5), (3, 0)):
+        given_ = np.where(np.arange(n) < k, 1, -1).astype(np.float32)
+        np.testing.assert_allclose(exe(given_), slow(given_), rtol=1e-4)
+        poison(exe)
