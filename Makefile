@@ -13,7 +13,7 @@ TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated:.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long lint types bench new-op clean
+.PHONY: help setup run retrain gen check test test-long lint types bench bench-memory new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -65,6 +65,10 @@ bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime at every list
 	$(BIN)/python -m benchmarks.compile_time bert_mini --json benchmarks/results/compile_time.json
 	$(BIN)/python -m benchmarks.vm_loop --json benchmarks/results/vm_loop.json
 	$(BIN)/python -m benchmarks.call_overhead --json benchmarks/results/call_overhead.json
+
+bench-memory: $(VENV)/.anyshape-bench  ## memory beside onnxruntime's, and of a thousand shapes through one executable
+	@mkdir -p benchmarks/results
+	$(BIN)/python -m benchmarks.memory bert_mini --json benchmarks/results/memory.json
 
 $(VENV)/.anyshape-bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -112,7 +112,8 @@ def ask(*arguments: object) -> Any:
 
 def peaks(name: str, path: Path) -> list[dict[str, Any]]:
     print(
-        f"\n{name}: maximum resident set above that of the loaded model\n  {'shape':>8} {'anyshape':>12} {'arena':>11} {'onnxruntime':>13} {'ratio':>6}"
+        f"\n{name}: maximum resident set above that of the loaded model\n"
+        f"  {'shape':>8} {'anyshape':>12} {'arena':>11} {'onnxruntime':>13} {'ratio':>6}"
     )
     rows = []
     for shape in SHAPES:
@@ -129,14 +130,16 @@ def peaks(name: str, path: Path) -> list[dict[str, Any]]:
 
 def thousand(name: str, path: Path, count: int, largest: tuple[int, int]) -> dict[str, Any]:
     print(
-        f"\n{name}: {count} different shapes in random order, up to {largest[0]}x{largest[1]}\n  {'calls':>6} {'resident':>12} {'arena':>11}"
+        f"\n{name}: {count} different shapes in random order, up to {largest[0]}x{largest[1]}\n"
+        f"  {'calls':>6} {'resident':>12} {'arena':>11}"
     )
     found = ask("many", "anyshape", name, path, *largest, count)
     for row in found["seen"]:
         print(f"  {row['calls']:6} {row['resident'] / MB:9.2f} MB {row['kept'] / MB:8.2f} MB")
     alone = ask("peak", "anyshape", name, path, *largest)
     print(
-        f"  peak {found['peak'] / MB:.2f} MB, arena {found['kept'] / MB:.2f} MB; the largest shape alone: {alone['peak'] / MB:.2f} MB, {alone['kept'] / MB:.2f} MB"
+        f"  peak {found['peak'] / MB:.2f} MB, arena {found['kept'] / MB:.2f} MB; "
+        f"the largest shape alone: {alone['peak'] / MB:.2f} MB, {alone['kept'] / MB:.2f} MB"
     )
     theirs = ask("many", "onnxruntime", name, path, *largest, count)
     print(

@@ -48,6 +48,15 @@ def test_compile_and_explain(path, capsys):
     assert "f32[batch, 4]" in out and "batch: x[0]" in out and "stayed dynamic" in out
 
 
+def test_explain_memory(path, tmp_path, capsys):
+    assert main(["explain", path, "--memory", "--at", "batch=8"]) == 0
+    assert "memory of " in capsys.readouterr().out
+    saved = str(tmp_path / "m.anyshape")
+    assert main(["compile", path, "-o", saved]) == 0
+    assert main(["explain", saved, "--memory"]) == 0
+    assert "not kept in a saved model" in capsys.readouterr().out
+
+
 def test_compile_saves_and_run_loads(path, tmp_path, capsys):
     saved = str(tmp_path / "m.anyshape")
     assert main(["compile", path, "-o", saved]) == 0
@@ -75,6 +84,7 @@ def test_compile_saves_and_run_loads(path, tmp_path, capsys):
         (["run", "{path}", "--ints", "5:1"], "LOW:HIGH"),
         (["explain", "{path}", "--dim", "bach=3"], "did you mean 'batch'"),
         (["explain", "{path}", "--dim", "batch=many"], "NAME=1:512"),
+        (["explain", "{path}", "--memory", "--at", "batch=1:8"], "NAME=8"),
         (["compile", "{bad}"], "Det"),
     ],
 )

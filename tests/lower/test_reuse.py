@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anyshape.dtypes import BOOL, F64, I32
 from anyshape.equations.expr import cast
-from anyshape.equations.functions import reduce_
+from anyshape.equations.functions import maximum, minimum, reduce_
 from anyshape.lower import Group, host_target, lower_group
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import check
@@ -99,3 +99,27 @@ def test_a_residual_is_added_in_place_to_a_product_but_a_factor_is_kept() -> Non
     b.eqs.define(s[i, j], reduce_("sum", [N], lambda k: a[i, k] * w[k, j]))
     b.eqs.define(y[i, j], s[i, j] + a[i, j])
     assert pairs(check(b.group(), SIZES, tolerance=1e-4).group) == ()
+
+
+def test_rows_that_trade_places_are_kept() -> None:
+    b = Builder("trade")
+    x = b.input([N, N, M])
+    total, y = b.tensor([N, N]), b.output(b.tensor([N, N, M]))
+    i, k, j = b.eqs.indices("i", [N, N, M])
+    b.eqs.define(total[i, k], reduce_("sum", [M], lambda r: x[k, i, r]))
+    b.eqs.define(y[i, k, j], x[i, k, j] - total[i, k])
+    assert pairs(check(b.group(), SIZES, tolerance=1e-4).group) == ()
+
+
+def test_a_row_that_a_later_loop_reads_again_is_kept() -> None:
+    b = Builder("again")
+    x = b.input([N, M])
+    peak, spread = b.tensor([N]), b.tensor([N])
+    y, z = b.output(b.tensor([N, M])), b.output(b.tensor([N]))
+    i, j = b.eqs.indices("i", [N, M])
+    b.eqs.define(peak[i], reduce_("max", [M], lambda r: x[i, r]))
+    b.eqs.define(y[i, j], x[i, j] - peak[i])
+    b.eqs.define(spread[i], reduce_("sum", [M], lambda r: minimum(x[i, r] - peak[i], 1.0)))
+    b.eqs.define(z[i], reduce_("sum", [M], lambda r: maximum(x[i, r], spread[i])))
+    sizes = [s for s in SIZES if s[M]]
+    assert pairs(check(b.group(), sizes, tolerance=1e-4).group) == ()

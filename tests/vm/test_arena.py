@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import random
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from random_graphs import arguments, random_function
 
 import anyshape
 import anyshape_ops.api as ops
+from anyshape.equations import Tensor
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.graph.value import Value
-from anyshape.vm import Executable, compile
+from anyshape.passes.steps import KernelStep
+from anyshape.vm import Executable, compile, plans
+from anyshape.vm.kernels import InterpretedKernels, LoweredStep
 from anyshape.vm.memory_text import memory_text
 
 POISON = 0xFF  # in every byte: NaN for all floats, -1 for integers
@@ -127,6 +131,41 @@ def test_a_value_that_is_read_again_is_kept() -> None:
     exe = compile(anyshape.function([x], ops.mul(ops.abs(b), a)), kernels="native", fuse=False)
     given_ = np.linspace(-2, 2, 33, dtype=np.float32)
     np.testing.assert_allclose(exe(given_), np.abs(np.tanh(given_)) * np.tanh(given_), atol=1e-6)
+
+
+def test_an_operand_that_the_step_sees_twice_is_kept() -> None:
+    x = anyshape.input("x", "f32[n]")
+    a = ops.tanh(ops.slice(ops.tanh(x), [-1], [-99], axes=[0], steps=[-1]))
+    seen = ops.slice(ops.reshape(a, (-1, 1)), [-1], [-99], axes=[0], steps=[-1])
+    b = ops.add(a, ops.sum(seen, axes=[1]))
+    f = anyshape.function([x], ops.matmul(b, b))
+    given_ = np.linspace(-2, 2, 77, dtype=np.float32)
+    np.testing.assert_allclose(
+        compile(f, kernels="native")(given_), compile(f, kernels="interpret", fuse=False)(given_), rtol=1e-4
+    )
+
+
+class Generous(InterpretedKernels):
+    """Permits every output over every input: the interpreter computes all of a step before it writes any of it."""
+
+    def lower(self, step: KernelStep) -> LoweredStep:
+        lowered = super().lower(step)
+        pairs = [(o, i) for o in lowered.outputs for i in lowered.inputs if isinstance(i, Tensor)]
+        return replace(lowered, reusable=tuple(pairs))
+
+
+def test_two_results_do_not_take_over_one_operand(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = anyshape.input("x", "f32[n, n]")
+    a = ops.reshape(ops.matmul(x, x), (-1,))
+    y = ops.tanh(a)
+    z = ops.add(y, a)
+    f = anyshape.function([x], ops.matmul(like(y, x), like(z, x)))
+    given_ = np.linspace(-1, 1, 25, dtype=np.float32).reshape(5, 5)
+    wanted = compile(f, kernels="interpret", fuse=False)(given_)
+    monkeypatch.setattr(plans, "kernel_maker", lambda options, report: Generous())
+    exe = compile(f, kernels="interpret")
+    np.testing.assert_allclose(exe(given_), wanted, rtol=1e-4)
+    assert "over it in turn" in memory_text(exe)
 
 
 def test_a_base_is_kept_while_a_view_of_it_is_read() -> None:

@@ -50,7 +50,7 @@ class Kernel:
     """Native code for a group. `scratch` is the bytes that each part needs, 64-byte aligned, with no initial contents.
 
     `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library.
-    `reusable`: (output, input) positions that may be the same memory, one input for one output.
+    `reusable`: (output, input) positions that may be the same memory if they have one size, one input for one output.
     """
 
     symbol: str

@@ -24,7 +24,8 @@ Loads = list[Access]
 def reusable(
     steps: Sequence[Step], stages: Sequence[Sequence[Store]], operands: Sequence[object], outputs: Sequence[Tensor]
 ) -> tuple[tuple[int, int], ...]:
-    """(position of the result, position of the operand); several pairs may name one operand, of which one can be used."""
+    """(position of the result, position of the operand); several pairs may name one operand, of which one can be used, and only if
+    both have the same size."""
     pairs: list[tuple[int, int]] = []
     for k, result in enumerate(outputs):
         stores = [(at, s) for at, stores in enumerate(stages) for s in stores if s.access.tensor is result]
@@ -33,8 +34,8 @@ def reusable(
         at, store = stores[0]
         for j, operand in enumerate(operands):
             if isinstance(operand, Tensor) and _same_width(operand, result):
-                alone = not any(_loads(_roots(ss), operand, True) for i, ss in enumerate(stages) if i != at)
-                if alone and _is_safe(steps[at], operand, store):
+                readers = {i for i, ss in enumerate(stages) if _loads(_roots(ss), operand, True)}
+                if readers == {at} and _is_safe(steps[at], operand, store):
                     pairs.append((k, j))
     return tuple(pairs)
 

@@ -89,7 +89,7 @@ def _lines(plan: MemoryPlan, dims: Mapping[str, int]) -> list[str]:
 def _area_lines(area: Area, steps: Sequence[str], dims: Mapping[str, int]) -> list[str]:
     """Sizes have letters, so that offsets can be read."""
     letters = _letters(area.tenants)
-    named = [letters.get(t.bytes, t.bytes) for t in area.tenants]
+    named = [letters[t.bytes] if isinstance(t.bytes, Dim) else t.bytes for t in area.tenants]
     values = {letter: _value(size, dims) for size, letter in letters.items()}
     numbers = {letter: n for letter, n in values.items() if n is not None}
     offsets, total = area.places(named)
