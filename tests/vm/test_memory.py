@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 import numpy as np
@@ -100,6 +101,14 @@ def test_a_large_value_takes_the_place_of_several_small_ones() -> None:
     small = [Tenant(64 * N * M, 0, 1) for _ in range(4)]
     listed = [*small, Tenant(256 * N * M, 2, 3), *(Tenant(64 * N * M, 4, 5) for _ in range(4))]
     assert numbers(listed, lay_out(listed), 5, 7)[2] == 256 * 35
+
+
+def test_a_long_program_stays_near_what_is_alive() -> None:
+    rng = random.Random(0)
+    listed = [Tenant(rng.choice(SIZES[1:]), k // 2, k // 2 + rng.choice([0, 1, 1, 2, 5])) for k in range(1600)]
+    sizes = [evaluate(t.bytes, {N: 8, M: 8}) for t in listed]
+    alive = max(sum(s for s, t in zip(sizes, listed) if t.start <= step <= t.end) for step in range(0, 800, 5))
+    assert numbers(listed, lay_out(listed), 8, 8)[2] <= 2 * alive
 
 
 def test_unequal_symbols_share() -> None:

@@ -107,7 +107,7 @@ def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]
     start = [t.start for t in tenants]
     total = sizes / np.maximum(sizes.sum(axis=0, keepdims=True), 1.0)
     share = total.sum(axis=1).tolist()
-    yield by(lambda k: (start[k], -length[k], -share[k]))
+    yield _by_slots(tenants, share)
     yield by(lambda k: (-share[k], start[k]))
     yield by(lambda k: (-length[k], -share[k], start[k]))
     yield by(lambda k: (-share[k] * (length[k] + 1), start[k]))
@@ -115,6 +115,22 @@ def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]
         one = column.tolist()
         yield by(lambda k, one=one: (-one[k], -length[k], start[k]))  # type: ignore[misc]
     yield _by_breadth(tenants, share)
+
+
+def _by_slots(tenants: Sequence[Tenant], share: Sequence[float]) -> tuple[int, ...]:
+    """By slots that hold one tenant at a time, the largest slot first: so the plan is never worse than the sum of such slots."""
+    slots: list[list[int]] = []
+    room: list[float] = []
+    for k in sorted(range(len(tenants)), key=lambda k: (tenants[k].start, -share[k])):
+        free = [i for i, members in enumerate(slots) if tenants[members[-1]].end < tenants[k].start]
+        if free:
+            best = min(free, key=lambda i: abs(room[i] - share[k]))
+            slots[best].append(k)
+            room[best] = max(room[best], share[k])
+        else:
+            slots.append([k])
+            room.append(share[k])
+    return tuple(k for i in sorted(range(len(slots)), key=lambda i: -room[i]) for k in slots[i])
 
 
 def _by_breadth(tenants: Sequence[Tenant], share: Sequence[float]) -> tuple[int, ...]:
