@@ -94,25 +94,29 @@ def test_what_has_no_code_is_told_at_once() -> None:
     spec = """
 ops:
   first:
-    summary: A size found by counting.
-    inputs: {x: "T[n]"}
-    outputs: {y: "i64[k]"}
+    summary: A running sum, by recurrence.
+    inputs: {x: "F[n]"}
+    outputs: {y: "F[n]"}
     kernel: |
-      k = count(x[i] != 0 for i in n)
-      y[:] = [i for i in n if x[i] != 0]
-    reference: np.nonzero(x)[0]
-    examples: [{x: {value: [0, 1]}, y: {value: [1]}}]
+      acc[-1] = 0.0 * x[0]
+      acc[s] = acc[s - 1] + x[s]
+      y[s] = acc[s]
+    reference: np.cumsum(x)
+    examples: [{x: [3], y: [3]}]
   second:
-    summary: Sorting.
-    inputs: {x: "T[n]"}
-    outputs: {y: "i64[n]"}
-    kernel: "y[:] = argsort([x[i] for i in n])"
-    reference: np.argsort(x)
+    summary: A running product, by recurrence.
+    inputs: {x: "F[n]"}
+    outputs: {y: "F[n]"}
+    kernel: |
+      acc[-1] = 1.0 + 0.0 * x[0]
+      acc[s] = acc[s - 1] * x[s]
+      y[s] = acc[s]
+    reference: np.cumprod(x)
     examples: [{x: [3], y: [3]}]
 """
     findings = Findings({"specs/later.yaml": spec.splitlines()})
     emit_package(analyse({"specs/later.yaml": spec}), PACKAGE, findings)
     with pytest.raises(SpecError) as caught:
         findings.raise_if_any()
-    assert "specs/later.yaml:8:" in str(caught.value) and "specs/later.yaml:16:" in str(caught.value)
+    assert "specs/later.yaml:9:" in str(caught.value) and "specs/later.yaml:19:" in str(caught.value)
     assert "no code is generated for it yet" in str(caught.value)
