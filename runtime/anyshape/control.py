@@ -8,7 +8,6 @@ before, they capture.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from typing import Any
 
 from anyshape.dims import fresh
@@ -18,7 +17,7 @@ from anyshape.graph.call import as_value
 from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
-from anyshape.graph.loops import LOOP, PATIENCE, Carried
+from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
 from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.value import Node, Value, constant
 from anyshape.types import TensorType
@@ -85,7 +84,7 @@ def loop(
     names = names or [f"carried{k}" for k in range(len(initial))]
     states = [Carried(v) for v in initial]
     number = Value(TensorType(parse_dtype("i64"), ()), "turn", contents=(fresh("turn"),))
-    for turn in count():
+    for turn in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = _mark()
         results = _listed(body(number, *params))
@@ -99,6 +98,8 @@ def loop(
         changed = [s.widen(r, f"loop: carried value {n}", turn >= PATIENCE) for s, r, n in zip(states, after, names)]
         if not any(changed):
             break
+    else:
+        raise no_form(source)
     own = (number, *params)
     captured = captures(again, own, since)
     region = close("body", again, own, captured, since)
@@ -115,3 +116,43 @@ def call(f: Function, arguments: Sequence[Any] | Mapping[str, Any]) -> tuple[Val
     if results is None:
         raise ArgumentError(f"{f.name} relies on checks of its own entry, and cannot be put in the place of a call")
     return tuple(results)
+
+
+def scan(
+    body: Callable[..., Sequence[Any]],
+    states: Sequence[Any],
+    scanned: Sequence[Any],
+    collects: int,
+    axes: Sequence[int] = (),
+    backwards: Sequence[bool] = (),
+    source: str = "",
+    names: Sequence[str] = (),
+) -> tuple[Value, ...]:
+    """Calls `body(*states, *slices)` for every slice of `scanned` along its axis (0 if not said), from the end where `backwards` says so.
+
+    The body returns the states anew, then `collects` values that are stacked. Results: the last states, then the stacked values.
+    """
+    from anyshape import ops
+
+    values = [as_value(v) for v in scanned]
+    if not values:
+        raise ArgumentError("scan: there is nothing to scan; a loop with a count does without")
+    along = list(axes) or [0] * len(values)
+    turned = list(backwards) or [False] * len(values)
+    lengths = [_length(v, axis, source) for v, axis in zip(values, along, strict=True)]
+    last = ops.sub(lengths[0], 1, source=source) if any(turned) else None
+
+    def turn(number: Value, *carried: Value) -> Sequence[Any]:
+        slices = []
+        for v, axis, back in zip(values, along, turned, strict=True):
+            at = ops.sub(last, number, source=source) if back else number
+            slices.append(ops.gather(v, at, axis=axis, source=source))
+        return body(*carried, *slices)
+
+    return loop(lengths[0], turn, states, collects=collects, source=source, names=names)
+
+
+def _length(v: Value, axis: int, source: str) -> Value:
+    from anyshape import ops
+
+    return ops.gather(ops.shape_of(v, source=source), axis, source=source)

@@ -26,7 +26,8 @@ from anyshape.rules.vec import Truth
 from anyshape.types import TensorType
 
 PATIENCE = 6
-"""Rounds in which only what changed is widened; after them all dims and elements are."""
+LIMIT = 12
+"""Rounds in which only what changed is widened; after them all dims and elements are, and after LIMIT the loop is refused."""
 
 
 class Carried:
@@ -59,12 +60,11 @@ class Carried:
 
     def _dim(self, mine: Size, its: Size, new: bool) -> Size:
         if mine in self.turn and isinstance(mine, Dim):
-            low = bounds(mine)[0] or 0
-            if (bounds(its)[0] or 0) >= low:
+            if low_of(its) >= low_of(mine):
                 return mine
         elif not new and (mine is its or (isinstance(mine, int) and mine == its)):
             return mine
-        made = fresh("turn", max(min(bounds(mine)[0] or 0, bounds(its)[0] or 0), 0) if mine not in self.turn else 0)
+        made = fresh("turn", min(low_of(mine), low_of(its)) if mine not in self.turn else 0)
         self.turn.add(made)
         return made
 
@@ -82,6 +82,11 @@ class Carried:
             else:
                 return None
         return tuple(e for e in made if e is not None)
+
+
+def low_of(n: Size) -> int:
+    """The least a dim can be."""
+    return max(bounds(n)[0] or 0, 0)
 
 
 class _Loop:
@@ -126,7 +131,7 @@ class _Loop:
         carried = [Carried(v) for v in initial if v is not None]
         number = Value(TensorType(parse_dtype("i64"), ()), body.params[0].name, contents=(fresh("turn"),))
         names = [p.name for p in body.params[1 : 1 + n]]
-        for turn in range(PATIENCE + 3):
+        for turn in range(LIMIT):
             params = [number, *(c.param(name) for c, name in zip(carried, names)), *captured]
             made = typed(body, params, facts)
             results = made.results[1 : 1 + n]
@@ -136,7 +141,7 @@ class _Loop:
             ]
             if not any(changed):
                 return made, _turn_symbols(made, n, outside)
-        raise ShapeError(f"loop: the shapes of its carried values have no form that all turns share{_at(node)}")
+        raise no_form(node.source)
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
         """A loop that makes no turn hands on what it was given."""
@@ -152,8 +157,9 @@ def carried_count(node: Node) -> int:
     return int(node.attrs["carried"])
 
 
-def _at(node: Node) -> str:
-    return f" (at {node.source})" if node.source else ""
+def no_form(source: str) -> ShapeError:
+    at = f" (at {source})" if source else ""
+    return ShapeError(f"loop: the shapes of its carried values have no form that all turns share{at}")
 
 
 def _check_operands(node: Node) -> None:
@@ -194,7 +200,7 @@ def _agree(p: Value, first: Value, after: Value, turn: set[Dim]) -> bool:
         return False
     for a, b, c in zip(*known, strict=True):
         if isinstance(a, Dim) and a in turn:
-            if min(bounds(b)[0] or 0, bounds(c)[0] or 0) < (bounds(a)[0] or 0):
+            if min(low_of(b), low_of(c)) < low_of(a):
                 return False
         elif not (same_element(a, b) and same_element(a, c)):
             return False

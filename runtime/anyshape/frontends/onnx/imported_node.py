@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,6 +27,8 @@ class ImportedNode:
     """AttributeProtos by name"""
     schema: Any
     folder: Path | None
+    build_graph: Callable[[Any, Sequence[Value], str], Sequence[Value]]
+    """What the importer makes of a graph attribute."""
 
     def input(self, k: int) -> Value | None:
         return self.operands[k] if k < len(self.operands) else None
@@ -61,6 +63,9 @@ class ImportedNode:
         if is_known(number):
             raise Refusal(f"{name} = {spell(number)} is not supported")
         raise ModelError(f"{self.source}: {name} = {number} is not an element type of ONNX")
+
+    def region(self, name: str, inputs: Sequence[Value]) -> Sequence[Value]:
+        return self.build_graph(self.attr(name), inputs, name)
 
     def refuse(self, reason: str) -> NoReturn:
         raise Refusal(reason)

@@ -7,12 +7,14 @@ results are never trusted: types are inferred.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from anyshape.errors import AnyshapeError, DtypeError, ModelError, UnsupportedError
 from anyshape.frontends.onnx import attributes
+from anyshape.frontends.onnx.control import DEEPEST_GRAPHS, free_names
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
 from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, typed_body
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
@@ -46,7 +48,7 @@ def load(source: Any, dims: Mapping[str, DimBinding] | None = None, table: Table
 class _Scope:
     """The names of one graph or function body; None is a value that could not be made."""
 
-    values: dict[str, Value | None]
+    values: MutableMapping[str, Value | None]
     opsets: Mapping[str, int]
     bound: Mapping[str, Any] = field(default_factory=dict)
     """attributes of the function being inlined"""
@@ -54,6 +56,8 @@ class _Scope:
     """names that somebody reads"""
     inside: str = ""
     depth: int = 0
+    nesting: int = 0
+    """graphs around this one"""
 
 
 class _Import:
@@ -68,11 +72,11 @@ class _Import:
         self.inlined = 0
 
     def function(self) -> Function:
-        values = self._initializers()
+        values = self._initializers(self.graph, self.where)
         params = self._parameters(values)
         nodes = sort_nodes(self.graph.node, values.keys(), self.where)
         check_names(self.graph.output, "output", self.where)
-        self._check_results(nodes, values)
+        self._check_results(self.graph, nodes, values, self.where)
         self.resolver.scan(nodes, self.opsets, self.refusals)
         self.tolerant = bool(self.refusals.found)
         scope = _Scope(values, self.opsets, used=_used(nodes, [info.name for info in self.graph.output]))
@@ -81,20 +85,21 @@ class _Import:
         self.dims.check_used(self.where)
         return self._finish(params, scope)
 
-    def _initializers(self) -> dict[str, Value | None]:
+    def _initializers(self, graph: Any, place: str) -> dict[str, Value | None]:
         values: dict[str, Value | None] = {}
-        for k, t in enumerate(self.graph.initializer):
-            where = f"{self.where}: initializer {t.name!r}"
+        weights = self.read.weights if graph is self.graph else {}
+        for k, t in enumerate(graph.initializer):
+            where = f"{place}: initializer {t.name!r}"
             if not t.name:
-                raise ModelError(f"{self.where}: an initializer has no name")
+                raise ModelError(f"{place}: an initializer has no name")
             if t.name in values:
-                raise ModelError(f"{self.where}: two initializers are called {t.name!r}")
+                raise ModelError(f"{place}: two initializers are called {t.name!r}")
             try:
-                values[t.name] = constant(tensor_array(t, self.read.folder, where, self.read.weights.get(k)), t.name)
+                values[t.name] = constant(tensor_array(t, self.read.folder, where, weights.get(k)), t.name)
             except Refusal as e:
                 values[t.name] = None
                 self.refusals.add("initializer", "", None, str(e), repr(t.name))
-        for s in self.graph.sparse_initializer:
+        for s in graph.sparse_initializer:
             values[s.values.name] = None
             self.refusals.add("sparse initializer", "", None, "not supported", repr(s.values.name))
         return values
@@ -116,18 +121,19 @@ class _Import:
             params.append(made)
         return params
 
-    def _check_results(self, nodes: Sequence[Any], values: Mapping[str, Value | None]) -> None:
+    @staticmethod
+    def _check_results(graph: Any, nodes: Sequence[Any], values: Mapping[str, Value | None], where: str) -> None:
         made = {name for n in nodes for name in n.output}
-        if not self.graph.output:
-            raise ModelError(f"{self.where}: the graph has no outputs")
-        for info in self.graph.output:
+        if not graph.output:
+            raise ModelError(f"{where}: the graph has no outputs")
+        for info in graph.output:
             if info.name not in made and info.name not in values:
-                raise ModelError(f"{self.where}: nothing produces the output {info.name!r}")
+                raise ModelError(f"{where}: nothing produces the output {info.name!r}")
 
     def _translate(self, nodes: Sequence[Any], scope: _Scope) -> None:
         for node in nodes:
             operands = [scope.values[name] if name else None for name in node.input]
-            poisoned = any(name and v is None for name, v in zip(node.input, operands))
+            poisoned = any(scope.values[name] is None for name in free_names((node,)))
             made = None if poisoned else self._attempt(node, operands, scope)
             for k, name in enumerate(node.output):
                 if name:
@@ -167,11 +173,43 @@ class _Import:
         if isinstance(found, Body):
             return self._inline(found, node, said, operands, scope, source)
         try:
-            return found(ImportedNode(node.op_type, source, len(node.output), operands, said, schema, self.read.folder))
+            return found(self._node(node, operands, said, schema, scope, source))
         except DtypeError as e:
             if types_allowed(schema, operands):
                 raise Refusal(str(e)) from e
             raise
+
+    def _node(
+        self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: _Scope, source: str
+    ) -> ImportedNode:
+        def build_graph(graph: Any, inputs: Sequence[Value], name: str) -> Sequence[Value]:
+            return self._region(graph, inputs, scope, f" in {name} of {source}")
+
+        return ImportedNode(
+            node.op_type, source, len(node.output), operands, said, schema, self.read.folder, build_graph
+        )
+
+    def _region(self, graph: Any, inputs: Sequence[Value], scope: _Scope, inside: str) -> Sequence[Value]:
+        """The results of a graph within a node, whose names see those of the graphs around."""
+        where = f"{self.where}:{inside.removeprefix(' in')}"
+        self.inlined += len(graph.node)
+        if scope.nesting >= DEEPEST_GRAPHS or self.inlined > MOST_INLINED:
+            raise Refusal(f"graphs are nested more than {DEEPEST_GRAPHS} deep, or add more than {MOST_INLINED} nodes")
+        check_names(graph.input, "input", where)
+        own = self._initializers(graph, where)
+        own.update((i.name, _given(v, i, where)) for i, v in zip(graph.input, inputs, strict=True))
+        nodes = sort_nodes(graph.node, own.keys(), where, scope.values.keys())
+        self._check_results(graph, nodes, {**scope.values, **own}, where)
+        used = _used(nodes, [info.name for info in graph.output])
+        values = ChainMap(own, scope.values)
+        inner = _Scope(values, scope.opsets, scope.bound, used, inside, scope.depth + 1, scope.nesting + 1)
+        self._translate(nodes, inner)
+        results = [values[info.name] for info in graph.output]
+        for info, made in zip(graph.output, results):
+            if made is None:
+                raise Refusal(f"{info.name!r} cannot be made{inside}")
+            _check_declared(info, made, where)
+        return [made for made in results if made is not None]
 
     def _typed_body(
         self, schema: Any, opset: int, node: Any, said: Mapping[str, Any], operands: Operands, scope: _Scope
@@ -216,17 +254,39 @@ class _Import:
         for info in self.graph.output:
             made = scope.values[info.name]
             assert made is not None
-            said = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else 0
-            if said and BY_NUMBER.get(said) != made.type.dtype:
-                raise ModelError(
-                    f"{self.where}: output {info.name!r} is declared as {spell(said)}, but what is computed is {made.type.dtype}"
-                )
+            _check_declared(info, made, self.where)
             results.append(made)
         return Function(params, results, "main", [info.name for info in self.graph.output])
 
 
+def _check_declared(info: Any, made: Value, where: str) -> None:
+    """Raises ModelError for a result of another dtype than the graph says."""
+    said = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else 0
+    if said and BY_NUMBER.get(said) != made.type.dtype:
+        raise ModelError(
+            f"{where}: output {info.name!r} is declared as {spell(said)}, but what is computed is {made.type.dtype}"
+        )
+
+
+def _given(v: Value, info: Any, where: str) -> Value:
+    """An input of a graph within a node: a scalar is a vector of one where that is what the graph wants."""
+    kind = info.type.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        raise Refusal(f"a {kind.removesuffix('_type')} as input {info.name!r} of a graph; only tensors are supported")
+    said = info.type.tensor_type
+    if kind and said.elem_type and BY_NUMBER.get(said.elem_type) != v.type.dtype:
+        raise ModelError(
+            f"{where}: input {info.name!r} is declared as {spell(said.elem_type)}, but gets {v.type.dtype}"
+        )
+    if kind and said.HasField("shape") and len(said.shape.dim) == 1 and v.type.shape == ():
+        from anyshape import ops
+
+        return ops.static.reshape(v, newshape=(1,))
+    return v
+
+
 def _used(nodes: Sequence[Any], results: Sequence[str]) -> frozenset[str]:
-    return frozenset(name for n in nodes for name in n.input).union(results) - {""}
+    return frozenset(free_names(nodes)).union(results) - {""}
 
 
 def _without(node: Any, absent: set[str]) -> Any:

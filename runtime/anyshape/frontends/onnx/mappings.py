@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from anyshape.frontends.onnx.bookkeeping import BOOKKEEPING
+from anyshape.frontends.onnx.control import CONTROL
 from anyshape.frontends.onnx.node import Mapping
 
 Table = MappingType[str, MappingType[int, Mapping | None]]
@@ -20,7 +21,7 @@ Table = MappingType[str, MappingType[int, Mapping | None]]
 def all_mappings() -> Table:
     """{operator: {since: mapping}}; an operator of another domain than ONNX's own is `domain:Operator`."""
     generated: Table = import_module("anyshape_ops").ONNX
-    return {**BOOKKEEPING, **generated}
+    return {**BOOKKEEPING, **CONTROL, **generated}
 
 
 def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | None:

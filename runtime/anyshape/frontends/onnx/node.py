@@ -41,6 +41,9 @@ class OnnxNode(Protocol):
     def has_attr(self, name: str) -> bool:
         """Whether the node gives the attribute."""
 
+    def region(self, name: str, inputs: Sequence[Value]) -> Sequence[Value]:
+        """The results of a graph attribute for these inputs, built where the call stands."""
+
     def refuse(self, reason: str) -> NoReturn:
         """Raises UnsupportedError naming the node."""
 

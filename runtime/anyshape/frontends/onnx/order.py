@@ -7,6 +7,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from anyshape.errors import ModelError
+from anyshape.frontends.onnx.control import free_names
 
 
 def spell_node(node: Any) -> str:
@@ -15,8 +16,11 @@ def spell_node(node: Any) -> str:
     return f"{node.op_type} {name!r}" if name else str(node.op_type)
 
 
-def sort_nodes(nodes: Sequence[Any], known: Collection[str], where: str) -> list[Any]:
-    """As written where that works, else moved as little as needed. `known` are the names that exist before any node."""
+def sort_nodes(
+    nodes: Sequence[Any], known: Collection[str], where: str, around: Collection[str] = frozenset()
+) -> list[Any]:
+    """As written where that works, else moved as little as needed. `known` are the names that exist before any node, `around` those
+    of graphs around this one."""
     producer = _producers(nodes, known, where)
     waiting: list[set[int]] = []
     users: dict[int, list[int]] = {}
@@ -25,7 +29,7 @@ def sort_nodes(nodes: Sequence[Any], known: Collection[str], where: str) -> list
         for name in _inputs(node):
             if name in producer:
                 needs.add(producer[name])
-            elif name not in known:
+            elif name not in known and name not in around:
                 raise ModelError(f"{where}: {spell_node(node)} reads {name!r}, which nothing produces")
         waiting.append(needs)
         for p in needs:
@@ -46,7 +50,7 @@ def sort_nodes(nodes: Sequence[Any], known: Collection[str], where: str) -> list
 
 
 def _inputs(node: Any) -> list[str]:
-    return [name for name in node.input if name]
+    return free_names((node,))
 
 
 def _producers(nodes: Sequence[Any], known: Collection[str], where: str) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx import functions
+from anyshape.frontends.onnx.control import subgraphs
 from anyshape.frontends.onnx.functions import Body
 from anyshape.frontends.onnx.mappings import Table, find_mapping, find_schema, normal_domain, why_missing
 from anyshape.frontends.onnx.node import Mapping as NodeMapping
@@ -65,6 +66,8 @@ class Resolver:
                     lacks,
                     spell_node(node),
                 )
+            for graph in subgraphs(node):
+                self.scan(graph.node, opsets, refusals)
 
     def lacks(self, node: Any, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
         """Why the node cannot be imported, as far as that is seen without types; empty if nothing speaks against it."""

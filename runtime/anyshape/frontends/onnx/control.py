@@ -1,0 +1,159 @@
+"""If, Loop and Scan: graphs within nodes, imported as regions. What they read of the graphs around them is captured by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from anyshape import control
+from anyshape.errors import ModelError
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed
+from anyshape.graph.value import Value, constant
+
+GRAPH = 5
+"""The attribute type of a graph."""
+
+DEEPEST_GRAPHS = 16
+"""Graphs within graphs, at most."""
+
+
+def subgraphs(node: Any) -> list[Any]:
+    """The graphs among the attributes of a node."""
+    return [a.g for a in node.attribute if a.type == GRAPH and a.HasField("g")]
+
+
+def free_names(nodes: Iterable[Any]) -> list[str]:
+    """Every name that nodes and the graphs in them read and do not define themselves in those graphs, in order."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        found.update((name, None) for name in node.input if name)
+        for graph in subgraphs(node):
+            found.update((name, None) for name in captured_names(graph))
+    return list(found)
+
+
+def captured_names(graph: Any) -> list[str]:
+    own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    own |= {s.values.name for s in graph.sparse_initializer} | {o for n in graph.node for o in n.output}
+    wanted = dict.fromkeys([*free_names(graph.node), *(o.name for o in graph.output)])
+    return [name for name in wanted if name not in own]
+
+
+def if_1(n: OnnxNode) -> Sequence[Value]:
+    """Neither branch has inputs; both give what the node gives."""
+    cond = needed(n, n.input(0), "its condition")
+    for name in ("then_branch", "else_branch"):
+        _check_sizes(n, n.attr(name), name, 0, n.output_count)
+    return control.if_(cond, lambda: n.region("then_branch", ()), lambda: n.region("else_branch", ()), source=n.source)
+
+
+def loop_1(n: OnnxNode) -> Sequence[Value]:
+    """The body takes the number of the turn, a condition (true, since it runs) and the carried values."""
+    trip, cond, carried = n.input(0), n.input(1), n.inputs(2)
+    body = n.attr("body")
+    collects = len(body.output) - 1 - len(carried)
+    _check_sizes(n, body, "body", 2 + len(carried), max(collects, 0) + 1 + len(carried))
+    names = [i.name for i in body.input[2:]]
+
+    def turn(number: Value, *values: Value) -> Sequence[Value]:
+        return n.region("body", (number, constant(True), *values))
+
+    start = constant(True) if cond is None else cond
+    return control.loop(trip, turn, carried, start, collects, n.source, names)
+
+
+def scan_9(n: OnnxNode) -> Sequence[Value]:
+    """States first, then what is scanned; results that are collected backwards or along another axis are moved behind the loop."""
+    count = _scanned(n, len(n.inputs()))
+    states, scanned = n.inputs()[:-count], n.inputs(len(n.inputs()) - count)
+    body = n.attr("body")
+    collects = len(body.output) - len(states)
+    _check_sizes(n, body, "body", len(states) + count, max(collects, 0) + len(states))
+    made = control.scan(
+        lambda *values: n.region("body", values), states, scanned, collects,
+        _axes(n, "scan_input_axes", scanned), _directions(n, "scan_input_directions", count), n.source,
+        [i.name for i in body.input[: len(states)]],
+    )  # fmt: skip
+    last, stacked = made[: len(states)], made[len(states) :]
+    back = _directions(n, "scan_output_directions", collects)
+    axes = _axes(n, "scan_output_axes", stacked)
+    return (*last, *(_placed(n, v, b, a) for v, b, a in zip(stacked, back, axes, strict=True)))
+
+
+def scan_8(n: OnnxNode) -> Sequence[Value]:
+    """With a leading batch dim everywhere: a scan for each entry of it."""
+    from anyshape import ops
+
+    if n.input(0) is not None:
+        n.refuse("sequence_lens is not supported")
+    values = n.inputs(1)
+    count = _scanned(n, len(values))
+    states, scanned = values[:-count], values[-count:]
+    body = n.attr("body")
+    collects = len(body.output) - len(states)
+    _check_sizes(n, body, "body", len(states) + count, max(collects, 0) + len(states))
+    back = _directions(n, "directions", count)
+
+    def one(*slices: Value) -> Sequence[Value]:
+        first, rest = slices[: len(states)], slices[len(states) :]
+        return control.scan(lambda *v: n.region("body", v), first, rest, collects, (), back, n.source)
+
+    batch = ops.gather(ops.shape_of(scanned[0], source=n.source), 0, source=n.source)
+
+    def turn(number: Value) -> Sequence[Value]:
+        return one(*(ops.gather(v, number, axis=0, source=n.source) for v in values))
+
+    return control.loop(batch, turn, (), None, len(states) + collects, n.source)
+
+
+def _scanned(n: OnnxNode, given: int) -> int:
+    count = n.attr("num_scan_inputs")
+    if not isinstance(count, int) or not 1 <= count <= given:
+        raise ModelError(f"{n.source}: num_scan_inputs must be from 1 to {given}, the number of inputs, got {count}")
+    return count
+
+
+def _axes(n: OnnxNode, name: str, values: Sequence[Value]) -> list[int]:
+    axes = n.attr(name) or [0] * len(values)
+    if len(axes) != len(values):
+        raise ModelError(f"{n.source}: {name} must have {len(values)} entries, got {len(axes)}")
+    for axis, v in zip(axes, values):
+        rank = v.type.rank
+        if rank is None and axis != 0:
+            n.refuse(f"{name} for a value of unknown rank")
+        if rank is not None and not -rank <= axis < rank:
+            raise ModelError(f"{n.source}: {name} has {axis}, which is no axis of {v.type}")
+    return [axis if v.type.rank is None else axis % v.type.rank for axis, v in zip(axes, values)]
+
+
+def _directions(n: OnnxNode, name: str, count: int) -> list[bool]:
+    said = n.attr(name) or [0] * count
+    if len(said) != count or any(d not in (0, 1) for d in said):
+        raise ModelError(f"{n.source}: {name} must be {count} times 0 or 1, got {said}")
+    return [d == 1 for d in said]
+
+
+def _placed(n: OnnxNode, v: Value, backwards: bool, axis: int) -> Value:
+    from anyshape import ops
+
+    if backwards:
+        v = ops.slice(v, [-1], [-(2**63)], [0], [-1], source=n.source)
+    if axis:
+        rank = v.type.rank or 0
+        order = list(range(1, rank))
+        order.insert(axis, 0)
+        v = ops.transpose(v, axes=order, source=n.source)
+    return v
+
+
+def _check_sizes(n: OnnxNode, graph: Any, name: str, inputs: int, outputs: int) -> None:
+    for what, wanted, got in (("inputs", inputs, len(graph.input)), ("outputs", outputs, len(graph.output))):
+        if wanted != got:
+            raise ModelError(f"{n.source}: {name} must have {wanted} {what}, got {got}")
+
+
+CONTROL: dict[str, dict[int, Mapping | None]] = {
+    "If": {1: if_1},
+    "Loop": {1: loop_1},
+    "Scan": {8: scan_8, 9: scan_9},
+}
