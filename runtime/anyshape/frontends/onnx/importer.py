@@ -150,7 +150,7 @@ class _Import:
             if scope.depth:
                 raise Refusal(f"in its body, {node.op_type}: {e}") from None
             domain = normal_domain(node.domain)
-            if not self.tolerant or not self.resolver.lacks(node, scope.opsets, ()):
+            if not self.tolerant or not self.resolver.lacks_anywhere(node, scope.opsets):
                 self.refusals.add(node.op_type, domain, scope.opsets.get(domain), str(e), source)
         except AnyshapeError as e:
             if not self.tolerant or scope.depth:

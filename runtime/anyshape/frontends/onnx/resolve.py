@@ -69,6 +69,11 @@ class Resolver:
             for graph in subgraphs(node):
                 self.scan(graph.node, opsets, refusals)
 
+    def lacks_anywhere(self, node: Any, opsets: Mapping[str, int]) -> bool:
+        """Whether the node, or one in the graphs within it, cannot be imported."""
+        inner = (n for graph in subgraphs(node) for n in graph.node)
+        return bool(self.lacks(node, opsets, ())) or any(self.lacks_anywhere(n, opsets) for n in inner)
+
     def lacks(self, node: Any, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
         """Why the node cannot be imported, as far as that is seen without types; empty if nothing speaks against it."""
         domain, opset = normal_domain(node.domain), self.opset(node, opsets)
