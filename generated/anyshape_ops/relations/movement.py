@@ -58,7 +58,7 @@ def transpose_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     d = x
     if axes is None:
         axes = Vec(len(d) - 1 - k for k in range_(len(d)))
-    axes = rule.axes("axes", axes, len(x))
+    axes = rule.axes("axes", axes, len(x), of="x")
     rule.equal(len(d), len(axes), "the length of axes")
     return rule.bind(outputs={"y": d[axes]}, d=d, axes=axes)
 
@@ -67,7 +67,7 @@ def transpose_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
 def squeeze_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = keep((a for a, n in enumerate_(x)), (eq(n, 1) for a, n in enumerate_(x)))
-    axes = rule.axes("axes", axes, len(x))
+    axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
     ones = x[axes]
     o = drop(x, axes)
@@ -120,7 +120,7 @@ def concat_relation(rule: Rule, *, xs: list[Vec], axis: Any) -> Bound:
 
 # specs/movement.yaml:126
 def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> Bound:
-    axis = rule.axis("axis", axis, len(x))
+    axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
     o = x[:axis]
     n = x[axis]
@@ -153,7 +153,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
     rule.equal(r, len(ends), "the length of ends")
     if axes is None:
         axes = range_(r)
-    axes = rule.axes("axes", axes, len(x))
+    axes = rule.axes("axes", axes, len(x), of="x")
     rule.equal(r, len(axes), "the length of axes")
     if steps is None:
         steps = fill(r, 1)
@@ -169,7 +169,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
 
 # specs/movement.yaml:178
 def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
-    axis = rule.axis("axis", axis, len(x))
+    axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
     o = x[:axis]
     n = x[axis]

@@ -12,7 +12,7 @@ from anyshape.rules import Bound, Rule, Vec, drop, fill, ge, place, range_
 def sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     if axes is None:
         axes = range_(len(x))
-    axes = rule.axes("axes", axes, len(x))
+    axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
     r = x[axes]
     o = drop(x, axes)
@@ -26,7 +26,7 @@ def sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
 def mean_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     if axes is None:
         axes = range_(len(x))
-    axes = rule.axes("axes", axes, len(x))
+    axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
     r = x[axes]
     o = drop(x, axes)
@@ -40,7 +40,7 @@ def mean_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
 def prod_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     if axes is None:
         axes = range_(len(x))
-    axes = rule.axes("axes", axes, len(x))
+    axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
     r = x[axes]
     o = drop(x, axes)
@@ -54,7 +54,7 @@ def prod_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
 def max_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     if axes is None:
         axes = range_(len(x))
-    axes = rule.axes("axes", axes, len(x))
+    axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
     r = x[axes]
     o = drop(x, axes)
@@ -68,7 +68,7 @@ def max_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
 def min_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     if axes is None:
         axes = range_(len(x))
-    axes = rule.axes("axes", axes, len(x))
+    axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
     r = x[axes]
     o = drop(x, axes)

@@ -10,7 +10,7 @@ from anyshape.rules import Bound, Rule, Vec, fill, ge
 
 # specs/rows.yaml:15
 def softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
-    axis = rule.axis("axis", axis, len(x))
+    axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
     o = x[:axis]
     n = x[axis]
@@ -20,7 +20,7 @@ def softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
 
 # specs/rows.yaml:28
 def log_softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
-    axis = rule.axis("axis", axis, len(x))
+    axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
     o = x[:axis]
     n = x[axis]
@@ -30,7 +30,7 @@ def log_softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
 
 # specs/rows.yaml:43
 def layer_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, bias: Vec | None, axis: Any, epsilon: Any) -> Bound:
-    axis = rule.axis("axis", axis, len(x))
+    axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis), lambda: f"x must have at least rank {axis}, got rank {len(x)}")
     o = x[:axis]
     n = x[axis:]

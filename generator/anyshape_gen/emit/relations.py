@@ -182,7 +182,10 @@ class RelationEmitter:
         if p.kind.base in ("axis", "axes"):
             if step.of is None:
                 raise NotExecuted(p, f"{p.name} without a rank to normalise against")
-            self.code.add(f"{name} = rule.{p.kind.base}({quoted(p.name)}, {name}, {self.rule_text.text(step.of)})")
+            rank = self.rule_text.text(step.of)
+            operand = next((o.name for o in self.spec.inputs if rank == f"len({o.name})"), None)
+            of = f", of={quoted(operand)}" if operand is not None else ""
+            self.code.add(f"{name} = rule.{p.kind.base}({quoted(p.name)}, {name}, {rank}{of})")
         if step.defines_length is not None:
             if step.defines_length not in self.unused:
                 self.code.add(f"{relation_name(step.defines_length)} = len({name})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,16 +18,26 @@ from anyshape.dtypes import DType, is_dtype_name, parse_dtype
 from anyshape.graph.call import call
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.opdef import InputDef, OpDef
+from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Vec
 from anyshape.testing import Case, Property
+from anyshape.testing.draws import MOST_ELEMENTS, HypothesisDraw
+from anyshape.testing.values import STYLES, contents
 from anyshape.types import TensorType
-from anyshape_ops import OPS
-from tests.laws.draws import MOST_ELEMENTS, HypothesisDraw
-from tests.laws.values import STYLES, contents
 
 Array = NDArray[Any]
 TESTED = ("f32", "f64", "i32", "i64", "bool")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a call was made from, so that it can be made again: dtypes of the op's variables, and contents by seed and style."""
+
+    case: Case
+    dtypes: Mapping[str, str]
+    seed: int
+    style: str
 
 
 @dataclass(frozen=True)
@@ -36,8 +47,9 @@ class Call:
     property: Property
     inputs: Mapping[str, Any]
     params: Mapping[str, Any]
+    recipe: Recipe | None = None
 
-    @property
+    @builtins.property
     def op(self) -> OpDef:
         """The static variant, or the only one."""
         return variants(self.property.op)[0]
@@ -58,20 +70,28 @@ class Call:
 
 def variants(op: str) -> tuple[OpDef, ...]:
     """(static, dyn) or the only variant alone."""
-    return (OPS[op],) if op in OPS else (OPS[f"static.{op}"], OPS[f"dyn.{op}"])
+    ops = all_ops()
+    return (ops[op],) if op in ops else (ops[f"static.{op}"], ops[f"dyn.{op}"])
 
 
-def random_call(p: Property, draw: Any) -> Call:
-    """Draws shapes, params, dtypes and contents. Calls with too many elements, or an index into nothing, are rejected."""
-    case = p.case(HypothesisDraw(draw))
+def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None, choices: Any = None) -> Call:
+    """Draws shapes, params, dtypes (but the given ones) and contents. Too many elements, or an index into nothing, reject the draw."""
+    case = p.case(choices or HypothesisDraw(draw))
     if _elements(case) > MOST_ELEMENTS or _has_no_index(case):
         reject()
     op = variants(p.op)[0]
-    dtypes = {
-        v: parse_dtype(draw(st.sampled_from([c for c in choices if c in TESTED]))) for v, choices in op.dtypes.items()
+    chosen = {
+        v: (dtypes or {}).get(v) or draw(st.sampled_from([c for c in allowed if c in TESTED]))
+        for v, allowed in op.dtypes.items()
     }
-    seed, style = draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(STYLES))
-    return Call(p, _arrays(op, case, dtypes, seed, style), dict(case.params))
+    return made(p, Recipe(case, chosen, draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(STYLES))))
+
+
+def made(p: Property, r: Recipe) -> Call:
+    """The call of a recipe."""
+    op = variants(p.op)[0]
+    dtypes = {v: parse_dtype(d) for v, d in r.dtypes.items()}
+    return Call(p, _arrays(op, r.case, dtypes, r.seed, r.style), dict(r.case.params), r)
 
 
 def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style: str) -> dict[str, Any]:
@@ -171,3 +191,17 @@ def resolved(node: Node, p: Property) -> dict[str, Any]:
         v = getattr(node.bound, d.name)
         values[d.name] = v.numpy if isinstance(v, DType) else tuple(v) if isinstance(v, Vec) else v
     return values
+
+
+def flat_values(values: list[Any]) -> list[Value]:
+    return [v for x in values if x is not None for v in (x if isinstance(x, list) else [x])]
+
+
+class ByName:
+    """Hands out the same Value for the same name."""
+
+    def __init__(self, params: list[Value]) -> None:
+        self.params = {p.name: p for p in params}
+
+    def __call__(self, array: Any, name: str) -> Value:
+        return self.params[name]

@@ -16,7 +16,7 @@ import anyshape
 from anyshape.equations.interpret import interpret
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
-from tests.laws.calls import Call, equations, resolved
+from anyshape.testing.calls import Call, equations, resolved
 
 Array = NDArray[Any]
 

@@ -1,0 +1,104 @@
+"""Every example of every spec, as its reference page shows it: compiled and run, on numbers and on symbols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape.dtypes import parse_dtype
+from anyshape.errors import AnyshapeError, TypeRelationError
+from anyshape.graph.call import call
+from anyshape.graph.function import Function
+from anyshape.graph.opdef import InputDef, OpDef
+from anyshape.graph.value import Value
+from anyshape.testing import Example, Given
+from anyshape.testing.calls import (
+    ByName,
+    Call,
+    Symbols,
+    dyn_node,
+    flat_values,
+    input_dtype,
+    operand_arrays,
+    static_node,
+    typed,
+    variants,
+)
+from anyshape.testing.execution import input_arrays, run_equations, run_native, run_reference
+from anyshape.testing.laws import same
+from anyshape.testing.running import PROPERTIES
+from anyshape.testing.values import contents
+
+
+def array(op: OpDef, i: InputDef, given: Given, seed: int) -> Any:
+    """Literal values, or plain ones of the shape, in the first dtype that the op allows."""
+    dtype = (
+        parse_dtype(given.dtype)
+        if given.dtype
+        else input_dtype(i, {v: parse_dtype(c[0]) for v, c in op.dtypes.items()})
+    )
+    if given.is_literal:
+        return np.asarray(given.value, dtype.numpy)
+    if i.variadic:
+        return [contents(tuple(s), dtype, seed + k, "plain") for k, s in enumerate(given.shape)]
+    return contents(tuple(given.shape), dtype, seed, "plain")
+
+
+def call_of(op_name: str, e: Example) -> Call:
+    op = variants(op_name)[0]
+    arrays = {
+        i.name: array(op, i, e.inputs[i.name], k) if i.name in e.inputs else None for k, i in enumerate(op.inputs)
+    }
+    return Call(PROPERTIES[op_name], arrays, {p.name: e.params.get(p.name) for p in op.params})
+
+
+def test_example(example: tuple[str, Example]) -> None:
+    op, e = example
+    c = call_of(op, e)
+    if e.error is not None:
+        refused(c, e.error)
+        return
+    node = static_node(c)
+    results = run_reference(c, node)
+    same(run_equations(c, node), results, c, node, "interpreter against reference")
+    inputs = flat_values(c.values(typed))
+    native = run_native(
+        (e.source, "example", op), lambda: (inputs, call(c.op, c.values(ByName(inputs)), c.params)), input_arrays(c)
+    )
+    assert native is not None
+    same(native, results, c, node, "native against reference")
+    at = 0
+    for o in node.op.outputs:
+        count = len(results) - (len(node.op.outputs) - 1) if o.variadic else 1
+        if o.name in e.outputs:
+            expected(e.outputs[o.name], results[at : at + count], o.variadic)
+        at += count
+
+
+def expected(wanted: Given, got: list[Any], variadic: bool) -> None:
+    if wanted.is_literal:
+        np.testing.assert_array_equal(got[0], np.asarray(wanted.value))
+    else:
+        assert [r.shape for r in got] == ([tuple(s) for s in wanted.shape] if variadic else [tuple(wanted.shape)])
+
+
+def refused(c: Call, text: str) -> None:
+    """On numbers when the call is built; on symbols then, or at the latest when the program runs."""
+    with pytest.raises(TypeRelationError, match=text):
+        static_node(c)
+    dyn = len(variants(c.property.op)) == 2
+    operands = operand_arrays(c) if dyn else {}
+
+    def run() -> None:
+        inputs = ByName(flat_values(c.values(Symbols({}))))
+        given = ByName([typed(a, name) for name, a in operands.items()])
+        params: list[Value] = [*inputs.params.values(), *given.params.values()]
+        results = dyn_node(c, inputs, given).outputs if dyn else call(c.op, c.values(inputs), c.params)
+        f = anyshape.compile(Function(params, results))
+        f.run({p.name: (input_arrays(c) | operands)[p.name] for p in params})
+
+    with pytest.raises(AnyshapeError, match=text):
+        run()

@@ -1,0 +1,209 @@
+"""Laws 1 to 4 of every op, from its spec alone, on random calls.
+
+1. kernel == equation interpreter == reference
+2. the relation on numbers gives the shape that comes out
+3. symbolic inference with numbers substituted == inference on the numbers; what is refused is refused by a check
+4. dyn == static on the same values; dyn-to-static keeps the result and only refines the type
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import reject
+
+from anyshape import dims
+from anyshape.dims import Cond, Dim
+from anyshape.errors import ShapeError, TypeRelationError
+from anyshape.graph.call import call
+from anyshape.graph.function import Function
+from anyshape.graph.value import Node, Value
+from anyshape.passes import dyn_to_static
+from anyshape.testing.calls import (
+    ByName,
+    Call,
+    Symbols,
+    dyn_node,
+    equations,
+    flat_values,
+    node_of,
+    operand_arrays,
+    static_node,
+    typed,
+)
+from anyshape.testing.draws import MOST_ELEMENTS
+from anyshape.testing.execution import call_key, input_arrays, run_equations, run_native, run_reference
+from anyshape.testing.running import on_random_calls
+from anyshape.testing.tolerance import allowance, assert_close
+from anyshape.types import TensorType
+
+
+def valid(c: Call) -> Node:
+    """The static call; a draw that the rule refuses is rejected."""
+    try:
+        node = static_node(c)
+    except ShapeError:
+        reject()
+    if sum(math.prod(int(str(n)) for n in v.type.shape or ()) for v in node.outputs) > 4 * MOST_ELEMENTS:
+        reject()
+    return node
+
+
+def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> None:
+    eqs = equations(node)[0] if node.op.kernel is not None else None
+    assert len(got) == len(want), f"{what}: {len(got)} outputs, wanted {len(want)}"
+    for k, (g, w) in enumerate(zip(got, want)):
+        allowed = allowance(eqs, c.flat_inputs(), np.shape(w))
+        assert_close(np.asarray(g), np.asarray(w), allowed, f"{what}, output {k} of {node.op.full_name}")
+
+
+# --- 1
+
+
+def test_interpreter_is_reference(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        same(run_equations(c, node), run_reference(c, node), c, node, "interpreter against reference")
+
+    on_random_calls(op, "1a interpreter == reference", record_property, body)
+
+
+def test_kernel_is_interpreter(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+
+        def make() -> tuple[list[Value], Sequence[Value]]:
+            values = c.values(Symbols({}))
+            return flat_values(values), call(c.op, values, c.params)
+
+        got = run_native((call_key(c), tuple(c.params.items())), make, input_arrays(c))
+        if got is not None:
+            same(got, run_equations(c, node), c, node, "native against interpreter")
+
+    on_random_calls(op, "1b kernel == interpreter", record_property, body)
+
+
+# --- 2
+
+
+def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        for value, array in zip(node.outputs, run_reference(c, node), strict=True):
+            assert value.type.shape == array.shape, f"{value.type} against {array.shape}"
+            assert value.type.dtype.numpy == array.dtype
+
+    on_random_calls(op, "2 relation == shape that came out", record_property, body)
+
+
+# --- 3
+
+
+def test_symbols_with_numbers_put_in(op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        make = Symbols({})
+        agree(c, lambda: node_of(call(c.op, c.values(make), c.params)), make)
+
+    on_random_calls(op, "3a symbolic inference == numeric", record_property, body)
+
+
+def test_operand_symbols_with_numbers_put_in(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        make = Symbols({})
+
+        def operand(array: Any, name: str) -> Value:
+            """Known length, unknown contents."""
+            v = typed(array, name)
+            for s, n in zip(v.elements() or (), array.reshape(-1).tolist()):
+                assert isinstance(s, Dim)
+                make.numbers[s] = n
+            return v
+
+        agree(c, lambda: dyn_node(c, make, operand), make)
+
+    on_random_calls(dyn_op, "3b symbolic operands == numeric", record_property, body)
+
+
+def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> None:
+    """Numbers refused: a check, or the symbolic inference itself, refuses. Else every check holds and the types are equal."""
+    numeric: Node | None
+    try:
+        numeric = static_node(c)
+    except ShapeError as e:
+        numeric, why = None, e
+    try:
+        node = symbolic()
+    except TypeRelationError as e:
+        assert numeric is None, f"valid on numbers, refused on symbols: {e}"
+        return
+    if any(v.type.shape is None for v in node.outputs):
+        return
+    held = [k for k in node.checks if isinstance(k.cond, Cond)]
+    outcomes = [bool(dims.evaluate(k.cond, make.numbers)) for k in held]
+    if numeric is None:
+        assert not all(outcomes), f"refused on numbers ({why}), and no check of {node.checks} fails"
+        return
+    failed = [str(k) for k, ok in zip(held, outcomes) if not ok]
+    assert not failed, f"valid on numbers, and these checks fail: {failed}"
+    assert len(node.outputs) == len(numeric.outputs)
+    for got, want in zip(node.outputs, numeric.outputs):
+        assert put_in(got.type, make) == want.type, f"{got.type} at {make.numbers} against {want.type}"
+
+
+def put_in(t: TensorType, make: Symbols) -> TensorType:
+    assert t.shape is not None
+    return TensorType(t.dtype, tuple(int(dims.evaluate(n, make.numbers)) for n in t.shape))
+
+
+# --- 4
+
+
+def test_dyn_is_static(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        params = flat_values(c.values(typed))
+        dyn = dyn_node(c, ByName(params))
+        assert [v.type for v in dyn.outputs] == [v.type for v in node.outputs]
+        made = dyn_to_static(Function(params, dyn.outputs))
+        assert {n.op.variant for n in made.nodes} <= {"static"}, str(made)
+        assert [v.type for v in made.results] == [v.type for v in node.outputs]
+
+    on_random_calls(dyn_op, "4a dyn becomes static", record_property, body)
+
+
+def test_dyn_at_run_time_is_static(dyn_op: str, record_property: Any) -> None:
+    def body(c: Call) -> None:
+        node = valid(c)
+        operands = operand_arrays(c)
+
+        def make() -> tuple[list[Value], Sequence[Value]]:
+            inputs = ByName(flat_values(c.values(Symbols({}))))
+            given = ByName([typed(a, name) for name, a in operands.items()])
+            return [*inputs.params.values(), *given.params.values()], dyn_node(c, inputs, given).outputs
+
+        attributes = tuple((k, v) for k, v in c.params.items() if k not in operands)
+        lengths = tuple((k, a.shape) for k, a in operands.items())
+        try:
+            got = run_native((call_key(c), attributes, lengths), make, input_arrays(c) | operands)
+        except TypeRelationError as e:
+            if "number of outputs" in str(e):
+                return
+            raise
+        if got is not None:
+            same(got, run_equations(c, node), c, node, "dyn against static")
+
+    on_random_calls(dyn_op, "4b dyn == static at run time", record_property, body)
+
+
+@pytest.fixture
+def record_property(request: Any) -> Callable[[str, Any], None]:
+    """As pytest's, without its warning about xunit families."""
+
+    def append(name: str, value: Any) -> None:
+        request.node.user_properties.append((name, value))
+
+    return append

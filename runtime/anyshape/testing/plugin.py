@@ -1,0 +1,71 @@
+"""A plugin of pytest for the laws, taken over by a `conftest.py`.
+
+`--op NAME` restricts the laws to one op; the summary says how many random calls each law was tested with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+from anyshape.testing.calls import variants
+from anyshape.testing.running import register
+
+settings.register_profile(
+    "laws",
+    deadline=None,
+    max_examples=int(os.environ.get("ANYSHAPE_EXAMPLES", "100")),
+    derandomize=True,
+    report_multiple_bugs=False,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+settings.load_profile("laws")
+
+
+def pytest_addoption(parser: Any) -> None:
+    """In `conftest.py` of a package's own tests."""
+    parser.addoption("--op", default=None, help="restrict the laws to these ops, separated by commas")
+
+
+def pytest_generate_tests(metafunc: Any) -> None:
+    """The laws of a module that names a `PACKAGE` run on the ops of that package."""
+    package = getattr(metafunc.module, "PACKAGE", None)
+    if package is None:
+        return
+    properties = register(package)
+    only = metafunc.config.getoption("--op")
+    chosen = {n: p for n, p in properties.items() if only is None or n in only.split(",")}
+    if "op" in metafunc.fixturenames:
+        metafunc.parametrize("op", list(chosen))
+    if "dyn_op" in metafunc.fixturenames:
+        metafunc.parametrize("dyn_op", [n for n in chosen if len(variants(n)) == 2])
+    if "rewriting_op" in metafunc.fixturenames:
+        metafunc.parametrize("rewriting_op", [n for n in chosen if variants(n)[0].rewrites])
+    if "example" in metafunc.fixturenames:
+        found = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
+        metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    fewest: dict[str, tuple[int, str]] = {}
+    for report in terminalreporter.stats.get("passed", []):
+        said = dict(report.user_properties)
+        if "law" in said:
+            law = str(said["law"])
+            counts[law]["ops"] += 1
+            counts[law]["accepted"] += int(said["accepted"])
+            counts[law]["drawn"] += int(said["drawn"])
+            here = (int(said["accepted"]), str(said["op"]))
+            fewest[law] = min(fewest.get(law, here), here)
+    if counts:
+        terminalreporter.section("laws")
+    for law, c in sorted(counts.items()):
+        least, op = fewest[law]
+        terminalreporter.line(
+            f"{law}: {c['ops']} ops, {c['accepted']} random calls of {c['drawn']} drawn; at least {least} ({op})"
+        )
