@@ -215,7 +215,7 @@ def acosh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: log(cast(x[*i], eqs.dtypes["U"])) + 0.6931471805599453,
             lambda: log1p(
                 cast(x[*i], eqs.dtypes["U"]) - 1
-                + sqrt((cast(x[*i], eqs.dtypes["U"]) - 1) * (cast(x[*i], eqs.dtypes["U"]) + 1))
+                + sqrt(cast(x[*i], eqs.dtypes["U"]) - 1) * sqrt(cast(x[*i], eqs.dtypes["U"]) + 1)
             ),
         ),
         "specs/trigonometry.yaml:109",

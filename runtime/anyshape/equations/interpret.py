@@ -52,6 +52,7 @@ class _Evaluation:
     def __init__(self, known: dict[Tensor, Array], sizes: Mapping[Dim, int], symbolic: bool) -> None:
         self.known, self.sizes, self.symbolic = known, sizes, symbolic
         self.axis: dict[Var, int] = {}
+        self.done: dict[tuple[int, int, int], tuple[Array, Array]] = {}
         self.rank = 0
 
     def run(self, q: Equation) -> None:
@@ -125,6 +126,15 @@ class _Evaluation:
         return int(dims.evaluate(n, self.sizes))
 
     def eval(self, e: Expr, active: Array, depth: int) -> Array:
+        """The value of e. An expression that occurs twice under the same condition is computed once: equal ones are one object."""
+        if not isinstance(e, Apply):
+            return self.compute(e, active, depth)
+        key = (e.serial, id(active), depth)
+        if key not in self.done:
+            self.done[key] = (active, self.compute(e, active, depth))
+        return self.done[key][1]
+
+    def compute(self, e: Expr, active: Array, depth: int) -> Array:
         if isinstance(e, Const):
             return self.full(e.value, e)
         if isinstance(e, Scalar):
@@ -214,8 +224,15 @@ def _depth(e: Expr) -> int:
     """How many reduction variables can be bound at once below e."""
     from anyshape.equations.expr import children
 
-    below = max((_depth(c) for c in children(e)), default=0)
-    return below + (len(e.vars) if isinstance(e, Reduce) else 0)
+    known: dict[int, int] = {}
+
+    def depth(node: Expr) -> int:
+        if node.serial not in known:
+            below = max(map(depth, children(node)), default=0)
+            known[node.serial] = below + (len(node.vars) if isinstance(node, Reduce) else 0)
+        return known[node.serial]
+
+    return depth(e)
 
 
 _SYMBOLIC: dict[str, Callable[..., Any]] = {

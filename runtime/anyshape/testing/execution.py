@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anyshape
+from anyshape.dtypes import parse_dtype
 from anyshape.equations.interpret import interpret
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
@@ -27,8 +28,8 @@ def run_reference(c: Call, node: Node) -> list[Array]:
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None:
-            dtype = node.dtypes[i.dtype].numpy if i.dtype in node.dtypes else None
-            v = np.asarray(i.default, dtype)
+            dtype = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
+            v = np.asarray(i.absent(dtype), dtype.numpy)
         given[i.name] = v
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
