@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
+from anyshape.graph.match_shape import resolved
 from anyshape.graph.value import Value
 from anyshape.types import TensorType, parse_type
 
@@ -32,4 +33,4 @@ def function(
     strange = [v for v in inputs if not v.is_param]
     if strange:
         raise ArgumentError(f"an input of a function is made by anyshape.input, got {strange[0]}")
-    return Function(tuple(inputs), values, name, names)
+    return Function(tuple(inputs), resolved(inputs, values), name, names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
 
-from anyshape.dims import Dim
+from anyshape.dims import Dim, Size
 from anyshape.errors import ArgumentError, VerifyError
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Check
@@ -83,6 +83,13 @@ class Function:
             for s in sorted(p.type.symbols(), key=str):
                 found[s] = None
         return list(found)
+
+    def specialize(self, **dims: Size | tuple[int, int | None]) -> Function:
+        """This function for certain sizes: each a number, or (least, most), in place of a symbol of the inputs; all types are inferred
+        anew. Raises ArgumentError for a name that no input has, ShapeError for a size that cannot be."""
+        from anyshape.graph.retype import constrained
+
+        return constrained(self, dims)
 
     def __str__(self) -> str:
         from anyshape.graph.text import print_function

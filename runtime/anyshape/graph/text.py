@@ -72,9 +72,10 @@ def symbol_names(f: Function, names: Mapping[Value, str]) -> dict[Dim, Size]:
     """Unknowns under names that depend on the function alone: `s[0]` for an element of %s, `?0`, `?1` … for others, in order."""
     shown: dict[Dim, Size] = {}
     values = [*f.params, *(v for node in f.nodes for v in node.outputs)]
+    dims = {s for p in f.params for s in p.type.symbols()}
     for v in values:
         for k, e in enumerate(v.contents or ()):
-            if isinstance(e, Dim) and free_symbols(e) == {e} and is_anonymous(e) and e not in shown:
+            if isinstance(e, Dim) and free_symbols(e) == {e} and is_anonymous(e) and e not in dims and e not in shown:
                 shown[e] = symbol(f"{names[v][1:]}[{k}]", *bounds(e))
     count = 0
     for v in _all_values(f):

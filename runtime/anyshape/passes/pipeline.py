@@ -49,6 +49,7 @@ def optimise(f: Function) -> Function:
             simplify.fold_contents,
             simplify.fold_constants,
             simplify.dyn_to_static,
+            simplify.idle_views,
             simplify.spec_rewrites,
             simplify.CommonSubexpressions(),
         ),

@@ -60,6 +60,15 @@ def fold_constants(node: Node) -> Sequence[Value] | None:
     return [constant(results[t]) for t in flat(outs)]
 
 
+def idle_views(node: Node) -> Sequence[Value] | None:
+    """A view that changes nothing, and checks nothing, is what it views: a reshape to the same shape, a shape that was ensured and
+    proved. A view would keep producer and consumer in different kernels."""
+    if not node.op.view or node.checks or node.bound is None or len(node.outputs) != 1:
+        return None
+    source = node.grouped_inputs()[next(iter(node.op.view.values()))]
+    return [source] if isinstance(source, Value) and source.type == node.outputs[0].type else None
+
+
 def dyn_to_static(node: Node) -> Sequence[Value] | None:
     """A dyn variant whose operands are all known (or absent) becomes the static one; every other attribute is carried over."""
     if node.op.variant != "dyn":

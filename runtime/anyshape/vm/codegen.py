@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, fresh, ge
+from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, fresh, ge, substitute, symbol
 from anyshape.dims import eq as equal
 from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule
 from anyshape.rules import Check
@@ -62,6 +63,8 @@ class Codegen:
     storages: dict[Value, Storage] = field(default_factory=dict)
     pending: list[Check] = field(default_factory=list)
     sizes: set[Dim] = field(default_factory=set)
+    origins: dict[Dim, str] = field(default_factory=dict)
+    """What messages call a symbol that nobody named."""
     regions: int = 0
     """How many are in use; those of control flow come behind the arena's."""
 
@@ -109,6 +112,8 @@ class Codegen:
                 if isinstance(n, Dim) and n.is_symbol and not self.code.is_defined(n):
                     self.code.define(n, r)
                     bound.append((n, p, axis))
+                    if is_anonymous(n):
+                        self.origins[n] = f"{p.name}.shape[{axis}]"
                 else:
                     owed.append((p, axis, r))
         for s, p, axis in bound:
@@ -184,16 +189,29 @@ class Codegen:
         waiting = []
         for c in self.pending:
             if self.code.is_defined(c.cond):
-                self.check(c.cond, c.parts, c.op, c.where)
+                self.check(c.cond, (*c.parts, *self.equation_of(c.cond)), c.op, c.where, self.named(c.cond))
             else:
                 waiting.append(c)
         self.pending = waiting
+
+    def equation_of(self, cond: Cond) -> tuple[str | Dim | Cond, ...]:
+        """The condition in words people know, and the sizes it is about: (x.shape[1] == 10 does not hold: x.shape[1] = 7)."""
+        parts: list[str | Dim | Cond] = [f" ({self.named(cond)} does not hold: "]
+        for k, s in enumerate(_sorted_symbols(cond)):
+            parts += [f"{', ' if k else ''}{self.named(s)} = ", s]
+        return (*parts, ")")
+
+    def named(self, e: Dim | Cond) -> str:
+        """The expression with sizes that have no name called by what they were read off."""
+        known = {s: symbol(self.origins[s], *bounds(s)) for s in free_symbols(e) if s in self.origins}
+        return str(substitute(e, known)) if known else str(e)
 
     def load_symbols(self, v: Value) -> None:
         """Elements of a value that just came to be, where a symbol that something needs stands for them."""
         loads = self.need.loads.get(v, ())
         for k, s in loads:
             self.code.define(s, self.code.new(Op.LOAD, self.address(v), k, ELEMENT_CODE[v.type.dtype]))
+            self.origins[s] = f"{v.name or (v.node.op.full_name if v.node is not None else 'value')}[{k}]"
         if loads:
             self.flush()
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from anyshape.dims import Dim, Size, free_symbols, fresh
 from anyshape.errors import AnyshapeError
 from anyshape.graph.function import Function
+from anyshape.graph.retype import rebuild
 from anyshape.graph.value import Node, Value, constant
 from anyshape.types import TensorType
 from anyshape.vm.program import Program
-from anyshape.vm.retype import rebuild
 
 if TYPE_CHECKING:
     from anyshape.vm.plans import Compiler, Plan

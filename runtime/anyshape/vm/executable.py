@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
+from anyshape.graph.retype import constrained
 from anyshape.graph.value import Value
 from anyshape.types import TensorType
 from anyshape.vm.arguments import Signature
@@ -25,7 +26,6 @@ from anyshape.vm.places import Places
 from anyshape.vm.plans import Compiler, Plan
 from anyshape.vm.program import ResultType
 from anyshape.vm.report import Report
-from anyshape.vm.retype import constrained
 
 Array = NDArray[Any]
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
+from anyshape.graph.retype import retype
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.codegen import generate
 from anyshape.vm.disassemble import disassemble
@@ -24,7 +25,6 @@ from anyshape.vm.kernels import kernel_maker
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 from anyshape.vm.report import Report
-from anyshape.vm.retype import retype
 from anyshape.vm.schedule_text import spell_schedule
 from anyshape.vm.unfused import one_step_per_node
 
