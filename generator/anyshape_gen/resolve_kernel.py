@@ -241,10 +241,14 @@ class KernelResolver:
         return Matcher(self._shape(tensor, element), bind, variables.extents.get)
 
     def _match_target(self, target: Store, variables: _Vars, report: bool) -> tuple[Part, ...]:
-        slots = self._slots(target.tensor, target.element)
-        if slots is None or target.items is None:
+        if target.items is None:
             return ()
-        found = self._matcher(target.tensor, target.element, variables).match(target.items, slots)
+        reader = _ValueResolver(self, variables, dict(self.kinds), report)
+        items = tuple(reader.item(i) for i in target.items)
+        slots = self._slots(target.tensor, target.element)
+        if slots is None:
+            return ()
+        found = self._matcher(target.tensor, target.element, variables).match(items, slots)
         if isinstance(found, str):
             if report:
                 self.findings.add(target.span, f"the index of '{target.tensor}' does not fit: {found}")
@@ -295,6 +299,12 @@ class _ValueResolver:
             case Index():
                 return self._index(node)
         return rebuild(node, self._any)
+
+    def item(self, item: Item) -> Item:
+        """An index on a left side: a variable as it is, anything computed with its reads resolved."""
+        changed = self._any(item)
+        assert isinstance(changed, type(item)) or not isinstance(item, (Star, Slice))
+        return changed  # type: ignore[return-value]
 
     def _any(self, node: Node) -> Node:
         return rebuild(node, self._any) if isinstance(node, (Star, Slice)) else self.expr(node)  # type: ignore[arg-type]

@@ -96,10 +96,12 @@ class KernelText:
 
     def hoist(self, name: str, e: Expr) -> str:
         """A size for an extent; computed by the relation under that name where it takes more than a total function."""
-        before = dict(self.used)
+        before, tensors = dict(self.used), dict(self.used_tensors)
         text = self.text(e)
-        if "rule." not in text:
+        whole = any(isinstance(node, Call) and node.func == "shape" for node in walk(e))
+        if "rule." not in text and not whole:
             return text
+        self.used_tensors = tensors
         while self.hoisted.get(name, e) != e or name in self.kinds:
             name += "_"
         self.used = before
@@ -324,6 +326,11 @@ class KernelText:
         match e:
             case VecLit(items):
                 return self._run(items)
+            case Call("put", (base, positions, items), ()) if not any(
+                isinstance(x, (Star, Slice)) for x in (base, positions, items)
+            ):
+                put = self.run(items) if self.is_vector(items) else self.text(items)  # type: ignore[arg-type]
+                return f"rules.put({self.run(base)}, {self.text(positions)}, {put})"  # type: ignore[arg-type]
             case Comprehension(element, (g,), ()) if len(g.targets) == 1 and g.over in (Over.EXTENT, Over.RANGE):
                 return self._listed(element, g)
             case Index(base, (single,)) if not isinstance(single, (Star, Slice)):

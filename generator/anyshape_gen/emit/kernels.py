@@ -25,8 +25,20 @@ from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.nodes import Call, Comprehension, Expr, Function, Name, TensorRead, Unary
-from anyshape_gen.traverse import walk_all
+from anyshape_gen.nodes import (
+    BinOp,
+    Call,
+    Comprehension,
+    Exact,
+    Expr,
+    Function,
+    Int,
+    Name,
+    Part,
+    TensorRead,
+    Unary,
+)
+from anyshape_gen.traverse import walk, walk_all
 
 KNOWN = KERNEL_NAMES
 
@@ -141,8 +153,8 @@ class KernelEmitter:
         return self.text.text(cond)
 
     def _equation(self, q: ResolvedEquation) -> None:
-        if q.recurrence is not None:
-            raise NotExecuted(q.target, "a recurrence")
+        if q.recurrence is not None and not self._runs_forward(q, q.recurrence):
+            raise NotExecuted(q.target, "a recurrence of several equations, or backwards,")
         text = self.text
         text.variables = {}
         scratch = self.scratch.pop(q.target.tensor, None)
@@ -172,9 +184,21 @@ class KernelEmitter:
             case Call("argsort", (Comprehension(element, generators, ()),), keywords):
                 order = "".join(f", {name}={text.text(value)}" for name, value in keywords)
                 return f"eqs.argsort({target}, {text.loop(generators, element, ())}{order}, source={source})"
+        if q.recurrence is not None:
+            return f'eqs.update({target}, "set", {text.text(q.value)}, {source})'
         if q.op != "=" or any(isinstance(node, TensorRead) for node in walk_all(q.parts)):
             return f'eqs.update({target}, "{_UPDATES[q.op]}", {text.text(q.value)}, {source})'
         return f"eqs.define({target}, {text.text(q.value)}, {source})"
+
+    def _runs_forward(self, q: ResolvedEquation, name: str) -> bool:
+        """Whether an equation reads itself, alone, and only at earlier positions of one variable, in loops of any order."""
+        others = [e for e in self.kernel.equations if e is not q]
+        if any(e.target.tensor == q.target.tensor for e in others):  # a start of its own, before position 0
+            return False
+        if any(e.recurrence is not None and _reads(e, q.target.tensor) for e in others):
+            return False
+        own = _reads(q, q.target.tensor)
+        return bool(own) and all(_is_earlier(node.parts, q.parts, name) for node in own)
 
     def _born(self, born: BornSize) -> None:
         self.text.variables = {}
@@ -197,6 +221,22 @@ class KernelEmitter:
     def _scratch(self, s: ScratchTensor, q: ResolvedEquation) -> None:
         dtype = self.text.dtype_named(s.dtype or self.dtypes.of(q.value))
         self.code.add(f'{kernel_name(s.name)} = eqs.scratch("{s.name}", {dtype}, {self.text.text(s.shape)})')
+
+
+def _reads(q: ResolvedEquation, tensor: str) -> list[TensorRead]:
+    return [node for node in walk(q.value) if isinstance(node, TensorRead) and node.tensor == tensor]
+
+
+def _is_earlier(read: tuple[Part, ...], written: tuple[Part, ...], name: str) -> bool:
+    """The same index, but for the variable minus a number."""
+    earlier = 0
+    for a, b in zip(read, written, strict=True):
+        match a, b:
+            case Exact((BinOp("-", Name(left), Int()),)), Exact((Name(right),)) if left == right == name:
+                earlier += 1
+            case _ if a != b:
+                return False
+    return earlier == 1
 
 
 def _unpack(code: Code, pairs: list[tuple[str, str]]) -> None:

@@ -100,6 +100,8 @@ class _Mapper:
         match cond:
             case Compare(first, (("==", second),)):
                 return f"{self._brackets(first)} != {self._brackets(second)}"
+            case Compare(first, (("is", second),)):
+                return f"{self._brackets(first)} is not {self._brackets(second)}"
         return f"not {self._brackets(cond)}"
 
     def _inputs(self) -> None:

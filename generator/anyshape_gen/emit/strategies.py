@@ -30,7 +30,7 @@ from anyshape_gen.model import (
     Run,
     RunExpr,
 )
-from anyshape_gen.nodes import Assert, Call, Compare, Expr, Int, Name, TensorRead
+from anyshape_gen.nodes import Assert, Call, Compare, Comprehension, Expr, Int, Name, TensorRead
 from anyshape_gen.traverse import free_names, walk, walk_all
 
 KNOWN = {
@@ -313,6 +313,9 @@ class _Case:
                 match node:
                     case Call("wrap", (TensorRead(tensor), n), _) if free_names(n) <= self.drawn:
                         size = self.text.text(n)  # type: ignore[arg-type]
+                        found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
+                    case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if free_names(n) <= self.drawn:
+                        size = f"min({self.text.text(n)}, default=1)"  # type: ignore[arg-type]
                         found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
         return list(found.values())
 

@@ -33,7 +33,10 @@ class Sorting:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """target[index] op= value, at any index and more than once, in row-major order of the variables; `op` is one of UPDATES."""
+    """target[index] op= value, at any index and more than once, in row-major order of the variables; `op` is one of UPDATES.
+
+    The value may read what was written before: a recurrence.
+    """
 
     op: str
 
@@ -59,6 +62,8 @@ class Equation:
     @property
     def variables(self) -> tuple[Var, ...]:
         along = self.form.along if isinstance(self.form, (Compaction, Sorting)) else None
+        if isinstance(self.form, Update):  # also those that the index does not mention: the last one wins, or all count
+            return tuple(sorted(self.value.free.union(*(i.free for i in self.index)), key=lambda v: v.serial))
         found: dict[Var, None] = {}
         for i in self.index:
             for v in sorted(i.free, key=lambda v: v.serial):

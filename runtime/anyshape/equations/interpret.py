@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
 from anyshape.equations.builder import Compaction, Equation, Sorting, Update
-from anyshape.equations.dependencies import in_order
+from anyshape.equations.dependencies import in_order, reads
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.errors import ShapeError
 
@@ -53,6 +53,7 @@ class _Evaluation:
         self.known, self.sizes, self.symbolic = known, sizes, symbolic
         self.axis: dict[Var, int] = {}
         self.done: dict[tuple[int, int, int], tuple[Array, Array]] = {}
+        self.fixed: dict[Var, int] = {}
         self.rank = 0
 
     def run(self, q: Equation) -> None:
@@ -68,7 +69,10 @@ class _Evaluation:
             return
         if q.form is not None:
             with np.errstate(all="ignore"):
-                self.ordered(q, target, extents)
+                if q.target in reads(q):
+                    self.recurrence(q, target, extents)
+                else:
+                    self.ordered(q, target, extents)
             return
         with np.errstate(all="ignore"):
             value = self.eval(q.value, np.ones((1,) * self.rank, bool), len(variables))
@@ -80,6 +84,17 @@ class _Evaluation:
             target[at] = np.broadcast_to(value, full) if full else value[()]
         else:
             target[()] = value.reshape(-1)[0]
+
+    def recurrence(self, q: Equation, target: Array, extents: tuple[int, ...]) -> None:
+        """An equation that reads what it has just written: one element after the other."""
+        self.rank = max(map(_depth, q.expressions))
+        active = np.ones((1,) * self.rank, bool)
+        for point in np.ndindex(extents):
+            self.fixed = dict(zip(q.variables, point))
+            self.done.clear()
+            at = tuple(int(self.eval(i, active, 0).reshape(-1)[0]) for i in q.index)
+            value = self.eval(q.value, active, 0)
+            target[at] = value.reshape(-1)[0] if isinstance(value, np.ndarray) else value
 
     def ordered(self, q: Equation, target: Array, extents: tuple[int, ...]) -> None:
         """An equation with a form: everything it evaluates first, then the elements one after the other."""
@@ -142,6 +157,8 @@ class _Evaluation:
                 return self.full(e.size, e)
             value = dims.evaluate(e.size, self.sizes) if isinstance(e.size, (Dim, Cond)) else e.size
             return self.full(value, e)
+        if isinstance(e, Var) and e in self.fixed:
+            return self.full(self.fixed[e], e)
         if isinstance(e, Var):
             n = self.size(e.extent)
             shape = [1] * self.rank

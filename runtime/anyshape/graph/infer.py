@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Facts
+from anyshape.dims import Facts, eq
 from anyshape.dtypes import DType
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
@@ -131,7 +131,8 @@ def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
     if value is None:
         return p.default
     shape = value.type.shape
-    if shape is not None and len(shape) != (1 if p.is_vector else 0) and not (not p.is_vector and shape == (1,)):
+    one = not p.is_vector and shape is not None and len(shape) == 1 and eq(shape[0], 1) is not False
+    if shape is not None and len(shape) != (1 if p.is_vector else 0) and not one:
         wanted = "a vector" if p.is_vector else "a scalar"
         raise ShapeError(f"{op.full_name}: {p.name} must be {wanted}, got {value.type}")
     if value.constant is not None:

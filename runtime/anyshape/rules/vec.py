@@ -42,6 +42,8 @@ class Vec(tuple[Any, ...]):
                 return tuple.__getitem__(self, i)
             raise ShapeError(f"index {i} is out of range for {self}, which has {len(self)} items")
         if isinstance(i, slice):
+            if any(bound.__class__ is Dim for bound in (i.start, i.stop, i.step)):
+                raise Undetermined("", f"how many items of {self} are meant is not known")
             return Vec(tuple.__getitem__(self, i))
         if isinstance(i, tuple | list):
             return Vec(self[j] for j in i)

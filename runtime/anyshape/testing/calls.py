@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Dim, symbol
 from anyshape.dtypes import DType, is_dtype_name, parse_dtype
+from anyshape.errors import ShapeError
 from anyshape.graph.call import call
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.opdef import InputDef, OpDef
@@ -76,7 +77,10 @@ def variants(op: str) -> tuple[OpDef, ...]:
 
 def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None, choices: Any = None) -> Call:
     """Draws shapes, params, dtypes (but the given ones) and contents. Too many elements, or an index into nothing, reject the draw."""
-    case = p.case(choices or HypothesisDraw(draw))
+    try:
+        case = p.case(choices or HypothesisDraw(draw))
+    except ShapeError:  # an axis of nothing
+        reject()
     if _elements(case) > MOST_ELEMENTS or _has_no_index(case):
         reject()
     op = variants(p.op)[0]
