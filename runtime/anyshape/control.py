@@ -139,8 +139,9 @@ def scan(
         raise ArgumentError("scan: there is nothing to scan; a loop with a count does without")
     along = list(axes) or [0] * len(values)
     turned = list(backwards) or [False] * len(values)
-    lengths = [_length(v, axis, source) for v, axis in zip(values, along, strict=True)]
-    last = ops.sub(lengths[0], 1, source=source) if any(turned) else None
+    length = _length(values[0], along[0], source)
+    values = [values[0], *(_as_long(v, axis, length, source) for v, axis in zip(values[1:], along[1:], strict=True))]
+    last = ops.sub(length, 1, source=source) if any(turned) else None
 
     def turn(number: Value, *carried: Value) -> Sequence[Any]:
         slices = []
@@ -149,10 +150,21 @@ def scan(
             slices.append(ops.gather(v, at, axis=axis, source=source))
         return body(*carried, *slices)
 
-    return loop(lengths[0], turn, states, collects=collects, source=source, names=names)
+    return loop(length, turn, states, collects=collects, source=source, names=names)
 
 
 def _length(v: Value, axis: int, source: str) -> Value:
     from anyshape import ops
 
     return ops.gather(ops.shape_of(v, source=source), axis, source=source)
+
+
+def _as_long(v: Value, axis: int, length: Value, source: str) -> Value:
+    """The value under a shape with this length: a view, and an error where it is longer or shorter."""
+    from anyshape import ops
+
+    if v.type.rank is None:
+        return v
+    row = ops.static.reshape(length, newshape=(1,), source=source)
+    shape = [ops.shape_of(v, start=0, end=axis, source=source), row, ops.shape_of(v, start=axis + 1, source=source)]
+    return ops.dyn.reshape(v, ops.concat(shape, axis=0, source=source), allowzero=True, source=source)

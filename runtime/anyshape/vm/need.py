@@ -52,10 +52,13 @@ def analyse(schedule: Schedule, maker: KernelMaker) -> Need:
 
 
 class _Analysis:
-    """`own`: of a region, the parameters of which elements may be loaded; None for a program."""
+    """`own`: of a region, the parameters of which elements may be loaded; None for a program. `tested`: the first result is only a
+    condition."""
 
-    def __init__(self, schedule: Schedule, maker: KernelMaker, own: Sequence[Value] | None = None) -> None:
-        self.schedule, self.maker, self.need, self.own = schedule, maker, Need(), own
+    def __init__(
+        self, schedule: Schedule, maker: KernelMaker, own: Sequence[Value] | None = None, tested: bool = False
+    ) -> None:
+        self.schedule, self.maker, self.need, self.own, self.tested = schedule, maker, Need(), own, tested
         self.values = self.need.values
         self.element_of: dict[Dim, tuple[Value, int]] = {}
         for step in schedule.steps:
@@ -67,8 +70,9 @@ class _Analysis:
         self.find_definitions()
         for check in (*f.checks, *(c for node in f.nodes for c in node.checks)):
             self.want_symbols((check.cond,))
-        for v in f.results:
-            self.want_elements(v) if self.own is not None and v.type.dtype.is_bool and v.contents else self.want(v)
+        for k, v in enumerate(f.results):
+            if k > 0 or not self.tested or not self.want_elements(v):
+                self.want(v)
         for at in range(len(self.schedule.steps) - 1, -1, -1):
             self.step(at)
         return self.need
@@ -155,7 +159,7 @@ class _Analysis:
         bodies = []
         for body in step.bodies:
             own = body.function.params[: len(body.function.params) - len(captured)]
-            inner = _Analysis(body, self.maker, own[1:]).run()
+            inner = _Analysis(body, self.maker, own[1:], control.repeats).run()
             bodies.append(inner)
             self.want_symbols(s for s in inner.outside if not (control.repeats and s in node.bound.turn))
             params = body.function.params[len(own) :]

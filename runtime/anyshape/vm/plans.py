@@ -130,9 +130,9 @@ def refuse_dynamic(f: Function, report: Report) -> None:
     """What `executor="graph"` promises: every type is made of numbers. Raises UnsupportedError with all that is not."""
     dynamic = [f"input {p.name}: {p.type} is not static" for p in f.params if not p.type.is_static]
     dynamic += report.still_dynamic
-    named = {n for n in f.nodes if n.op.variant == "dyn"}
-    dynamic += [f"{n.op.full_name} ({n.source})" if n.source else n.op.full_name for n in f.nodes if n in named]
-    if dynamic or any(not v.type.is_static for n in f.nodes for v in n.outputs):
+    named = {n for n in f.all_nodes() if n.op.variant == "dyn"}
+    dynamic += [f"{n.op.full_name} ({n.source})" if n.source else n.op.full_name for n in f.all_nodes() if n in named]
+    if dynamic or any(not v.type.is_static for n in f.all_nodes() for v in n.outputs):
         raise UnsupportedError(
             'executor="graph" takes a fully static program only:\n  ' + "\n  ".join(dict.fromkeys(dynamic))
         )

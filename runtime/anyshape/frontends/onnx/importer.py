@@ -7,7 +7,7 @@ results are never trusted: types are inferred.
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,8 @@ from anyshape.graph.value import Value, constant
 
 MOST_INLINED = 100_000
 """Nodes that bodies of functions may add to a model"""
+
+MOST_READINGS = 200
 
 Operands = Sequence[Value | None]
 
@@ -70,6 +72,8 @@ class _Import:
         self.opsets = opsets_of(read.model.opset_import, self.where)
         self.resolver = Resolver(table, local_functions(read.model, self.opsets, self.where), self.where)
         self.inlined = 0
+        self.readings: Counter[str] = Counter()
+        """How often each graph within a node was built: a loop is once more for each round of widening"""
 
     def function(self) -> Function:
         values = self._initializers(self.graph, self.where)
@@ -193,8 +197,11 @@ class _Import:
         """The results of a graph within a node, whose names see those of the graphs around."""
         where = f"{self.where}:{inside.removeprefix(' in')}"
         self.inlined += len(graph.node)
+        self.readings[inside] += 1
         if scope.nesting >= DEEPEST_GRAPHS or self.inlined > MOST_INLINED:
             raise Refusal(f"graphs are nested more than {DEEPEST_GRAPHS} deep, or add more than {MOST_INLINED} nodes")
+        if self.readings[inside] > MOST_READINGS:
+            raise Refusal("shapes change from turn to turn in too many loops around one another")
         check_names(graph.input, "input", where)
         own = self._initializers(graph, where)
         own.update((i.name, _given(v, i, where)) for i, v in zip(graph.input, inputs, strict=True))

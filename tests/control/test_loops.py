@@ -1,0 +1,261 @@
+"""`loop` and `scan`: shapes that change from turn to turn, no turns, conditions, what is collected, memory over many turns."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import control, ops
+from anyshape.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
+from anyshape.graph.verify import verify
+
+X = np.arange(3, dtype=np.float32)
+
+
+def growing() -> anyshape.Function:
+    x, n = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
+    a, b = control.loop(
+        n, lambda i, acc: [ops.concat([acc, x], axis=0), ops.mul(x, ops.cast(i, "f32"))], [x], collects=1
+    )
+    return anyshape.function([x, n], [a, b])
+
+
+TEXT = """\
+function main(%x: f32[n], %k: i64[]) {
+  %0: f32[?0], %1: f32[max(k[0], 0), n] = loop(%x, %x, %k, none, carried=1) {
+    body(%turn: i64[], %carried0: f32[?1], %x: f32[n]) {
+      const %c0: bool[] = true
+      %0: f32[?1 + n] = concat(%carried0, %x, axis=0)
+      %1: f32[] = cast(%turn, to=f32)
+      %2: f32[n] = mul(%x, %1)
+      return output0=%c0, output1=%0, output2=%2
+    }
+  }
+  return output0=%0, output1=%1
+}"""
+
+
+def test_text_and_back() -> None:
+    f = growing()
+    assert str(f) == TEXT
+    assert str(anyshape.parse(TEXT)) == TEXT
+    verify(f)
+    verify(anyshape.passes.optimise(f))
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 9, -3])
+def test_a_dim_that_grows(options: dict[str, Any], turns: int) -> None:
+    exe = anyshape.compile(growing(), **options)
+    for size in (3, 1, 0):
+        a, b = exe(X[:size], np.array(turns))
+        n = max(turns, 0)
+        np.testing.assert_array_equal(a, np.concatenate([X[:size]] * (n + 1)))
+        np.testing.assert_array_equal(b, np.array([X[:size] * i for i in range(n)]).reshape(n, size))
+
+
+def test_a_condition_ends_it(options: dict[str, Any]) -> None:
+    """Halves until the sum is small; the condition is data. What is collected has a count that nobody knew."""
+    x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
+
+    def body(i: Any, v: Any) -> Any:
+        half = ops.mul(v, 0.5)
+        return [ops.greater(ops.sum(half, axes=(0,)), 1.0), half, v]
+
+    last, seen = control.loop(None, body, [x], cond=c, collects=1)
+    assert str(last.type) == "f32[n]"
+    exe = anyshape.compile(anyshape.function([x, c], [last, seen]), **options)
+    a, b = exe(np.full(4, 8, np.float32), np.array(True))
+    np.testing.assert_array_equal(a, np.full(4, 0.25, np.float32))
+    assert b.shape == (5, 4) and b[:, 0].tolist() == [8, 4, 2, 1, 0.5]
+    a, b = exe(np.full(4, 8, np.float32), np.array(False))
+    assert a[0] == 8 and b.shape == (0, 4)
+
+
+def test_a_carried_condition_is_both_read_and_handed_on(options: dict[str, Any]) -> None:
+    n = anyshape.input("n", "i64[]")
+    flag, number = control.loop(
+        10, lambda i, b, k: [ops.less(i, n), ops.less(i, n), ops.add(k, 1)], [np.array(True), np.int64(0)], cond=True
+    )
+    exe = anyshape.compile(anyshape.function([n], [flag, number]), **options)
+    assert [r.tolist() for r in exe(np.array(3))] == [False, 4]
+    assert [r.tolist() for r in exe(np.array(30))] == [True, 10]
+
+
+def test_carried_values_may_change_places(options: dict[str, Any]) -> None:
+    x, y, n = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[m]"), anyshape.input("k", "i64[]")
+    p, q = control.loop(n, lambda i, a, b: [b, a], [x, y])
+    exe = anyshape.compile(anyshape.function([x, y, n], [p, q]), **options)
+    for turns in range(4):
+        a, b = exe(X, X[:2], np.array(turns))
+        assert (len(a), len(b)) == ((3, 2) if turns % 2 == 0 else (2, 3))
+
+
+def test_numbers_that_are_sizes_in_the_next_turn(options: dict[str, Any]) -> None:
+    """A carried count decides a shape inside: its element is a symbol of the turn."""
+    n = anyshape.input("n", "i64[]")
+
+    def body(i: Any, size: Any, total: Any) -> Any:
+        row = ops.full(1.0, ops.concat([ops.static.reshape(size, newshape=(1,))], axis=0))
+        return [ops.add(size, 2), ops.add(total, ops.sum(row, axes=(0,)))]
+
+    size, total = control.loop(n, body, [np.int64(1), np.float32(0)])
+    exe = anyshape.compile(anyshape.function([n], [size, total]), **options)
+    assert [r.tolist() for r in exe(np.array(4))] == [9, 1 + 3 + 5 + 7]
+
+
+def test_loops_and_branches_within_loops(options: dict[str, Any]) -> None:
+    x, n = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
+
+    def outer(i: Any, v: Any) -> Any:
+        (w,) = control.loop(i, lambda j, z: [ops.concat([z, v], axis=0)], [v])
+        (s,) = control.if_(ops.greater(i, 1), lambda: ops.sum(w, axes=(0,)), lambda: np.float32(0.5))
+        return [ops.add(v, s), s]
+
+    last, sums = control.loop(n, outer, [x], collects=1)
+    exe = anyshape.compile(anyshape.function([x, n], [last, sums]), **options)
+    v, want = X, []
+    for i in range(4):
+        s = np.concatenate([v] * (i + 1)).sum() if i > 1 else np.float32(0.5)
+        v = v + s
+        want.append(s)
+    got = exe(X, np.array(4))
+    np.testing.assert_allclose(got[0], v, rtol=1e-5)
+    np.testing.assert_allclose(got[1], want, rtol=1e-5)
+
+
+def test_checks_are_made_every_turn(options: dict[str, Any]) -> None:
+    x, n = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
+    (y,) = control.loop(n, lambda i, v: [ops.concat([ops.add(v, x), np.zeros(1, np.float32)], axis=0)], [x])
+    exe = anyshape.compile(anyshape.function([x, n], y), **options)
+    assert exe(X, np.array(1)).shape == (4,)
+    with pytest.raises(ShapeError):
+        exe(X, np.array(2))
+
+
+def test_collected_values_must_have_one_shape(options: dict[str, Any]) -> None:
+    x, n = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
+    _, y = control.loop(n, lambda i, v: [ops.concat([v, x], axis=0), v], [x], collects=1)
+    exe = anyshape.compile(anyshape.function([x, n], y), **options)
+    assert exe(X, np.array(1)).shape == (1, 3)
+    assert exe(X, np.array(0)).shape == (0, 0)
+    with pytest.raises(ShapeError, match="differs from turn to turn"):
+        exe(X, np.array(2))
+
+
+def test_ten_thousand_turns_do_not_grow_memory() -> None:
+    x, n = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
+
+    def body(i: Any, v: Any) -> Any:
+        (w,) = control.if_(ops.less(i, 7), lambda: ops.concat([v, v], axis=0), lambda: ops.exp(v))
+        return [ops.add(ops.mul(v, 0.5), ops.mul(ops.sum(w, axes=(0,)), 1e-3))]
+
+    (y,) = control.loop(n, body, [x])
+    exe = anyshape.compile(anyshape.function([x, n], y))
+    exe(X, np.array(10))
+    before = exe.memory
+    exe(X, np.array(10_000))
+    assert exe.memory == before < 2000
+
+
+def test_a_turn_costs_little() -> None:
+    (y,) = control.loop(anyshape.input("k", "i64[]"), lambda i, c: [ops.add(c, 1)], [np.int64(0)])
+    exe = anyshape.compile(anyshape.function([y.node.inputs[-2]], y))  # type: ignore[union-attr,list-item]
+    turns = 20_000
+    assert exe(np.array(turns)) == turns
+    best = 1.0
+    for _ in range(5):
+        start = time.perf_counter()
+        exe(np.array(turns))
+        best = min(best, time.perf_counter() - start)
+    assert best / turns < 1e-6
+
+
+def test_growing_caches_are_moved_seldom() -> None:
+    """A result that is a row longer each turn: memory stays within a small multiple of it."""
+    x, n = anyshape.input("x", "f32[1, 64]"), anyshape.input("k", "i64[]")
+    start = anyshape.input("start", "f32[t, 64]")
+    (y,) = control.loop(n, lambda i, v: [ops.concat([v, x], axis=0)], [start])
+    exe = anyshape.compile(anyshape.function([x, start, n], y))
+    row = np.ones((1, 64), np.float32)
+    got = exe(row, row[:0], np.array(1000))
+    assert got.shape == (1000, 64) and got.all()
+    assert exe.memory < 4 * got.nbytes
+
+
+def test_no_turn_leaves_no_loop() -> None:
+    x = anyshape.input("x", "f32[n]")
+    (y,) = control.loop(0, lambda i, v: [ops.exp(v)], [x])
+    assert anyshape.passes.optimise(anyshape.function([x], y)).results == (x,)
+
+
+def test_constants_and_operands_inside_become_static() -> None:
+    x, n = anyshape.input("x", "f32[n, 4]"), anyshape.input("k", "i64[]")
+    s = ops.concat([np.array([-1]), np.array([2])], axis=0)
+    (y,) = control.loop(n, lambda i, v: [ops.dyn.reshape(ops.dyn.reshape(v, s), ops.shape_of(x))], [x])
+    g = anyshape.passes.dyn_to_static(anyshape.function([x, n], y))
+    verify(g)
+    assert str(y.type) == "f32[n, 4]"
+    assert [node.op.variant for node in g.all_nodes()].count("static") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "text"),
+    [
+        (lambda i, v: [ops.cast(v, to="f64")], DtypeError, "a turn makes f64"),
+        (lambda i, v: [ops.static.reshape(v, newshape=(1, -1))], UnsupportedError, "rank changes from turn to turn"),
+        (lambda i, v: [v, v], ArgumentError, "1 carried and 0 collected"),
+    ],
+)
+def test_wrong_bodies(body: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        control.loop(3, body, [anyshape.input("x", "f32[n]")])
+
+
+def test_scan_in_both_directions(options: dict[str, Any]) -> None:
+    x, h = anyshape.input("x", "f32[t, n]"), anyshape.input("h", "f32[n]")
+    for back in (False, True):
+        last, seen = control.scan(
+            lambda s, row: [ops.add(ops.mul(s, 0.5), row), s], [h], [x], collects=1, backwards=[back]
+        )
+        exe = anyshape.compile(anyshape.function([x, h], [last, seen]), **options)
+        a = np.arange(12, dtype=np.float32).reshape(4, 3)
+        s, want = X, []
+        for row in a[::-1] if back else a:
+            want.append(s)
+            s = s * np.float32(0.5) + row
+        got = exe(a, X)
+        np.testing.assert_allclose(got[0], s)
+        np.testing.assert_allclose(got[1], want)
+
+
+def test_unknown_ranks_around_a_loop(options: dict[str, Any]) -> None:
+    x, n = anyshape.input("x", "f32[...]"), anyshape.input("k", "i64[]")
+    (y,) = control.loop(n, lambda i, v: [ops.add(v, x)], [x])
+    exe = anyshape.compile(anyshape.function([x, n], y), **options)
+    for shape in ((2,), (2, 3), ()):
+        a = np.ones(shape, np.float32)
+        np.testing.assert_array_equal(exe(a, np.array(3)), 4 * a)
+
+
+def test_saved_and_loaded(tmp_path: Any) -> None:
+    exe = anyshape.compile(growing())
+    exe.save(tmp_path / "m")
+    again = anyshape.load(tmp_path / "m")
+    for turns in (0, 3):
+        for a, b in zip(again(X, np.array(turns)), exe(X, np.array(turns)), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert str(again.function) == TEXT
+
+
+def test_calls_are_put_in_place() -> None:
+    x = anyshape.input("x", "f32[n]")
+    f = anyshape.function([x], ops.exp(ops.add(x, x)))
+    y = anyshape.input("y", "f32[m, 2]")
+    with pytest.raises(ArgumentError, match="takes 1"):
+        control.call(f, [])
+    (z,) = control.call(f, {"x": ops.sum(y, axes=(1,))})
+    assert str(z.type) == "f32[m]"

@@ -1,0 +1,276 @@
+"""If, Loop and Scan models beside onnxruntime, in both executors; what is wrong or too much is refused with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import anyshape
+from anyshape.errors import ModelError, ShapeError, UnsupportedError
+
+INT64 = TensorProto.INT64
+KINDS = {"f": TensorProto.FLOAT, "i": INT64, "b": TensorProto.BOOL}
+
+
+def infos(text: str) -> list[onnx.ValueInfoProto]:
+    """`x:f[n,4] c:b[]`, with `?` for any rank and an empty name for a dim without one."""
+    made = []
+    for word in text.split():
+        name, _, rest = word.partition(":")
+        kind, _, dims = rest.rstrip("]").partition("[")
+        shape = None if dims == "?" else [int(d) if d.isdigit() else d or None for d in dims.split(",")] if dims else []
+        made.append(helper.make_tensor_value_info(name, KINDS[kind], shape))
+    return made
+
+
+def node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
+    ins = ["" if n == "-" else n for n in inputs.split()]
+    return helper.make_node(op, ins, outputs.split(), **attributes)
+
+
+def graph(
+    nodes: Sequence[onnx.NodeProto], inputs: str, outputs: str, constants: Mapping[str, Any] | None = None
+) -> onnx.GraphProto:
+    held = [numpy_helper.from_array(np.asarray(a), n) for n, a in (constants or {}).items()]
+    return helper.make_graph(list(nodes), "g", infos(inputs), infos(outputs), held)
+
+
+def model(g: onnx.GraphProto) -> onnx.ModelProto:
+    return helper.make_model(g, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def agree(m: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]) -> None:
+    """Where nothing was collected, onnxruntime does not know the other dims."""
+    session = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
+    executables = [anyshape.compile(m), anyshape.compile(m, loop="python", walk=True)]
+    for given in feeds:
+        arrays = {k: np.asarray(v) for k, v in given.items()}
+        wanted = session.run(None, arrays)
+        for exe in executables:
+            for got, want in zip(exe.run(arrays), wanted, strict=True):
+                assert got.dtype == want.dtype and got.ndim == want.ndim
+                if want.size or got.size:
+                    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def rows(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(sum(shape)).random(shape, np.float32)
+
+
+def test_if_with_captures_and_shapes_that_differ() -> None:
+    then = graph([node("Concat", "x x", "t", axis=0)], "", "t:f[,2]")
+    other = graph([node("Mul", "x two", "e")], "", "e:f[,2]", {"two": np.float32(2)})
+    m = model(graph([node("If", "c", "y", then_branch=then, else_branch=other)], "x:f[n,2] c:b[]", "y:f[,2]"))
+    agree(m, [{"x": rows(3, 2), "c": c} for c in (True, False)])
+
+
+def test_loop_that_grows_until_a_condition_fails() -> None:
+    body = graph(
+        [node("Concat", "k x", "k2", axis=0), node("ReduceSum", "k2 axes", "s", keepdims=0), node("Less", "i lim", "go")],
+        "i:i[] c_in:b[] k:f[,4]", "go:b[] k2:f[,4] s:f[4]", {"axes": np.array([0])},
+    )  # fmt: skip
+    m = model(
+        graph([node("Loop", "n c k0", "y ys", body=body)], "n:i[] c:b[] k0:f[a,4] x:f[b,4] lim:i[]", "y:f[,4] ys:f[,4]")
+    )
+    cases = [(5, True, 100, 3), (5, True, 2, 3), (0, True, 9, 3), (4, False, 9, 3), (5, True, 100, 0), (3, True, -5, 1)]
+    agree(m, [{"n": n, "c": c, "lim": e, "k0": rows(a, 4), "x": rows(2, 4)} for n, c, e, a in cases])
+
+
+def test_if_within_loop() -> None:
+    then = graph([node("Mul", "a two", "t")], "", "t:f[?]", {"two": np.float32(2)})
+    other = graph([node("Add", "a x", "e")], "", "e:f[?]")
+    body = graph(
+        [
+            node("Less", "i three", "early"),
+            node("If", "early", "a2", then_branch=then, else_branch=other),
+            node("Identity", "c_in", "c_out"),
+            node("Identity", "a", "seen"),
+        ],
+        "i:i[] c_in:b[] a:f[m]", "c_out:b[] a2:f[m] seen:f[m]", {"three": np.int64(3)},
+    )  # fmt: skip
+    m = model(graph([node("Loop", "n - x", "y ys", body=body)], "n:i[] x:f[m]", "y:f[m] ys:f[k,m]"))
+    agree(m, [{"n": n, "x": rows(5)} for n in (0, 1, 6)])
+
+
+def test_carried_values_that_change_places() -> None:
+    body = graph(
+        [node("Identity", "c_in", "c_out"), node("Identity", "b", "a2"), node("Identity", "a", "b2")],
+        "i:i[] c_in:b[] a:f[?] b:f[?]", "c_out:b[] a2:f[?] b2:f[?]",
+    )  # fmt: skip
+    m = model(graph([node("Loop", "n - x y", "p q", body=body)], "n:i[] x:f[m] y:f[k]", "p:f[] q:f[]"))
+    for info in m.graph.output:
+        info.type.tensor_type.ClearField("shape")
+    agree(m, [{"n": n, "x": rows(5), "y": rows(2)} for n in (0, 1, 2, 5)])
+
+
+def test_a_dim_that_shrinks_and_decides() -> None:
+    body = graph(
+        [
+            node("Slice", "a one big", "a2"),
+            node("ReduceSum", "a", "s", keepdims=1),
+            node("Shape", "a2", "sh"),
+            node("Squeeze", "sh", "len"),
+            node("Greater", "len two", "go"),
+        ],
+        "i:i[] c_in:b[] a:f[k]", "go:b[] a2:f[j] s:f[1]",
+        {"one": np.array([1]), "big": np.array([2**62]), "two": np.int64(2)},
+    )  # fmt: skip
+    m = model(graph([node("Loop", "- c x", "p q", body=body)], "c:b[] x:f[m]", "p:f[k] q:f[j,1]"))
+    agree(m, [{"c": True, "x": rows(n)} for n in (3, 9, 2)])
+
+
+def test_loop_within_loop() -> None:
+    inner = graph(
+        [node("Identity", "d_in", "d_out"), node("Concat", "z v", "z2", axis=0)],
+        "j:i[] d_in:b[] z:f[k]",
+        "d_out:b[] z2:f[l]",
+    )
+    outer = graph(
+        [
+            node("Identity", "c_in", "c_out"),
+            node("Add", "i i", "twice"),
+            node("Loop", "twice - v", "w", body=inner),
+            node("ReduceSum", "w", "s", keepdims=0),
+            node("Add", "v s", "v2"),
+        ],
+        "i:i[] c_in:b[] v:f[m]", "c_out:b[] v2:f[m] s:f[]",
+    )  # fmt: skip
+    m = model(graph([node("Loop", "n - x", "p q", body=outer)], "n:i[] x:f[m]", "p:f[m] q:f[k]"))
+    agree(m, [{"n": n, "x": rows(3)} for n in (0, 1, 4)])
+
+
+@pytest.mark.parametrize("back", [0, 1])
+def test_scan_with_axes_and_directions(back: int) -> None:
+    body = graph(
+        [node("Add", "st xs", "st2"), node("Mul", "st2 ys", "o"), node("Identity", "st2", "o2")],
+        "st:f[h] xs:f[h] ys:f[h]", "st2:f[h] o:f[h] o2:f[h]",
+    )  # fmt: skip
+    said = {
+        "num_scan_inputs": 2, "scan_input_axes": [1, 0], "scan_input_directions": [back, 1 - back],
+        "scan_output_axes": [1, 0], "scan_output_directions": [1 - back, back],
+    }  # fmt: skip
+    m = model(
+        graph(
+            [node("Scan", "s X Y", "e O P", body=body, **said)], "s:f[h] X:f[h,t] Y:f[t,h]", "e:f[h] O:f[h,t] P:f[t,h]"
+        )
+    )
+    agree(m, [{"s": rows(h), "X": rows(h, t), "Y": rows(t, h)} for h, t in ((3, 4), (1, 1), (2, 7))])
+
+
+def test_scans_of_unequal_lengths_are_an_error() -> None:
+    body = graph([node("Mul", "xs ys", "o")], "xs:f[] ys:f[]", "o:f[]")
+    m = model(graph([node("Scan", "X Y", "O", body=body, num_scan_inputs=2)], "X:f[a] Y:f[b]", "O:f[c]"))
+    exe = anyshape.compile(m)
+    np.testing.assert_allclose(exe(rows(3), rows(3)), rows(3) ** 2)
+    for a, b in ((3, 4), (4, 3)):
+        with pytest.raises(ShapeError):
+            exe(rows(a), rows(b))
+
+
+def test_a_branch_that_is_never_taken_may_be_wrong() -> None:
+    """How exported models guard a squeeze: the condition is about a dim that is known."""
+    then = graph([node("Squeeze", "x one", "t")], "", "t:f[?]", {"one": np.array([1])})
+    other = graph([node("Identity", "x", "e")], "", "e:f[?]")
+    nodes = [
+        node("Shape", "x", "sh"), node("Gather", "sh at", "d"), node("Equal", "d at", "c"),
+        node("If", "c", "y", then_branch=then, else_branch=other),
+    ]  # fmt: skip
+    for dims, kept in (("n,1", False), ("n,4", True)):
+        g = graph(nodes, f"x:f[{dims}]", "y:f[]", {"at": np.int64(1)})
+        g.output[0].type.tensor_type.ClearField("shape")
+        exe = anyshape.compile(model(g))
+        a = rows(3, 4 if kept else 1)
+        np.testing.assert_array_equal(exe(a), a if kept else a[:, 0])
+        assert not exe.report.still_dynamic
+
+
+def nested(depth: int) -> onnx.ModelProto:
+    inner = graph([node("Identity", "x", "y")], "", "y:f[n]")
+    for k in range(depth):
+        inner = graph([node("If", "c", f"y{k}", then_branch=inner, else_branch=inner)], "", f"y{k}:f[n]")
+    top = graph([node("If", "c", "z", then_branch=inner, else_branch=inner)], "x:f[n] c:b[]", "z:f[n]")
+    return model(top)
+
+
+def test_nesting_is_bounded() -> None:
+    exe = anyshape.compile(nested(3))
+    np.testing.assert_array_equal(exe(rows(3), np.array(True)), rows(3))
+    deep = graph([node("Identity", "x", "y")], "", "y:f[n]")
+    for k in range(30):
+        only = graph([node("Identity", "x", f"o{k}")], "", f"o{k}:f[n]")
+        deep = graph([node("If", "c", f"y{k}", then_branch=deep, else_branch=only)], "", f"y{k}:f[n]")
+    m = model(graph(deep.node, "x:f[n] c:b[]", "y29:f[n]"))
+    with pytest.raises(UnsupportedError, match="nested more than 16 deep"):
+        anyshape.compile(m)
+
+
+def test_widening_within_widening_is_bounded() -> None:
+    """Each loop builds its body once more than the one around it: the model is small, what it takes is not."""
+    grow = [node("Identity", "c_in", "c_out"), node("Concat", "a a", "a2", axis=0)]
+    body = graph(grow, "i:i[] c_in:b[] a:f[n]", "c_out:b[] a2:f[m]")
+    for k in range(13):
+        inner = [
+            node("Identity", "c_in", "c_out"),
+            node("Concat", "a a", "b", axis=0),
+            node("Loop", "n - b", f"y{k}", body=body),
+        ]
+        body = graph(inner, "i:i[] c_in:b[] a:f[n]", f"c_out:b[] y{k}:f[m]")
+    m = model(graph([node("Loop", "n - x", "y", body=body)], "n:i[] x:f[n]", "y:f[m]"))
+    with pytest.raises(UnsupportedError, match="too many loops around one another"):
+        anyshape.compile(m)
+
+
+def wrong(change: Any) -> onnx.ModelProto:
+    body = graph(
+        [node("Identity", "c_in", "c_out"), node("Add", "a a", "a2")], "i:i[] c_in:b[] a:f[n]", "c_out:b[] a2:f[n]"
+    )
+    loop = node("Loop", "n - x", "y", body=body)
+    m = model(graph([loop], "n:i[] x:f[n]", "y:f[n]"))
+    change(m.graph.node[0].attribute[0].g, m.graph.node[0])
+    return m
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda g, n: g.input.add(name="b"), "must have 3 inputs, got 4"),
+        (lambda g, n: g.output.pop(), "must have 2 outputs, got 1"),
+        (lambda g, n: g.node.pop(), "'a2', which nothing produces"),
+        (lambda g, n: g.node[1].input.__setitem__(0, "nowhere"), "'nowhere', which nothing produces"),
+        (lambda g, n: g.node.add(op_type="Identity", input=["a"], output=["a"]), "already an input"),
+        (lambda g, n: n.attribute.pop(), "attribute body is missing"),
+        (lambda g, n: setattr(g.input[2].type.tensor_type, "elem_type", INT64), "declared as i64"),
+        (lambda g, n: setattr(g.output[1].type.tensor_type, "elem_type", INT64), "declared as i64"),
+        (lambda g, n: g.input.add(name="a"), "must have 3"),
+    ],
+)
+def test_damaged_bodies(change: Any, text: str) -> None:
+    with pytest.raises(ModelError, match=text):
+        anyshape.compile(wrong(change))
+
+
+def test_what_is_refused_inside_is_told_once() -> None:
+    body = graph([node("StringNormalizer", "x", "t")], "", "t:f[n]")
+    other = graph([node("Identity", "x", "e")], "", "e:f[n]")
+    m = model(graph([node("If", "c", "y", then_branch=body, else_branch=other)], "x:f[n] c:b[]", "y:f[n]"))
+    with pytest.raises(UnsupportedError) as caught:
+        anyshape.compile(m)
+    assert str(caught.value).count("\n") == 1 and "StringNormalizer" in str(caught.value)
+
+
+def test_ten_thousand_turns() -> None:
+    body = graph(
+        [node("Identity", "c_in", "c_out"), node("Mul", "a half", "h"), node("Add", "h x", "a2")],
+        "i:i[] c_in:b[] a:f[n]", "c_out:b[] a2:f[n]", {"half": np.float32(0.5)},
+    )  # fmt: skip
+    exe = anyshape.compile(model(graph([node("Loop", "n - x", "y", body=body)], "n:i[] x:f[n]", "y:f[n]")))
+    exe(np.array(10), rows(4))
+    before = exe.memory
+    np.testing.assert_allclose(exe(np.array(10_000), rows(4)), 2 * rows(4), rtol=1e-6)
+    assert exe.memory == before
