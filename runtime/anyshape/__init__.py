@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anyshape.frontends.onnx.simplified import simplify
     from anyshape.graph.building import function, input
     from anyshape.graph.function import Function
     from anyshape.graph.parse import parse
@@ -21,6 +22,7 @@ _PLACES = {
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "load": "anyshape.vm.saved", "parse": "anyshape.graph.parse",
+    "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
@@ -44,6 +46,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "simplify",
 ]
 
 

@@ -1,4 +1,4 @@
-"""`anyshape run|compile|explain MODEL`, `anyshape show OP`: words in, text out, one clean message and exit code 2 for anything wrong."""
+"""`anyshape run|compile|explain|simplify MODEL`, `anyshape show OP`: words in, text out; for anything wrong one message and exit code 2."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ examples:
   anyshape run model.onnx --input x=x.npy --input newshape='[2, -1]'
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
   anyshape compile bert.onnx -o bert.anyshape            save it; then: anyshape run bert.anyshape
+  anyshape simplify bert.onnx small.onnx --check         the same model with less in it, for any runtime
 
 Exit codes: 0 done, 2 something is wrong with the model, the inputs or the command, as the message says.
 """
@@ -37,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         start = time.perf_counter()
-        if args.model is None:
-            print(_show(args))
+        if args.alone is not None:
+            print(args.alone(args))
             return 0
         exe = _compiled(args)
         print(args.command(exe, args))
@@ -75,8 +76,30 @@ def _parser() -> argparse.ArgumentParser:
         "--memory", action="store_true", help="say where intermediate values lie, and how much they take"
     )
     explain.add_argument("--at", action="append", default=[], metavar="NAME=8", help="with --memory: in numbers too")
+    _add_simplify(commands)
     _add_show(commands)
+    parser.set_defaults(alone=None)
     return parser
+
+
+def _add_simplify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "write an ONNX model back with its constants, shapes and equal nodes found, for any runtime"
+    simplify = commands.add_parser("simplify", help=text, description=text[0].upper() + text[1:] + ".")
+    simplify.add_argument("model", metavar="IN", help="an ONNX file")
+    simplify.add_argument("output", metavar="OUT", help="the file to write")
+    _add_dim(simplify)
+    simplify.add_argument("--check", action="store_true", help="run both in onnxruntime at several shapes, and compare")
+    simplify.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=4x128", help="with --check: run at this"
+    )
+    simplify.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="with --check: range of integers (0:2)")
+    simplify.set_defaults(alone=_simplify)
+
+
+def _simplify(args: argparse.Namespace) -> str:
+    from anyshape.cli.simplify import simplify
+
+    return simplify(args)
 
 
 def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -87,7 +110,7 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     show.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter, like axis=0")
     show.add_argument("--stage", action="append", default=[], metavar="STAGE", help="only this: spec, relation, kernel, "
                       "equations, schedule, program, llvm, asm or speed (all but llvm and asm)")  # fmt: skip
-    show.set_defaults(model=None)
+    show.set_defaults(alone=_show)
 
 
 def _show(args: argparse.Namespace) -> str:
@@ -105,16 +128,15 @@ def _command(
 ) -> argparse.ArgumentParser:
     one = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     one.add_argument("model", metavar="MODEL", help="an ONNX file, or a saved model")
-    one.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        metavar="NAME=8",
-        help="binds a named dim of the inputs, or bounds it: seq=1:512",
-    )
+    _add_dim(one)
     one.add_argument("--timings", action="store_true", help="print the seconds of each phase")
     one.set_defaults(command=command)
     return one
+
+
+def _add_dim(one: argparse.ArgumentParser) -> None:
+    text = "binds a named dim of the inputs, or bounds it: seq=1:512"
+    one.add_argument("--dim", action="append", default=[], metavar="NAME=8", help=text)
 
 
 def _compiled(args: argparse.Namespace) -> Executable:

@@ -43,11 +43,11 @@ def load(source: Any, dims: Mapping[str, DimBinding] | None = None, table: Table
     Raises ModelError for a damaged or inconsistent model, and UnsupportedError, once, for all it needs that we do not have.
     """
     read = read_model(source)
-    return _Import(read, dims, all_mappings() if table is None else table).function()
+    return Import(read, dims, all_mappings() if table is None else table).function()
 
 
 @dataclass
-class _Scope:
+class Scope:
     """The names of one graph or function body; None is a value that could not be made."""
 
     values: MutableMapping[str, Value | None]
@@ -62,7 +62,7 @@ class _Scope:
     """graphs around this one"""
 
 
-class _Import:
+class Import:
     """One run of `load`."""
 
     def __init__(self, read: Source, dims: Mapping[str, DimBinding] | None, table: Table) -> None:
@@ -83,7 +83,7 @@ class _Import:
         self._check_results(self.graph, nodes, values, self.where)
         self.resolver.scan(nodes, self.opsets, self.refusals)
         self.tolerant = bool(self.refusals.found)
-        scope = _Scope(values, self.opsets, used=_used(nodes, [info.name for info in self.graph.output]))
+        scope = Scope(values, self.opsets, used=_used(nodes, [info.name for info in self.graph.output]))
         self._translate(nodes, scope)
         self.refusals.finish()
         self.dims.check_used(self.where)
@@ -134,7 +134,7 @@ class _Import:
             if info.name not in made and info.name not in values:
                 raise ModelError(f"{where}: nothing produces the output {info.name!r}")
 
-    def _translate(self, nodes: Sequence[Any], scope: _Scope) -> None:
+    def _translate(self, nodes: Sequence[Any], scope: Scope) -> None:
         for node in nodes:
             operands = [scope.values[name] if name else None for name in node.input]
             poisoned = any(scope.values[name] is None for name in free_names((node,)))
@@ -143,7 +143,7 @@ class _Import:
                 if name:
                     scope.values[name] = made[k] if made is not None and k < len(made) else None
 
-    def _attempt(self, node: Any, operands: Operands, scope: _Scope) -> Sequence[Value] | None:
+    def _attempt(self, node: Any, operands: Operands, scope: Scope) -> Sequence[Value] | None:
         """The node's outputs; None if it is refused, or wrong in a model that is refused already."""
         source = spell_node(node) + scope.inside
         try:
@@ -161,7 +161,7 @@ class _Import:
                 raise _placed(e, self.where, source) from e
         return None
 
-    def _convert(self, node: Any, operands: Operands, scope: _Scope, source: str) -> Sequence[Value]:
+    def _convert(self, node: Any, operands: Operands, scope: Scope, source: str) -> Sequence[Value]:
         domain, opset = normal_domain(node.domain), self.resolver.opset(node, scope.opsets)
         found = self.resolver.find(node, opset, scope.opsets)
         local = isinstance(found, Body) and (domain, node.op_type, node.overload) in self.resolver.local
@@ -219,7 +219,7 @@ class _Import:
         return [made for made in results if made is not None]
 
     def _typed_body(
-        self, schema: Any, opset: int, node: Any, said: Mapping[str, Any], operands: Operands, scope: _Scope
+        self, schema: Any, opset: int, node: Any, said: Mapping[str, Any], operands: Operands, scope: Scope
     ) -> Body | None:
         """ONNX's body for operands of these types, made of a copy of the node that says its attributes itself."""
         plain = type(node)()
@@ -231,7 +231,7 @@ class _Import:
         return typed_body(schema, opset, scope.opsets, self.where, plain, operands)
 
     def _inline(
-        self, body: Body, node: Any, said: Mapping[str, Any], operands: Operands, scope: _Scope, source: str
+        self, body: Body, node: Any, said: Mapping[str, Any], operands: Operands, scope: Scope, source: str
     ) -> Sequence[Value]:
         self.inlined += len(body.nodes)
         if scope.depth >= DEEPEST or self.inlined > MOST_INLINED:
@@ -241,7 +241,7 @@ class _Import:
         absent = len(body.inputs) - len(operands)
         values = dict(zip(body.inputs, [*operands, *[None] * absent]))
         used = _used(body.nodes, [inside for inside, outside in zip(body.outputs, node.output) if outside])
-        inner = _Scope(values, body.opsets, {**body.defaults, **said}, used, f" in {source}", scope.depth + 1)
+        inner = Scope(values, body.opsets, {**body.defaults, **said}, used, f" in {source}", scope.depth + 1)
         left_out = {name for name, v in values.items() if v is None}
         self._translate([_without(n, left_out) for n in body.nodes] if left_out else body.nodes, inner)
         made = [inner.values.get(name) for name in body.outputs]
@@ -250,13 +250,13 @@ class _Import:
             raise Refusal(f"its output {lost[0]} needs an input that is left out")
         return made  # type: ignore[return-value]  # only outputs nobody names can be None
 
-    def _check_outputs(self, node: Any, made: Sequence[Value], scope: _Scope) -> None:
+    def _check_outputs(self, node: Any, made: Sequence[Value], scope: Scope) -> None:
         """An output that the mapping does not compute matters only if somebody reads it."""
         for k, name in enumerate(node.output):
             if name in scope.used and k >= len(made):
                 raise Refusal(f"output {k} ({name!r}) is not computed")
 
-    def _finish(self, params: Sequence[Value], scope: _Scope) -> Function:
+    def _finish(self, params: Sequence[Value], scope: Scope) -> Function:
         results: list[Value] = []
         for info in self.graph.output:
             made = scope.values[info.name]

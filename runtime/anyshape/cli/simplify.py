@@ -1,0 +1,130 @@
+"""`anyshape simplify IN OUT`: writes the simplified model, says what became less, and on demand that results are the same."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.cli import arguments
+from anyshape.cli.made_inputs import make_inputs
+from anyshape.cli.progress import progress
+from anyshape.dims import Dim, bounds, evaluate, free_symbols
+from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.frontends.onnx.census import Census, census
+from anyshape.frontends.onnx.inputs import DimBinding, DimNames, input_type
+from anyshape.frontends.onnx.reader import read_model
+from anyshape.frontends.onnx.simplified import simplify as simplified
+from anyshape.frontends.onnx.writing import write_model
+from anyshape.types import TensorType
+
+Arrays = Mapping[str, NDArray[Any]]
+
+SIZES = ((2, 5, 3), (1, 8, 4), (3, 1, 2), (1, 1, 1))
+"""What --check gives the symbols of the inputs, in turns"""
+
+
+def simplify(args: argparse.Namespace) -> str:
+    """Returns the text to print."""
+    dims = arguments.dims(args.dim)
+    with progress(f"simplifying {args.model}"):
+        before = read_model(args.model)
+        model = simplified(args.model, dims)
+        write_model(model, args.output)
+    lines = [_spell(census(before.model), census(model)), f"written to {args.output}"]
+    if args.check:
+        with progress("comparing in onnxruntime"):
+            lines.append(_check(args, before.model, dims))
+    return "\n".join(lines)
+
+
+def _spell(before: Census, after: Census) -> str:
+    lines = [f"{'nodes':<24} {before.total:>7} -> {after.total}"]
+    for op in sorted({*before.nodes, *after.nodes}, key=lambda op: (-before.nodes.get(op, 0), op)):
+        was, now = before.nodes.get(op, 0), after.nodes.get(op, 0)
+        if was != now:
+            lines.append(f"  {op:<22} {was:>7} -> {now}")
+    for what, c in (("before", before), ("after", after)):
+        lines.append(f"shapes said {what}: of {c.shaped} of {c.values} values, {c.static} of them in numbers alone")
+    return "\n".join(lines)
+
+
+def _check(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding]) -> str:
+    """Raises AnyshapeError where results differ."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ArgumentError("--check runs both models in onnxruntime, which is not installed") from None
+    try:
+        old, new = (
+            onnxruntime.InferenceSession(p, providers=["CPUExecutionProvider"]) for p in (args.model, args.output)
+        )
+    except Exception as e:  # its errors have no common class below this
+        raise AnyshapeError(f"--check: onnxruntime does not take the model: {e}") from None
+    ran, declined, worst = 0, "", 0.0
+    for feed in _feeds(args, model, dims):
+        try:
+            wanted = old.run(None, feed)
+        except Exception as e:
+            declined = str(e)
+            continue
+        for name, a, b in zip([o.name for o in model.graph.output], wanted, new.run(None, feed)):
+            worst = max(worst, _difference(name, a, b))
+        ran += 1
+    if not ran:
+        raise ArgumentError(
+            f"--check: onnxruntime runs the model at none of the shapes tried; say some with --shape: {declined}"
+        )
+    return f"results are equal in onnxruntime at {ran} shapes, to within {worst:.1g} of the largest element"
+
+
+def _difference(name: str, a: Any, b: Any) -> float:
+    """The largest difference of two results, as a share of the largest element."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        raise AnyshapeError(f"--check: {name} was {a.dtype}{list(a.shape)}, and is {b.dtype}{list(b.shape)}")
+    if a.dtype.kind != "f":
+        share = 0.0 if np.array_equal(a, b) else 1.0
+    else:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        size = np.abs(a[np.isfinite(a)]).max(initial=0.0) or 1.0
+        share = float(np.where(same, 0.0, np.abs(a - b)).max(initial=0.0) / size)
+    if not share <= 1e-3:
+        raise AnyshapeError(f"--check: {name} differs by {share:.1g} of its largest element")
+    return share
+
+
+def _feeds(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding]) -> Iterator[Arrays]:
+    names, types = _inputs(model, dims, args.model)
+    ints, said = arguments.bounds(args.ints, "--ints"), arguments.shapes(args.shape)
+    if said:
+        yield make_inputs(names, types, said, {}, ints, 0)[0]
+        return
+    for k, sizes in enumerate(SIZES):
+        yield make_inputs(names, types, _shapes(names, types, sizes), {}, ints, k)[0]
+
+
+def _inputs(model: Any, dims: Mapping[str, DimBinding], where: str) -> tuple[list[str], list[TensorType]]:
+    held, made = {t.name for t in model.graph.initializer}, DimNames(dims)
+    asked = [i for i in model.graph.input if i.name not in held]
+    return [i.name for i in asked], [input_type(i.type, made, f"{where}: input {i.name!r}") for i in asked]
+
+
+def _shapes(names: list[str], types: list[TensorType], sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    values: dict[Dim, int] = {}
+    for t in types:
+        for s in sorted(t.symbols(), key=str):
+            low, high = bounds(s)
+            wanted = max(sizes[len(values) % len(sizes)], low or 0)
+            values.setdefault(s, wanted if high is None else min(wanted, high))
+    return {
+        name: tuple(
+            n if isinstance(n, int) else int(evaluate(n, {s: values[s] for s in free_symbols(n)})) for n in t.shape
+        )
+        for name, t in zip(names, types)
+        if t.shape is not None
+    }

@@ -1,0 +1,157 @@
+"""What inference and the passes find out about every name of a model: for tools that go on working with the ONNX graph itself.
+
+In: a model. Out: its live nodes in order, and for each name the optimised Value it stands for. Nodes that we have no mapping for do not
+matter here: their outputs are values of which nothing is known but what ONNX's own inference says. Only what the graph's outputs need
+is looked at, so that nothing is concluded from checks that never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anyshape.dims import Dim, Facts, Size, fresh
+from anyshape.errors import ModelError, UnsupportedError
+from anyshape.frontends.onnx.captures import captured, subgraphs
+from anyshape.frontends.onnx.dtypes import BY_NUMBER
+from anyshape.frontends.onnx.importer import Import, Scope
+from anyshape.frontends.onnx.inputs import DimBinding, check_names
+from anyshape.frontends.onnx.mappings import all_mappings
+from anyshape.frontends.onnx.order import sort_nodes
+from anyshape.frontends.onnx.reader import Source, read_model
+from anyshape.graph.entry_checks import EntryFacts
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value
+from anyshape.types import TensorType
+
+DRAWS = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+"""Operators of which two equal calls give different results; nothing may be known of those, least of all that they are equal"""
+
+SINCE_DEFAULTS = 4
+"""The version of ONNX's file format from which an initializer that is an input too is a default that callers may override"""
+
+
+@dataclass(frozen=True)
+class NamedValues:
+    """`values` has the optimised value of each name that the outputs need, None where we know nothing at all; `named` are the dims that
+    the inputs name, by their spelling in the file."""
+
+    source: Source
+    nodes: Sequence[Any]
+    values: Mapping[str, Value | None]
+    facts: Facts
+    named: Mapping[str, Size]
+
+
+def named_values(source: Any, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
+    """Raises ModelError for a damaged model, and what inference raises for one that can never run."""
+    read = read_model(source)
+    if read.model.training_info:
+        raise UnsupportedError(f"{read.name}: it says how it is trained, and what that needs of the graph is not known")
+    return _NamingImport(read, dims, all_mappings()).named_values()
+
+
+class _NamingImport(Import):
+    """An import that keeps the names, and goes on after what is not supported."""
+
+    def named_values(self) -> NamedValues:
+        from anyshape.passes import infer_types, optimise
+
+        values = self._initializers()
+        for name in overridable(self.read.model):
+            values.pop(name, None)
+        params = self._parameters(values)
+        check_names(self.graph.output, "output", self.where)
+        nodes = live_nodes(sort_nodes(self.graph.node, values.keys(), self.where), self.graph.output)
+        self._check_results(self.graph.node, values)
+        self.resolver.scan(nodes, self.opsets, self.refusals)
+        self.tolerant = bool(self.refusals.found)
+        self.drawing = drawing(self.read.model)
+        self.opaque: list[Value] = []
+        self.stated: Mapping[str, TensorType] | None = None
+        used = frozenset(name for n in nodes for name in (*n.input, *captured(n))) | {o.name for o in self.graph.output}
+        scope = Scope(values, self.opsets, used=used)
+        self._translate(nodes, scope)
+        self.dims.check_used(self.where)
+        known = {name: v for name, v in scope.values.items() if v is not None}
+        whole = Function([*params, *self.opaque], list(known.values()), "main", list(known))
+        # twice: what the first turn learns of the entry dims holds for nodes before the one it learned from too
+        best = optimise(infer_types(optimise(whole)))
+        final: dict[str, Value | None] = dict.fromkeys(scope.values)
+        final.update(zip(known, best.results, strict=True))
+        return NamedValues(self.read, nodes, final, EntryFacts(best).facts, self.dims.made)
+
+    def _translate(self, nodes: Sequence[Any], scope: Scope) -> None:
+        if scope.depth:
+            super()._translate(nodes, scope)
+            return
+        for node in nodes:
+            drawn = _draws(node, self.drawing)
+            if not drawn:
+                super()._translate([node], scope)
+            for name in node.output:
+                if name and (drawn or scope.values[name] is None):
+                    scope.values[name] = self._stranger(name)
+
+    def _stranger(self, name: str) -> Value | None:
+        """A value that comes from nowhere, of the type that ONNX's inference gives the name; None if it gives none."""
+        if self.stated is None:
+            self.stated = _inferred_by_onnx(self.read.model)
+        if name not in self.stated:
+            return None
+        self.opaque.append(Value(self.stated[name], name))
+        return self.opaque[-1]
+
+
+def drawing(model: Any) -> set[str]:
+    """Operators that draw, functions of the model among them."""
+    found, before = set(DRAWS), 0
+    while len(found) > before:
+        before = len(found)
+        found |= {f.name for f in model.functions if any(_draws(n, found) for n in f.node)}
+    return found
+
+
+def _draws(node: Any, drawing: set[str]) -> bool:
+    return node.op_type in drawing or any(_draws(n, drawing) for g in subgraphs(node) for n in g.node)
+
+
+def overridable(model: Any) -> set[str]:
+    """Initializers that are defaults of inputs."""
+    if model.ir_version < SINCE_DEFAULTS:
+        return set()
+    return {i.name for i in model.graph.input} & {t.name for t in model.graph.initializer}
+
+
+def live_nodes(nodes: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """Those that the outputs need, in the same order."""
+    needed = {o.name for o in outputs}
+    live: list[Any] = []
+    for node in reversed(nodes):
+        if needed.intersection(node.output):
+            live.append(node)
+            needed.update(node.input, captured(node))
+    return live[::-1]
+
+
+def _inferred_by_onnx(model: Any) -> dict[str, TensorType]:
+    """Tensor types of values as far as ONNX itself infers them; its names for dims are not trusted, its numbers are."""
+    import onnx
+
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except (ValueError, RuntimeError, ModelError):  # its inference gives up on damaged and on huge models
+        graph = model.graph
+    found: dict[str, TensorType] = {}
+    for info in (*graph.value_info, *graph.output):
+        t = info.type.tensor_type
+        if not info.type.HasField("tensor_type") or t.elem_type not in BY_NUMBER:
+            continue
+        shape = tuple(_size(d) for d in t.shape.dim) if t.HasField("shape") else None
+        found[info.name] = TensorType(BY_NUMBER[t.elem_type], shape)
+    return found
+
+
+def _size(d: Any) -> int | Dim:
+    return int(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else fresh("?")

@@ -1,0 +1,279 @@
+"""A model written back with what is known of it: constants for what is constant, one node for what is computed twice, shapes for all.
+
+In: a model as `load` takes it. Out: an onnx.ModelProto of nodes of the same model, in the same order, under the same opset. Nothing is
+translated back: nodes that are still needed are copied, and read what their operands turned out to be. Whatever the model gives
+for some inputs, the result gives too; where the model would fail, the result may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from anyshape.dims import Dim, free_symbols
+from anyshape.frontends.onnx.captures import captured, rename_captured
+from anyshape.frontends.onnx.dtypes import NUMBER_OF
+from anyshape.frontends.onnx.inputs import DimBinding
+from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values, overridable
+from anyshape.frontends.onnx.representatives import OperandAt, Representatives, operands
+from anyshape.frontends.onnx.tensors import EXTERNAL, tensor_array
+from anyshape.graph.value import Value
+
+
+def simplify(model: Any, dims: Mapping[str, DimBinding] | None = None) -> Any:
+    """The model (a path, its bytes or an onnx.ModelProto), simplified, as an onnx.ModelProto; the original is not changed.
+
+    `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}; the result is right for those alone.
+    Raises a subclass of AnyshapeError for a model that is damaged, or that no inputs can be right for.
+    """
+    return _Writer(named_values(model, dims)).model()
+
+
+class _Writer:
+    """One run of `simplify`."""
+
+    def __init__(self, known: NamedValues) -> None:
+        self.known, self.old = known, known.source.model
+        self.values = dict(known.values)
+        self.outputs = [o.name for o in self.old.graph.output]
+        self.same = Representatives(known)
+        self.producer = {name: node for node in known.nodes for name in node.output if name}
+        self.taken = {*known.values, *self.outputs, *(name for n in self.old.graph.node for name in n.output)}
+        self.added: dict[str, Value] = {}
+        """constants that no name of the old model stands for"""
+        self.shared: dict[Any, str] = {}
+        """their names, by their elements"""
+        self.replaced: dict[OperandAt, str] = {}
+        """the names of constants in place of operands"""
+        self.called = self._new_names()
+        self.spelled = {s: name for name, s in known.named.items() if isinstance(s, Dim)}
+        self.initial = set(self.same.initial)
+        self.defaults = overridable(self.old)
+
+    def model(self) -> Any:
+        needed = self._needed()
+        new = type(self.old)()
+        new.CopyFrom(_frame(self.old))
+        new.ir_version = max(self.old.ir_version, SINCE_DEFAULTS)
+        graph = new.graph
+        graph.input.extend(self._inputs())
+        for k, t in enumerate(self.old.graph.initializer):
+            if t.name in needed or t.name in self.defaults:
+                graph.initializer.append(_whole(t, self.known.source, k))
+        graph.sparse_initializer.extend(s for s in self.old.graph.sparse_initializer if s.values.name in needed)
+        for name, v in (*self.same.constants.items(), *self.added.items()):
+            if name in needed:
+                graph.initializer.append(_tensor(self._name(name), v))
+        for node in self.known.nodes:
+            if any(name in needed and name not in self.same.constants for name in node.output):
+                graph.node.append(self._node(node))
+        self._results(graph)
+        self._describe(graph)
+        _keep_functions(self.old, new)
+        return new
+
+    # names
+
+    def _new_names(self) -> dict[str, str]:
+        """What representatives are called: the name of a graph output where they are one."""
+        called: dict[str, str] = {}
+        for name in self.outputs:
+            first = self.same.of[name]
+            if first in self.producer and first not in self.same.constants and first not in self.outputs:
+                called.setdefault(first, name)
+        for name in self.outputs:
+            if name in self.same.constants:
+                called[name] = self._fresh(f"{name}_value")
+        return called
+
+    def _name(self, name: str) -> str:
+        return self.called.get(name, name)
+
+    def _operand(self, name: str) -> str:
+        """What a reader of a name of the old model reads now."""
+        return self._name(self.same.of.get(name, name))
+
+    def _fresh(self, wanted: str) -> str:
+        name, k = wanted, 1
+        while name in self.taken:
+            k += 1
+            name = f"{wanted}_{k}"
+        self.taken.add(name)
+        return name
+
+    # what stays
+
+    def _needed(self) -> set[str]:
+        """Representatives that the outputs need."""
+        needed: set[str] = set()
+        waiting = [self.same.of[name] for name in self.outputs]
+        while waiting:
+            name = waiting.pop()
+            if name in needed:
+                continue
+            needed.add(name)
+            if name not in self.producer or name in self.same.constants:
+                continue
+            node = self.producer[name]
+            for k, operand in operands(node):
+                solved = self.same.solved.get((node.output[0], k))
+                if solved is None:
+                    waiting.append(self.same.of.get(operand, operand))
+                else:
+                    waiting.append(self._constant(solved, f"{node.output[0]}_shape"))
+                    self.replaced[node.output[0], k] = waiting[-1]
+            waiting += [self.same.of.get(name, name) for name in sorted(captured(node))]
+        return needed
+
+    def _constant(self, v: Value, wanted: str) -> str:
+        """The name of an initializer with this value; one that is there already if possible."""
+        found = self.same.constant_called(v) or self.shared.get(v.contents)
+        if found is None:
+            found = self.shared[v.contents] = self._fresh(wanted)
+            self.added[found] = v
+        return found
+
+    # writing
+
+    def _inputs(self) -> list[Any]:
+        """The old ones, with numbers for dims that were bound; defaults of inputs in old files are initializers alone."""
+        kept: list[Any] = []
+        for info in self.old.graph.input:
+            if info.name in self.initial and info.name not in self.defaults:
+                continue
+            kept.append(type(info)())
+            kept[-1].CopyFrom(info)
+            v = self.values.get(info.name)
+            for d, n in zip(kept[-1].type.tensor_type.shape.dim, (v.type.shape or ()) if v is not None else ()):
+                if isinstance(n, int):
+                    d.dim_value = n
+        return kept
+
+    def _node(self, node: Any) -> Any:
+        made = type(node)()
+        made.CopyFrom(node)
+        for k, name in operands(node):
+            constant = self.replaced.get((node.output[0], k))
+            made.input[k] = self._operand(name) if constant is None else self._name(constant)
+        rename_captured(made, self._operand)
+        for k, name in enumerate(node.output):
+            if not name:
+                continue
+            if self.same.of[name] == name and name not in self.same.constants:
+                made.output[k] = self._name(name)
+            elif name in self.outputs or name in self.same.constants:
+                made.output[k] = self._fresh(f"{name}_unused")
+        return made
+
+    def _results(self, graph: Any) -> None:
+        stated = {i.name: i for i in (*self.old.graph.value_info, *self.old.graph.output)}
+        for info in self.old.graph.output:
+            now = self._operand(info.name)
+            if now != info.name:
+                node = graph.node.add()
+                node.op_type = "Identity"
+                node.input.append(now)
+                node.output.append(info.name)
+            graph.output.append(self._typed(info.name, self.values.get(info.name), stated.get(info.name)))
+
+    def _describe(self, graph: Any) -> None:
+        """Types of everything between inputs and outputs."""
+        stated = {i.name: i for i in self.old.graph.value_info}
+        back = {new: old for old, new in self.called.items()}
+        outputs = set(self.outputs)
+        for node in graph.node:
+            for name in node.output:
+                old = back.get(name, name)
+                if name and name not in outputs and (self.values.get(old) is not None or old in stated):
+                    graph.value_info.append(self._typed(name, self.values.get(old), stated.get(old)))
+
+    def _typed(self, name: str, v: Value | None, stated: Any) -> Any:
+        """What we know of a value's type; where we know nothing, what the old model says."""
+        import onnx
+
+        info = onnx.ValueInfoProto()
+        if stated is not None:
+            info.CopyFrom(stated)
+        info.name = name
+        if v is None:
+            return info
+        old = list(info.type.tensor_type.shape.dim) if info.type.tensor_type.HasField("shape") else None
+        info.type.tensor_type.elem_type = NUMBER_OF[v.type.dtype]
+        if v.type.shape is None:
+            return info
+        new = onnx.TensorShapeProto()
+        for k, n in enumerate(v.type.shape):
+            d = new.dim.add()
+            if isinstance(n, int):
+                d.dim_value = n
+            elif (text := self._spell(n)) is not None:
+                d.dim_param = text
+            elif old is not None and len(old) == len(v.type.shape):
+                d.CopyFrom(old[k])
+        info.type.tensor_type.shape.CopyFrom(new)
+        return info
+
+    def _spell(self, n: Dim) -> str | None:
+        """A dim as text; None if it is no expression of the inputs' dims."""
+        return self.spelled.get(n) or (str(n) if free_symbols(n) <= self.spelled.keys() else None)
+
+
+def _frame(old: Any) -> Any:
+    """The model without nodes, tensors and types."""
+    frame = type(old)()
+    for field, value in old.ListFields():
+        if field.name not in ("graph", "functions"):
+            (getattr(frame, field.name).MergeFrom if field.is_repeated else _setter(frame, field.name))(value)
+    frame.graph.name, frame.graph.doc_string = old.graph.name, old.graph.doc_string
+    frame.graph.metadata_props.extend(old.graph.metadata_props)
+    return frame
+
+
+def _setter(proto: Any, name: str) -> Any:
+    return lambda value: setattr(proto, name, value)
+
+
+def _keep_functions(old: Any, new: Any) -> None:
+    """Functions that nodes call, and those that they call."""
+    from anyshape.frontends.onnx.captures import subgraphs
+
+    by_key = {(f.domain, f.name): f for f in old.functions}
+    kept: set[tuple[str, str]] = set()
+    waiting = list(new.graph.node)
+    while waiting:
+        node = waiting.pop()
+        waiting += [n for g in subgraphs(node) for n in g.node]
+        key = (node.domain, node.op_type)
+        if key in by_key and key not in kept:
+            kept.add(key)
+            waiting += by_key[key].node
+    new.functions.extend(f for f in old.functions if (f.domain, f.name) in kept)
+
+
+def _whole(t: Any, source: Any, k: int) -> Any:
+    """The tensor with its data in it."""
+    made = type(t)()
+    made.CopyFrom(t)
+    if k in source.weights:
+        made.raw_data = bytes(source.weights[k])
+    elif t.data_location == EXTERNAL and source.folder is not None:
+        a = tensor_array(t, source.folder, f"{source.name}: initializer {t.name!r}")
+        made.ClearField("data_location")
+        del made.external_data[:]
+        made.raw_data = a.tobytes()
+    return made
+
+
+def _tensor(name: str, v: Value) -> Any:
+    import onnx
+
+    a = v.constant
+    assert a is not None
+    return onnx.TensorProto(
+        name=name,
+        dims=a.shape,
+        data_type=NUMBER_OF[v.type.dtype],
+        raw_data=np.ascontiguousarray(a).astype(a.dtype.newbyteorder("<")).tobytes(),
+    )

@@ -1,0 +1,295 @@
+"""`anyshape.simplify`: valid models with equal results, less in them, and nothing left to do the second time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import anyshape
+from anyshape.cli.main import main
+from anyshape.errors import AnyshapeError, ModelError, ShapeError
+from anyshape.frontends.onnx.census import census
+from anyshape.frontends.onnx.writing import write_model
+from benchmarks.models import load
+from tests.frontends.models import call, function, model, node, tensor
+
+DATES = Path(__file__).parents[2] / "examples" / "dates" / "dates.onnx"
+I64, BOOL = TensorProto.INT64, TensorProto.BOOL
+
+
+def ops(m: onnx.ModelProto) -> list[str]:
+    return [n.op_type for n in m.graph.node]
+
+
+def shapes(m: onnx.ModelProto) -> dict[str, list[Any]]:
+    return {
+        i.name: [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in i.type.tensor_type.shape.dim]
+        for i in (*m.graph.value_info, *m.graph.output)
+        if i.type.tensor_type.HasField("shape")
+    }
+
+
+def typed(m: onnx.ModelProto, **kinds: int) -> onnx.ModelProto:
+    """With types for the outputs, which the checker wants, and of a file version that onnxruntime knows."""
+    m.ir_version = 10
+    for o in m.graph.output:
+        o.type.tensor_type.elem_type = kinds.get(o.name, TensorProto.FLOAT)
+    return m
+
+
+def run(m: onnx.ModelProto, feed: dict[str, Any]) -> list[Any]:
+    """As the model stands: onnxruntime's own fusions turn a shape that works for empty dims into one that does not."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feed)
+
+
+def checked(m: onnx.ModelProto, *feeds: dict[str, Any], **options: Any) -> onnx.ModelProto:
+    """The simplified model, once everything that must hold of it has been seen to hold."""
+    before = m.SerializeToString(deterministic=True)
+    made = anyshape.simplify(m, **options)
+    assert m.SerializeToString(deterministic=True) == before, "the original was changed"
+    if all(i.type.tensor_type.HasField("shape") for i in m.graph.input):
+        onnx.checker.check_model(made, full_check=True)  # which refuses inputs of unknown rank, unlike onnxruntime
+    again = anyshape.simplify(made)
+    assert again.SerializeToString(deterministic=True) == made.SerializeToString(deterministic=True), "not idempotent"
+    assert [o.name for o in made.graph.output] == [o.name for o in m.graph.output]
+    for feed in feeds:
+        for a, b in zip(run(m, feed), run(made, feed), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=2e-5)
+    return made
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "most"), [("bert_mini", 180), ("mlp", 6), ("shape_heavy", 80)])
+def test_the_benchmarks_models(name: str, most: int, tmp_path: Path) -> None:
+    source = load(name)
+    m = onnx.load(source.build(tmp_path / "m.onnx"))
+    made = checked(m, *(dict(source.inputs(*shape, seed=1)) for shape in source.SHAPES[:5]))
+    counted = census(made)
+    assert counted.total <= most
+    assert counted.shaped == counted.values, "a shape is not known"
+
+
+def test_the_dates_example() -> None:
+    ids = np.random.default_rng(0).integers(1, 50, (7, 30))
+    made = checked(onnx.load(DATES), {"ids": ids}, {"ids": ids[:1, :3]}, {"ids": ids[:3, :1]})
+    assert len(made.graph.node) < 160
+    assert census(made).shaped == census(made).values
+    assert shapes(made)["year"] == ["batch", 4, 10] or shapes(made)["year"][0] == "batch"
+
+
+def shape_of(x: str, out: str, axis: int) -> list[onnx.NodeProto]:
+    """A dim of x as a vector of one, spelled as exporters do."""
+    return [
+        node("Shape", x, f"{out}_s"),
+        node("Constant", "", f"{out}_k", value=numpy_helper.from_array(np.array(axis))),
+        node("Gather", f"{out}_s {out}_k", f"{out}_g"),
+        node("Unsqueeze", f"{out}_g zero", out),
+    ]
+
+
+def heads(last: int = 4) -> onnx.ModelProto:
+    nodes = [
+        *shape_of("x", "b", 0),
+        *shape_of("x", "l", 1),
+        node("Concat", "b l heads size", "s", axis=0),
+        node("Reshape", "x s", "y"),
+    ]
+    constants = {"zero": np.array([0]), "heads": np.array([4]), "size": np.array([last])}
+    return typed(model(nodes, [tensor("x", ["batch", "length", 16])], "y", constants))
+
+
+def test_a_computed_shape_becomes_a_constant_that_copies() -> None:
+    made = checked(heads(), {"x": floats(2, 3, 16)}, {"x": floats(1, 1, 16)}, {"x": floats(0, 3, 16)})
+    assert ops(made) == ["Reshape"]
+    assert numpy_helper.to_array(made.graph.initializer[0]).tolist() == [0, 0, 4, 4]
+    assert shapes(made)["y"] == ["batch", "length", 4, 4]
+
+
+def test_what_is_left_is_said_only_where_no_empty_dim_is_beside_it() -> None:
+    nodes = [
+        *shape_of("x", "b", 0),
+        *shape_of("x", "l", 1),
+        node("Mul", "l two", "half"),
+        node("Concat", "b half eight", "s", axis=0),
+        node("Reshape", "x s", "y"),
+    ]
+    constants = {"zero": np.array([0]), "two": np.array([2]), "eight": np.array([8])}
+    m = typed(model(nodes, [tensor("x", ["batch", "length", 16])], "y", constants))
+    feeds = {"x": floats(2, 3, 16)}, {"x": floats(0, 3, 16)}
+    assert "Concat" in ops(checked(m, *feeds)), "[0, -1, 8] is refused for an empty batch, which the model takes"
+    bounded = checked(m, feeds[0], dims={"batch": (1, None)})
+    assert ops(bounded) == ["Reshape"]
+    assert numpy_helper.to_array(bounded.graph.initializer[0]).tolist() == [0, -1, 8]
+
+
+def test_a_bound_dim_is_a_number_in_the_inputs() -> None:
+    made = checked(heads(), {"x": floats(2, 3, 16)}, dims={"batch": 2})
+    assert made.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
+    assert shapes(made)["y"] == [2, "length", 4, 4]
+
+
+def test_expand_to_dims_that_are_there_keeps_them() -> None:
+    nodes = [*shape_of("x", "b", 0), node("Concat", "three b one", "s", axis=0), node("Expand", "x s", "y")]
+    constants = {"zero": np.array([0]), "three": np.array([3]), "one": np.array([1])}
+    m = typed(model(nodes, [tensor("x", ["n", 1])], "y", constants))
+    assert ops(checked(m, {"x": floats(4, 1)}, {"x": floats(1, 1)}, {"x": floats(0, 1)})) == ["Expand"]
+
+
+def test_equal_nodes_are_one_also_where_we_know_nothing_of_them() -> None:
+    nodes = [
+        node("StringNormalizer", "t", "a", case_change_action="LOWER", locale="C"),
+        node("StringNormalizer", "t", "b", case_change_action="LOWER", locale="C"),
+        node("Equal", "a b", "y"),
+    ]
+    m = typed(model(nodes, [tensor("t", [None], TensorProto.STRING)], "y", opset=19), y=BOOL)
+    made = checked(m, {"t": np.array(["One", "two"], object)})
+    assert ops(made) == ["StringNormalizer", "Equal"]
+
+
+def test_numbers_that_are_drawn_are_never_one() -> None:
+    draw = [node("RandomNormalLike", "x", f"r{k}") for k in range(2)]
+    m = typed(model([*draw, node("Sub", "r0 r1", "y")], [tensor("x", ["n"])], "y"))
+    made = checked(m)
+    assert ops(made).count("RandomNormalLike") == 2
+    assert np.any(run(made, {"x": floats(9)})[0])
+
+
+def test_unknown_ranks() -> None:
+    nodes = [node("Relu", "x", "a"), node("Relu", "x", "b"), node("Add", "a b", "y")]
+    m = typed(model(nodes, [tensor("x", None)], "y"))
+    made = checked(m, {"x": floats(3)}, {"x": floats(2, 2)})
+    assert ops(made) == ["Relu", "Add"]
+    assert not made.graph.output[0].type.tensor_type.HasField("shape")
+
+
+def branch(name: str, op: str, operand: str) -> onnx.GraphProto:
+    out = f"{name}_out"
+    return helper.make_graph([node(op, f"{operand} x", out)], name, [], [tensor(out, None)])
+
+
+def test_subgraphs_read_what_their_names_have_become() -> None:
+    nodes = [
+        node("Relu", "x", "a"),
+        node("Relu", "x", "b"),
+        node("Identity", "b", "c"),
+        node("Exp", "x", "dead"),
+        node("If", "p", "y", then_branch=branch("t", "Add", "c"), else_branch=branch("e", "Mul", "b")),
+        node("Add", "a y", "z"),
+    ]
+    m = typed(model(nodes, [tensor("x", ["n"]), tensor("p", [], BOOL)], "z"))
+    made = checked(m, *({"x": floats(5), "p": np.array(p)} for p in (True, False)))
+    assert ops(made) == ["Relu", "If", "Add"]
+
+
+def test_outputs_that_are_inputs_constants_or_the_same() -> None:
+    nodes = [
+        node("Identity", "x", "same"),
+        node("Constant", "", "five", value=numpy_helper.from_array(np.array([5.0], np.float32))),
+        node("Identity", "five", "also"),
+        node("Relu", "x", "r"),
+        node("Identity", "r", "first"),
+        node("Relu", "x", "second"),
+        node("Split", "x", "left right", axis=0, num_outputs=2),
+        node("Identity", "w", "held"),
+    ]
+    outputs = "same five also first second left held w"
+    m = typed(model(nodes, [tensor("x", [4])], outputs, {"w": floats(2)}, opset=18))
+    made = checked(m, {"x": floats(4)})
+    assert ops(made).count("Relu") == 1
+    assert shapes(made)["right"] == [2]
+
+
+def test_an_output_of_a_node_whose_other_output_is_known_already() -> None:
+    nodes = [
+        node("Relu", "x", "r"),
+        node("Split", "x k", "left right", axis=0),
+        node("Split", "x k", "again other", axis=0),
+        node("Add", "left other", "y"),
+    ]
+    m = typed(model(nodes, [tensor("x", ["n"])], "y again right r", {"k": np.array([2, 2])}))
+    made = checked(m, {"x": floats(4)})
+    assert ops(made).count("Split") == 1
+
+
+def test_defaults_of_inputs_stay_defaults() -> None:
+    m = typed(model([node("Add", "x w", "a"), node("Add", "w w", "b"), node("Add", "a b", "y")],
+                    [tensor("x", ["n"]), tensor("w", [1])], "y", {"w": np.ones(1, np.float32)}))  # fmt: skip
+    x, other = floats(3), np.full(1, 7, np.float32)
+    assert ops(checked(m, {"x": x}, {"x": x, "w": other})) == ["Add", "Add", "Add"]
+    m.ir_version = 3
+    made = checked(m, {"x": x})
+    assert [i.name for i in made.graph.input] == ["x"], "in old files an initializer has to be an input"
+    assert ops(made) == ["Add", "Add"]
+
+
+def test_large_constants_are_not_unfolded() -> None:
+    nodes = [node("ConstantOfShape", "k", "c"), node("Add", "x c", "y"), node("Mul", "x c", "z")]
+    m = typed(model(nodes, [tensor("x", ["n", 1])], "y z", {"k": np.array([1, 100_000])}))
+    assert ops(checked(m, {"x": floats(2, 1)})) == ["ConstantOfShape", "Add", "Mul"]
+
+
+def test_calls_of_functions_stay_calls() -> None:
+    twice = function("Twice", "x", [node("Add", "x x", "y")])
+    unused = function("Unused", "x", [node("Relu", "x", "y")])
+    nodes = [call("Twice", "x", "a"), call("Twice", "x", "b"), node("Mul", "a b", "y")]
+    m = typed(model(nodes, [tensor("x", ["n"])], "y", domains=["acme"], functions=[twice, unused]))
+    made = checked(m, {"x": floats(3)})
+    assert ops(made) == ["Twice", "Mul"]
+    assert [f.name for f in made.functions] == ["Twice"]
+
+
+def test_what_the_file_says_of_itself_is_kept() -> None:
+    m = heads()
+    m.producer_name, m.doc_string, m.domain, m.model_version = "someone", "words", "d", 3
+    m.graph.doc_string = "more"
+    m.metadata_props.add(key="k", value="v")
+    made = checked(m)
+    assert (made.producer_name, made.doc_string, made.domain, made.model_version) == ("someone", "words", "d", 3)
+    assert made.graph.doc_string == "more" and made.metadata_props[0].value == "v"
+    assert made.opset_import == m.opset_import
+
+
+def test_wrong_models_are_refused() -> None:
+    with pytest.raises(ModelError):
+        anyshape.simplify(b"soup")
+    with pytest.raises(ShapeError):
+        anyshape.simplify(heads(5), {"batch": 1, "length": 1})
+
+
+def test_tensors_beyond_protobuf_go_to_a_file_beside(tmp_path: Path) -> None:
+    w = floats(64, 64)
+    m = typed(model([node("MatMul", "x w", "y")], [tensor("x", ["n", 64])], "y", {"w": w}))
+    made = anyshape.simplify(m)
+    write_model(made, tmp_path / "out.onnx", most=100)
+    assert (tmp_path / "out.onnx").stat().st_size < 1000
+    assert (tmp_path / "out.onnx.data").stat().st_size >= w.nbytes
+    session = onnxruntime.InferenceSession(str(tmp_path / "out.onnx"), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"x": w})[0], w @ w, rtol=1e-4, atol=1e-4)
+    assert made.graph.initializer[0].raw_data == w.tobytes()
+    again = anyshape.simplify(str(tmp_path / "out.onnx"))
+    assert again.graph.initializer[0].raw_data == w.tobytes(), "the data came in from the file beside"
+    with pytest.raises(AnyshapeError, match="cannot be written"):
+        write_model(made, tmp_path / "nowhere" / "out.onnx")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.onnx").write_bytes(heads().SerializeToString())
+    assert main(["simplify", str(tmp_path / "in.onnx"), str(tmp_path / "out.onnx"), "--check"]) == 0
+    out = capsys.readouterr().out
+    assert "10 -> 1" in " ".join(out.split())
+    assert "shapes said after: of 1 of 1 values" in out
+    assert "results are equal in onnxruntime at 4 shapes" in out
+    assert main(["simplify", str(tmp_path / "none.onnx"), str(tmp_path / "out.onnx")]) == 2
