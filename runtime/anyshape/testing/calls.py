@@ -55,6 +55,11 @@ class Call:
         """The static variant, or the only one."""
         return variants(self.property.op)[0]
 
+    @builtins.property
+    def dtypes(self) -> dict[str, DType]:
+        """By dtype variable, as drawn."""
+        return {} if self.recipe is None else {v: parse_dtype(d) for v, d in self.recipe.dtypes.items()}
+
     def flat_inputs(self) -> list[Array]:
         return [a for v in self.inputs.values() if v is not None for a in (v if isinstance(v, list) else [v])]
 

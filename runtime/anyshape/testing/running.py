@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
@@ -44,14 +44,16 @@ def register(package: str) -> Mapping[str, Property]:
     return found
 
 
-def on_random_calls(op: str, law: str, record: Record, body: Body, make: Make = random_call) -> None:
-    """Runs body on random calls; a draw that it rejects is not counted as accepted."""
+def on_random_calls(op: str, law: str, record: Record, body: Body, make: Make = random_call, share: int = 1) -> None:
+    """Runs body on random calls; a draw that it rejects is not counted as accepted. A law whose calls cost much takes a share of
+    the usual number of examples."""
     if _again:
         body(made(PROPERTIES[op], _again[-1]))
         return
     count = Count()
     failing: list[Call] = []
 
+    @settings(max_examples=max(5, settings().max_examples // share))
     @given(st.data())
     def run(data: st.DataObject) -> None:
         count.drawn += 1

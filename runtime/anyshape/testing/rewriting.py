@@ -1,0 +1,170 @@
+"""Law 5: every rewrite of a spec keeps values and types, on random instances of its left side.
+
+An instance is built from the rewrite's own text: inner calls first, each by the random calls of its op with the shape and dtype of
+what comes in. A rewrite that never fires tests nothing, and fails.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from anyshape.errors import AnyshapeError
+from anyshape.graph.call import call
+from anyshape.graph.opdef import RewriteDef
+from anyshape.graph.value import Value
+from anyshape.rules import Vec
+from anyshape.testing.calls import input_dtype, random_call, typed, variants
+from anyshape.testing.draws import HypothesisDraw
+from anyshape.testing.evaluation import evaluate
+from anyshape.testing.laws import record_property
+from anyshape.testing.running import PROPERTIES
+
+Array = NDArray[Any]
+Record = Callable[[str, Any], None]
+EXAMPLES = 4
+"""Instances are drawn this many times as often as calls: conditions refuse many."""
+
+
+class Following(HypothesisDraw):
+    """Draws a call whose first shape is the given one, as far as its signature lets it."""
+
+    def __init__(self, draw: Any, shape: Sequence[int]) -> None:
+        super().__init__(draw)
+        self.rest = list(shape)
+
+    def dim(self, name: str) -> int:
+        return self.rest.pop(0) if self.rest else super().dim(name)
+
+    def run(self, name: str) -> Vec:
+        if not self.rest:
+            return super().run(name)
+        taken, self.rest = self.rest, []
+        return Vec(taken)
+
+    def maybe(self, name: str, needed: bool) -> Vec:
+        return Vec((self.rest.pop(0),)) if self.rest else super().maybe(name, needed)
+
+
+@dataclass
+class Instance:
+    """The left side as a value on types, with the arrays of its inputs and what was called, for the report."""
+
+    draw: Any
+    arrays: dict[str, Array] = field(default_factory=dict)
+    called: list[str] = field(default_factory=list)
+    bound: dict[str, Value] = field(default_factory=dict)
+    make: Callable[[Any, str], Value] = typed
+
+    def of(self, pattern: ast.Call) -> Value:
+        """Raises what inference raises; rejects a draw that does not fit what comes in."""
+        assert isinstance(pattern.func, ast.Name)
+        p = PROPERTIES[pattern.func.id]
+        op = variants(p.op)[0]
+        names = [i.name for i in op.inputs] + [q.name for q in op.params]
+        parts = dict(zip(names, pattern.args)) | {k.arg: k.value for k in pattern.keywords if k.arg}
+        inner = {i.name: self.of(a) for i in op.inputs if isinstance(a := parts.get(i.name), ast.Call)}
+        dtypes = {i.dtype: inner[i.name].type.dtype.name for i in op.inputs if i.name in inner and i.dtype in op.dtypes}
+        first = next(iter(inner.values()), None)
+        follow = None if first is None else Following(self.draw, _shape(first))
+        c = random_call(p, self.draw, dtypes, follow)
+        operands: list[Any] = []
+        for i in op.inputs:
+            drawn = c.inputs[i.name]
+            if i.name in inner:
+                if drawn is None or drawn.shape != _shape(inner[i.name]):
+                    reject()
+                operands.append(inner[i.name])
+            else:
+                operands.append(self._leaf(parts.get(i.name), drawn))
+            wanted = operands[-1]
+            if wanted is not None and wanted.type.dtype != input_dtype(i, c.dtypes):
+                reject()
+        params = {q.name: c.params.get(q.name) for q in op.params if q.name in parts}
+        self.called.append(
+            f"{p.op}({', '.join(str(v.type) if v is not None else 'absent' for v in operands)}, {params})"
+        )
+        return call(op, operands, params)[0]
+
+    def _leaf(self, part: ast.expr | None, drawn: Array | None) -> Value | None:
+        """A new operand, or that of the same name; an absent one where the pattern has none."""
+        if part is None or drawn is None:
+            return None
+        assert isinstance(part, ast.Name)
+        if part.id in self.bound:
+            return self.bound[part.id]
+        name = f"in{len(self.arrays)}"
+        self.arrays[name] = drawn
+        value = self.make(drawn, name)
+        if part.id != "_":
+            self.bound[part.id] = value
+        return value
+
+
+def _shape(v: Value) -> tuple[int, ...]:
+    assert v.type.shape is not None
+    return tuple(int(str(n)) for n in v.type.shape)
+
+
+def pattern_of(rewrite: RewriteDef) -> ast.Call:
+    """The left side, without the name it may be given."""
+    left = rewrite.text.split(">>")[0].split(" as ")[0].strip()
+    pattern = ast.parse(left, mode="eval").body
+    assert isinstance(pattern, ast.Call)
+    return pattern
+
+
+def test_rewrites(rewriting_op: str, record_property: Record) -> None:
+    drawn = fired = 0
+    for rewrite in variants(rewriting_op)[0].rewrites:
+        here, times = fires(rewrite)
+        assert here, f"{rewrite.source}: {rewrite.text} never fired in {times} instances"
+        drawn, fired = drawn + times, fired + here
+    said = {"law": "5 rewrites keep values and types", "op": rewriting_op, "drawn": drawn, "accepted": fired}
+    for key, value in said.items():
+        record_property(key, value)
+
+
+def fires(rewrite: RewriteDef) -> tuple[int, int]:
+    """How often it fired, of how many instances. Raises AssertionError where it changed something."""
+    counts = [0, 0]
+
+    @settings(max_examples=settings().max_examples * EXAMPLES)
+    @given(st.data())
+    def run(data: st.DataObject) -> None:
+        instance = Instance(data.draw)
+        counts[1] += 1
+        try:
+            before = instance.of(pattern_of(rewrite))
+        except AnyshapeError:
+            reject()
+        after = rewrite.apply(before.node)
+        if after is None:
+            return
+        counts[0] += 1
+        compare(rewrite, instance, before, after[0])
+
+    run()
+    return counts[0], counts[1]
+
+
+def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value) -> None:
+    where = f"{rewrite.source}: {rewrite.text}\n  on " + "; ".join(instance.called)
+    assert after.type == before.type, f"{where}: type {after.type} in place of {before.type}"
+    with np.errstate(all="ignore"):
+        want, got = evaluate([before, after], instance.arrays)
+    assert got.shape == want.shape and got.dtype == want.dtype, where
+    close = np.array_equal(got, want, equal_nan=got.dtype.kind == "f") or (
+        got.dtype.kind == "f" and np.allclose(got, want, rtol=64 * np.finfo(got.dtype).eps, atol=0, equal_nan=True)
+    )
+    assert close, f"{where}: {got!r} in place of {want!r}"
+
+
+__all__ = ["record_property", "test_rewrites"]

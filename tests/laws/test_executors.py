@@ -1,0 +1,5 @@
+"""Laws 6 and 7, on every op of specs/."""
+
+from anyshape.testing.executors import *  # noqa: F403
+
+PACKAGE = "anyshape_ops"
