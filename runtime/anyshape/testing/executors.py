@@ -147,7 +147,7 @@ def test_refusals(op: str, record_property: Record) -> None:
 
 
 def refused_everywhere(c: Call, said: str) -> None:
-    """The message on numbers is one of those that symbols give; every executor says the same."""
+    """Every executor says what is said of numbers, and then perhaps which equation does not hold; all the same."""
     ways = compiled(c)
     if isinstance(ways, TypeRelationError):
         return
@@ -162,7 +162,7 @@ def refused_everywhere(c: Call, said: str) -> None:
         raise AssertionError(f"refused on numbers ({said}), and the {way} runs it")
     assert len(set(messages.values())) == 1, f"one refusal in different words: {messages}"
     (message,) = set(messages.values())
-    assert core(message) == core(said), f"on numbers: {said}; when it runs: {message}"
+    assert core(message).startswith(core(said)), f"on numbers: {said}; when it runs: {message}"
 
 
 def core(message: str) -> str:
