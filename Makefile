@@ -13,7 +13,7 @@ TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated:.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long lint types bench bench-memory new-op clean
+.PHONY: help setup run retrain gen check test test-long watch show lint types bench bench-memory new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -42,10 +42,19 @@ new-op: $(STAMP)  ## add a commented skeleton of an op to a spec file (NAME=mish
 check: $(STAMP)  ## prove that generated/ is what specs/ say
 	$(BIN)/python -m anyshape_gen --check
 
-test: $(STAMP) check lint types  ## everything that must hold (OP=name: only that op's properties)
-	$(BIN)/python -m pytest -n $(JOBS) $(if $(OP),tests/laws --op $(OP),tests)
+ifdef OP
+test: $(STAMP) check  ## everything that must hold (OP=name: only that op's laws and examples, in seconds)
+	$(BIN)/python -m pytest tests/laws --op $(OP)
+else
+test: $(STAMP) check lint types
+	$(BIN)/python -m pytest -n $(JOBS) tests
+endif
+
+watch: $(STAMP)  ## on every save of a spec, generate again and test one op: make watch OP=softmax
+	$(BIN)/python -m anyshape_gen watch $(OP)
 
 test-long: export ANYSHAPE_LONG = 1
+test-long: export ANYSHAPE_EXAMPLES ?= 1000
 test-long: test  ## the same with nothing sampled: all of ONNX's node tests that ever passed
 
 lint: $(STAMP)

@@ -17,6 +17,7 @@ from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
 from anyshape_gen.source import Findings
+from anyshape_gen.watch import watch
 from anyshape_gen.write import differences, synchronise
 
 DEFAULT_PACKAGE = "anyshape_ops"
@@ -24,8 +25,8 @@ DEFAULT_PACKAGE = "anyshape_ops"
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="anyshape_gen", description="Generate ops from their specs.")
-    parser.add_argument("command", nargs="?", choices=("gen", "new-op"), default="gen")
-    parser.add_argument("name", nargs="?", help="new-op: the name of the op")
+    parser.add_argument("command", nargs="?", choices=("gen", "new-op", "watch"), default="gen")
+    parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if anything is not current")
     parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the name of the generated package")
@@ -40,9 +41,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.command == "new-op":
             return new_op(options.name, options.specs / f"{options.file}.yaml")
+        if options.command == "watch":
+            return watch(options.specs, options.name, lambda: attempt(options))
         return generate(options)
     except SpecError as e:
         print(e, file=sys.stderr)
+        return 2
+
+
+def attempt(options: argparse.Namespace) -> int:
+    """Generates; findings are printed."""
+    try:
+        return generate(options)
+    except SpecError as e:
+        print(e)
         return 2
 
 
