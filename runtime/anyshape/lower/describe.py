@@ -6,7 +6,7 @@ In: a `Group`. Out: one line per loop and action. Dims and tensors keep their na
 from __future__ import annotations
 
 from anyshape.lower.contraction import Product
-from anyshape.lower.dag import Access, Affine, LoopVar, Node, Store
+from anyshape.lower.dag import Access, Affine, LoopVar, Node, Ordered, Store
 from anyshape.lower.kernel import Group
 from anyshape.lower.schedule import Loop, Scope
 
@@ -21,11 +21,14 @@ def describe(group: Group) -> str:
     from anyshape.lower.lowering import schedule_group
 
     text = _Text()
-    for step in schedule_group(group).steps:
+    schedule = schedule_group(group)
+    for step in schedule.steps:
         if isinstance(step, Product):
             text.product(step)
         else:
             text.scope(step, 0)
+    for o in schedule.ordered:
+        text.ordered(o)
     return "\n".join(text.lines) + "\n"
 
 
@@ -47,6 +50,12 @@ class _Text:
         self.line(1, f"{self.names[p.sum]} = {self.access(p.a)} * {b}")
         for s in p.stores:
             self.line(1, self.store(s))
+
+    def ordered(self, o: Ordered) -> None:
+        variables = (*o.store.variables, *o.over)
+        kept = "" if o.where is None else f" if {self.spell(o.where)}"
+        self.line(0, f"{type(o.form).__name__.lower()} {_variables(variables, None)}{kept}:")
+        self.line(1, self.store(o.store))
 
     def scope(self, scope: Scope, depth: int) -> None:
         inside = depth
