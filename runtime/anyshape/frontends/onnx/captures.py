@@ -1,52 +1,24 @@
-"""Names that a node's subgraphs read from around them: which they are, and how to give them other names."""
+"""Other names for what a node's subgraphs read from around them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from typing import Any
 
-
-def captured(node: Any) -> set[str]:
-    """What the node's subgraphs read that they do not make."""
-    found: set[str] = set()
-    for graph in subgraphs(node):
-        found |= _free(graph)
-    return found
-
-
-def subgraphs(node: Any) -> Iterator[Any]:
-    for a in node.attribute:
-        if a.HasField("g"):
-            yield a.g
-        yield from a.graphs
-
-
-def _own(graph: Any) -> set[str]:
-    own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
-    own |= {s.values.name for s in graph.sparse_initializer}
-    return own | {name for n in graph.node for name in n.output}
-
-
-def _free(graph: Any) -> set[str]:
-    read = {name for n in graph.node for name in (*n.input, *captured(n))} | {o.name for o in graph.output}
-    return read - _own(graph) - {""}
+from anyshape.frontends.onnx.control import captured_names, subgraphs
 
 
 def rename_captured(node: Any, called: Callable[[str], str]) -> None:
-    """Changes the names that the node's subgraphs read from around them."""
+    """Changes the names, in the subgraphs themselves."""
     for graph in subgraphs(node):
-        _rename(graph, called)
+        around = {name: called(name) for name in captured_names(graph)}
+        _rename(graph, around)
 
 
-def _rename(graph: Any, called: Callable[[str], str]) -> None:
-    own = _own(graph)
-
-    def now(name: str) -> str:
-        return name if name in own or not name else called(name)
-
+def _rename(graph: Any, around: Mapping[str, str]) -> None:
     for n in graph.node:
         for k, name in enumerate(n.input):
-            n.input[k] = now(name)
-        rename_captured(n, now)
+            n.input[k] = around.get(name, name)
+        rename_captured(n, lambda name: around.get(name, name))
     for o in graph.output:
-        o.name = now(o.name)
+        o.name = around.get(o.name, o.name)

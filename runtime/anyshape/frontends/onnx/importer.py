@@ -184,7 +184,7 @@ class Import:
             raise
 
     def _node(
-        self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: _Scope, source: str
+        self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: Scope, source: str
     ) -> ImportedNode:
         def build_graph(graph: Any, inputs: Sequence[Value], name: str) -> Sequence[Value]:
             return self._region(graph, inputs, scope, f" in {name} of {source}")
@@ -193,7 +193,7 @@ class Import:
             node.op_type, source, len(node.output), operands, said, schema, self.read.folder, build_graph
         )
 
-    def _region(self, graph: Any, inputs: Sequence[Value], scope: _Scope, inside: str) -> Sequence[Value]:
+    def _region(self, graph: Any, inputs: Sequence[Value], scope: Scope, inside: str) -> Sequence[Value]:
         """The results of a graph within a node, whose names see those of the graphs around."""
         where = f"{self.where}:{inside.removeprefix(' in')}"
         self.inlined += len(graph.node)
@@ -209,7 +209,7 @@ class Import:
         self._check_results(graph, nodes, {**scope.values, **own}, where)
         used = _used(nodes, [info.name for info in graph.output])
         values = ChainMap(own, scope.values)
-        inner = _Scope(values, scope.opsets, scope.bound, used, inside, scope.depth + 1, scope.nesting + 1)
+        inner = Scope(values, scope.opsets, scope.bound, used, inside, scope.depth + 1, scope.nesting + 1)
         self._translate(nodes, inner)
         results = [values[info.name] for info in graph.output]
         for info, made in zip(graph.output, results):

@@ -13,7 +13,7 @@ from typing import Any
 
 from anyshape.dims import Dim, Facts, Size, fresh
 from anyshape.errors import ModelError, UnsupportedError
-from anyshape.frontends.onnx.captures import captured, subgraphs
+from anyshape.frontends.onnx.control import free_names, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
 from anyshape.frontends.onnx.importer import Import, Scope
 from anyshape.frontends.onnx.inputs import DimBinding, check_names
@@ -58,19 +58,19 @@ class _NamingImport(Import):
     def named_values(self) -> NamedValues:
         from anyshape.passes import infer_types, optimise
 
-        values = self._initializers()
+        values = self._initializers(self.graph, self.where)
         for name in overridable(self.read.model):
             values.pop(name, None)
         params = self._parameters(values)
         check_names(self.graph.output, "output", self.where)
         nodes = live_nodes(sort_nodes(self.graph.node, values.keys(), self.where), self.graph.output)
-        self._check_results(self.graph.node, values)
+        self._check_results(self.graph, self.graph.node, values, self.where)
         self.resolver.scan(nodes, self.opsets, self.refusals)
         self.tolerant = bool(self.refusals.found)
         self.drawing = drawing(self.read.model)
         self.opaque: list[Value] = []
         self.stated: Mapping[str, TensorType] | None = None
-        used = frozenset(name for n in nodes for name in (*n.input, *captured(n))) | {o.name for o in self.graph.output}
+        used = frozenset((*free_names(nodes), *(o.name for o in self.graph.output)))
         scope = Scope(values, self.opsets, used=used)
         self._translate(nodes, scope)
         self.dims.check_used(self.where)
@@ -131,7 +131,7 @@ def live_nodes(nodes: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     for node in reversed(nodes):
         if needed.intersection(node.output):
             live.append(node)
-            needed.update(node.input, captured(node))
+            needed.update(free_names((node,)))
     return live[::-1]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.frontends.onnx.captures import subgraphs
+from anyshape.frontends.onnx.control import subgraphs
 from anyshape.frontends.onnx.mappings import normal_domain
 from anyshape.frontends.onnx.named_values import DRAWS, NamedValues
 from anyshape.frontends.onnx.shape_operands import constant_shape

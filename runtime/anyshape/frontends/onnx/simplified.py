@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from anyshape.dims import Dim, free_symbols
-from anyshape.frontends.onnx.captures import captured, rename_captured
+from anyshape.frontends.onnx.captures import rename_captured
+from anyshape.frontends.onnx.control import captured_names, subgraphs
 from anyshape.frontends.onnx.dtypes import NUMBER_OF
 from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values, overridable
@@ -124,7 +125,7 @@ class _Writer:
                 else:
                     waiting.append(self._constant(solved, f"{node.output[0]}_shape"))
                     self.replaced[node.output[0], k] = waiting[-1]
-            waiting += [self.same.of.get(name, name) for name in sorted(captured(node))]
+            waiting += [self.same.of.get(name, name) for g in subgraphs(node) for name in captured_names(g)]
         return needed
 
     def _constant(self, v: Value, wanted: str) -> str:
@@ -237,8 +238,6 @@ def _setter(proto: Any, name: str) -> Any:
 
 def _keep_functions(old: Any, new: Any) -> None:
     """Functions that nodes call, and those that they call."""
-    from anyshape.frontends.onnx.captures import subgraphs
-
     by_key = {(f.domain, f.name): f for f in old.functions}
     kept: set[tuple[str, str]] = set()
     waiting = list(new.graph.node)
