@@ -92,3 +92,12 @@ def test_a_deep_graph_needs_no_deep_stack():
     for _ in range(20_000):
         y = ops.neg(y)
     assert len(anyshape.function([x], y).nodes) == 20_000
+
+
+def test_integers_of_data_wrap_while_sizes_must_not():
+    a, b = anyshape.input("a", "i32[2]"), anyshape.input("b", "i32[2]")
+    run = anyshape.compile(anyshape.function([a, b], ops.add(a, b)))
+    most = np.array([2**31 - 1, 5], np.int32)
+    np.testing.assert_array_equal(run(most, np.array([1, 5], np.int32)), [-(2**31), 10])
+    folded = anyshape.passes.fold(anyshape.function([], ops.add(anyshape.constant(most), np.array([1, 5], np.int32))))
+    np.testing.assert_array_equal(folded.results[0].constant, [-(2**31), 10])

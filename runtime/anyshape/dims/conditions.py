@@ -204,18 +204,19 @@ def _equals_extreme(p: Dim) -> Truth | None:
 
     Only where that decides whether one of them is r; else the equality is the shorter spelling.
     """
-    for monomial, coefficient in p.terms:
-        if len(monomial) == 1 and monomial[0].kind in ("min", "max") and abs(coefficient) == 1:
-            atom = monomial[0]
-            split = split_linear(p, atom)
-            if split is None:
-                continue
-            r: Size = -coefficient * split[1]
-            equal = [equals_zero(a - r) for a in atom.args]
-            if any(e.__class__ is bool for e in equal):
-                beyond = [at_least_zero(a - r if atom.kind == "min" else r - a) for a in atom.args]
-                return and_(*beyond, or_(*equal))
-    return None
+    extremes = [(m, c) for m, c in p.terms if any(a.kind in ("min", "max") for a in m)]
+    if len(extremes) != 1 or len(extremes[0][0]) != 1 or abs(extremes[0][1]) != 1:
+        return None  # several of them would be taken apart one within the other, in exponential time
+    ((atom,), coefficient) = extremes[0]
+    split = split_linear(p, atom)
+    if split is None:
+        return None
+    r: Size = -coefficient * split[1]
+    equal = [equals_zero(a - r) for a in atom.args]
+    if not any(e.__class__ is bool for e in equal):
+        return None
+    beyond = [at_least_zero(a - r if atom.kind == "min" else r - a) for a in atom.args]
+    return and_(*beyond, or_(*equal))
 
 
 def not_(c: Truth) -> Truth:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anyshape.dims import Facts, eq
-from anyshape.dtypes import DType
+from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import Unknown, interpret
@@ -229,7 +229,18 @@ def _contents(
         results = interpret(eqs.equations, arrays, symbolic=True)
     except Unknown:
         return nothing
-    return tuple(tuple(results[t].reshape(-1).tolist()) if t in results else None for t in flat(outs))
+    return tuple(
+        tuple(_wrapped(e, t.dtype) for e in results[t].reshape(-1).tolist()) if t in results else None
+        for t in flat(outs)
+    )
+
+
+def _wrapped(e: Any, dtype: DType) -> Any:
+    """A number as the dtype holds it: integers wrap. A dim stays as it is; one that does not fit is an error when it is known."""
+    if isinstance(e, int) and not isinstance(e, bool) and dtype.is_integer:
+        low = int(lowest(dtype))
+        return (e - low) % (1 << dtype.bits) + low
+    return e
 
 
 def _flat_inputs(node: Node) -> list[Value | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from anyshape.dims import Dim, free_symbols
+from anyshape.dims import Dim, bounds, free_symbols
 from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Element, Value
@@ -178,11 +178,12 @@ class _Analysis:
         return v.contents is not None
 
     def is_known(self, v: Value, at: int) -> bool:
-        """Whether every element follows from symbols that are defined before the step."""
+        """Whether every element follows from sizes that are defined before the step. What follows from data is left to
+        the kernel, whose integers wrap where those of shapes must not."""
         if v.contents is None or v.type.dtype not in ELEMENT_CODE:
             return False
         symbols = {s for e in v.contents for s in free_symbols(e)}
-        return all(self.need.defined_at.get(s, at) < at for s in symbols)
+        return all(self.need.defined_at.get(s, at) < at and bounds(s)[0] is not None for s in symbols)
 
 
 def results_of(step: Step) -> tuple[Value, ...]:
