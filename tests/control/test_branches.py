@@ -173,3 +173,10 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
         np.testing.assert_array_equal(again(X, np.array(p)), exe(X, np.array(p)))
         np.testing.assert_array_equal(again(X[:0], np.array(p)), exe(X[:0], np.array(p)))
     assert str(again.function) == TEXT
+
+
+def test_a_result_of_which_only_the_size_matters(options: dict[str, Any]) -> None:
+    x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
+    (y,) = control.if_(c, lambda: ops.concat([x, x], axis=0), lambda: x)
+    exe = anyshape.compile(anyshape.function([x, c], ops.shape_of(y)), **options)
+    assert [exe(X, np.array(p)).tolist() for p in (True, False)] == [[6], [3]]

@@ -61,6 +61,8 @@ class _Analysis:
         self.schedule, self.maker, self.need, self.own, self.tested = schedule, maker, Need(), own, tested
         self.values = self.need.values
         self.element_of: dict[Dim, tuple[Value, int]] = {}
+        self.born: dict[Dim, Value] = {}
+        """results of control flow that first have a dim"""
         for step in schedule.steps:
             if isinstance(step, ViewStep):
                 self.need.viewed[step.output] = step.input
@@ -87,7 +89,9 @@ class _Analysis:
             self.elements(p, -1)
         for at, step in enumerate(self.schedule.steps):
             if isinstance(step, RegionStep):
-                defined.update((s, at) for s in step.node.bound.born if s not in defined)
+                for s, (result, _) in step.node.bound.born.items():
+                    if defined.setdefault(s, at) == at:
+                        self.born[s] = step.node.outputs[result]
             for v in results_of(step):
                 self.elements(v, at)
 
@@ -114,6 +118,8 @@ class _Analysis:
             v, k = self.element_of[s]
             self.need.loads.setdefault(v, []).append((k, s))
             self.want(v)
+        elif s in self.born:
+            self.want(self.born[s])
         elif s not in self.need.defined_at and self.own is not None:
             self.need.outside.add(s)
         elif s not in self.need.defined_at:
