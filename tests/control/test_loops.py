@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -239,6 +240,37 @@ def test_unknown_ranks_around_a_loop(options: dict[str, Any]) -> None:
     for shape in ((2,), (2, 3), ()):
         a = np.ones(shape, np.float32)
         np.testing.assert_array_equal(exe(a, np.array(3)), 4 * a)
+
+
+def test_a_rank_that_each_turn_decides_is_refused() -> None:
+    x, n = anyshape.input("x", "f32[1, m]"), anyshape.input("k", "i64[]")
+
+    def body(i: Any, v: Any) -> Any:
+        total = ops.sum(ops.squeeze(v))
+        return [ops.concat([v, ops.static.reshape(total, newshape=(1, 1))], axis=0)]
+
+    (y,) = control.loop(n, body, [x])
+    with pytest.raises(UnsupportedError, match="decided anew by each turn"):
+        anyshape.compile(anyshape.function([x, n], y))(np.ones((1, 1), np.float32), np.array(3))
+
+
+def test_threads_do_not_share_turns() -> None:
+    exe = anyshape.compile(growing())
+    wrong: list[tuple[int, int]] = []
+
+    def work(size: int) -> None:
+        x = np.arange(size, dtype=np.float32)
+        for turns in range(60):
+            a, b = exe(x, np.array(turns % 7))
+            if not (a.reshape(-1, size) == x).all() or b.shape != (turns % 7, size):
+                wrong.append((size, turns))
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (1, 3, 50, 1000)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
 
 
 def test_saved_and_loaded(tmp_path: Any) -> None:

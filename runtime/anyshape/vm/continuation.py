@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, Size, free_symbols, fresh
-from anyshape.errors import AnyshapeError
+from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.retype import rebuild
 from anyshape.graph.value import Node, Value, constant
@@ -103,7 +103,12 @@ class Continued:
             if not self.raise_levels(stuck, mapping):
                 if len(_blocked(f)) < len(self.tail_nodes):  # the rest is the matter of the tail's own cut
                     return self.compiler.plan(f), passed
-                names = ", ".join(n.op.full_name for n in stuck)
+                names = ", ".join(n.op.full_name + (f" ({n.source})" if n.source else "") for n in stuck)
+                if any(n.regions for n in stuck):
+                    raise UnsupportedError(
+                        f"{names}: the rank of something inside is decided anew by each turn; "
+                        "say what decides it, such as the axes of a squeeze"
+                    )
                 raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")
 
     def raise_levels(self, stuck: Sequence[Node], mapping: dict[Value, Value]) -> bool:
