@@ -41,4 +41,6 @@ def _names(spec: OpSpec) -> Iterator[tuple[str, str, Node]]:
     for operand in spec.outputs:
         yield "an output", operand.name, operand
     for mapping in spec.onnx:
-        yield "an ONNX operator", mapping.op, mapping
+        domain, _, operator = mapping.op.rpartition(":")  # `com.example:Name`
+        for word in [*(domain.split(".") if domain else ()), operator]:
+            yield "an ONNX operator", word, mapping

@@ -15,6 +15,7 @@ from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
+from anyshape_gen.emit.standalone import emit_project, emit_standalone
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
 from anyshape_gen.source import Findings
 from anyshape_gen.watch import watch
@@ -61,6 +62,8 @@ def attempt(options: argparse.Namespace) -> int:
 def generate(options: argparse.Namespace) -> int:
     analysis = analyse_folder(options.specs)
     code = emit_code(analysis, options.package, options.specs)
+    if options.package != DEFAULT_PACKAGE:
+        code |= emit_standalone(options.package, options.specs.name)
     files = {options.out / path: text for path, text in code.items()}
     files[options.specs / SCHEMA_NAME] = schema_text()
     owned = [options.out / options.package]
@@ -68,6 +71,11 @@ def generate(options: argparse.Namespace) -> int:
     if docs is not None:
         files |= {docs / path: text for path, text in pages(analysis).items()}
         owned.append(docs)
+    project = options.out / "pyproject.toml"
+    if options.package != DEFAULT_PACKAGE and not options.check and not project.exists():
+        project.parent.mkdir(parents=True, exist_ok=True)
+        project.write_text(emit_project(options.package))
+        print(f"started: {project.as_posix()}, which is yours to edit")
     if options.check:
         found = differences(files, owned)
         for difference in found:

@@ -1,12 +1,27 @@
 """The ops, for building graphs by hand: `from anyshape import ops`, then `ops.softmax(x, axis=-1)`.
 
-`ops.static` and `ops.dyn` are the variants of ops with parameters that shape their output; the plain name picks one.
-`ops.match_shape(x, "f32[n, 10]")` says what a value is, where the program is written; see `graph.match_shape`.
+`ops.static` and `ops.dyn` are the variants of ops with parameters that shape their output; the plain name picks one. Ops of other
+packages that are installed are here by their plain names too.
 """
 
-from anyshape.graph.match_shape import match_shape
+from typing import Any
+
 from anyshape_ops import dyn, static
 from anyshape_ops.api import *  # noqa: F403
 from anyshape_ops.api import __all__ as _names
 
-__all__ = ["dyn", "match_shape", "static", *_names]
+__all__ = ["dyn", "static", *_names]
+
+
+def __getattr__(name: str) -> Any:
+    """An op that anyshape does not have itself."""
+    from importlib import import_module
+
+    from anyshape.graph.registry import packages
+
+    if not name.startswith("_"):
+        for package in packages()[1:]:
+            api = import_module(f"{package.__name__}.api")
+            if name in api.__all__:
+                return getattr(api, name)
+    raise AttributeError(f"there is no op {name}")

@@ -50,7 +50,7 @@ KNOWN = {
 
 def function_name(op: str, since: int) -> str:
     """`layer_normalization_17`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower()
+    words = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op)).lower()
     return f"{words}_{since}"
 
 

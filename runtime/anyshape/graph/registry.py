@@ -1,24 +1,49 @@
-"""The ops that exist: the generated package's, and those of packages that announce themselves by the entry point `anyshape.ops`."""
+"""The ops that exist: the generated package's, and those of packages that announce themselves by the entry point `anyshape.ops`.
+
+In: what is installed. Out: ops by full name; the packages, so that importers find what their ops mean in ONNX.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 
 from anyshape.errors import UnsupportedError
 from anyshape.graph.opdef import OpDef
 
+GROUP = "anyshape.ops"
+
+
+@cache
+def packages() -> tuple[ModuleType, ...]:
+    """anyshape's own package of ops, then those of others by name. Raises UnsupportedError for one that cannot be imported."""
+    from importlib.metadata import entry_points
+
+    found = [import_module("anyshape_ops")]
+    for module in sorted({point.module for point in entry_points(group=GROUP)}):
+        try:
+            found.append(import_module(module))
+        except ImportError as e:
+            raise UnsupportedError(
+                f"the package {module} announces ops ({GROUP}) and cannot be imported: {e}; install it again, or uninstall it"
+            ) from e
+    return tuple(found)
+
 
 @cache
 def all_ops() -> Mapping[str, OpDef]:
-    """{full name: OpDef} of every variant."""
-    from importlib.metadata import entry_points
-
-    from anyshape_ops import OPS
-
-    found: dict[str, OpDef] = dict(OPS)
-    for point in entry_points(group="anyshape.ops"):
-        found.update(point.load())
+    """{full name: OpDef} of every variant. Raises UnsupportedError where two packages have an op of one name."""
+    found: dict[str, OpDef] = {}
+    owner: dict[str, str] = {}
+    for package in packages():
+        for full_name, op in package.OPS.items():
+            if owner.setdefault(op.name, package.__name__) != package.__name__:
+                raise UnsupportedError(
+                    f"{package.__name__} and {owner[op.name]} both declare an op {op.name}; rename it in the specs of {package.__name__}"
+                )
+            found[full_name] = op
     return found
 
 

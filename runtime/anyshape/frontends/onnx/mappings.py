@@ -7,21 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from functools import cache
-from importlib import import_module
 from typing import Any
 
+from anyshape.errors import UnsupportedError
 from anyshape.frontends.onnx.bookkeeping import BOOKKEEPING
 from anyshape.frontends.onnx.control import CONTROL
 from anyshape.frontends.onnx.node import Mapping
+from anyshape.graph.registry import packages
 
 Table = MappingType[str, MappingType[int, Mapping | None]]
 
 
 @cache
 def all_mappings() -> Table:
-    """{operator: {since: mapping}}; an operator of another domain than ONNX's own is `domain:Operator`."""
-    generated: Table = import_module("anyshape_ops").ONNX
-    return {**BOOKKEEPING, **CONTROL, **generated}
+    """{operator: {since: mapping}}; an operator of another domain than ONNX's own is `domain:Operator`.
+
+    Of all packages of ops. Raises UnsupportedError where two say what one operator means.
+    """
+    found: dict[str, MappingType[int, Mapping | None]] = {**BOOKKEEPING, **CONTROL}
+    for package in packages():
+        table: Table = package.ONNX
+        for operator, versions in table.items():
+            if operator in found and package.__name__ != "anyshape_ops":
+                raise UnsupportedError(
+                    f"{package.__name__} says what the ONNX operator {operator} means, which is known already; "
+                    "give it a domain of its own in the spec, as in `com.example:Name`"
+                )
+            found[operator] = versions
+    return found
 
 
 def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | None:
