@@ -163,6 +163,8 @@ class Evaluation:
 
     analysis: OpAnalysis
     env: Env = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
+    """The inputs that are there."""
 
     @property
     def functions(self) -> dict[str, Function]:
@@ -172,7 +174,7 @@ class Evaluation:
 
     def run(self, shapes: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
         """The shapes of the outputs (of a variadic one, a list of shapes)."""
-        self.env = {**params, **shapes}
+        self.env, self.given = {**params, **shapes}, frozenset(shapes)
         self.steps(self.analysis.steps, self.env)
         self.rule(self.analysis.rule)
         for born in self.analysis.kernel.born if self.analysis.kernel is not None else ():
@@ -286,6 +288,8 @@ class Evaluation:
                 return self._reduce(kind, [self.expr(element, inner) for inner in self._turns(node, env)])
             case Index(base=base, items=(item,)):
                 return self._index(self.expr(base, env), item, env)
+            case Call(func="present", args=(Name(id=name),)):
+                return name in self.given
             case Call(func=func, args=args):
                 return self._call(func, self._items(args, env))
         raise TypeError(f"{type(node).__name__} in a rule")

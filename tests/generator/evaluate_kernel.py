@@ -45,6 +45,11 @@ MATH = {
     "round_even": np.rint,
     "trunc_div": lambda a, b: math.trunc(a / b),
     "wrap": lambda i, n: i + n if i < 0 else i,
+    "bit_and": lambda a, b: a & b,
+    "bit_or": lambda a, b: a | b,
+    "bit_xor": lambda a, b: a ^ b,
+    "shift_left": lambda a, b: a << b,
+    "shift_right": lambda a, b: a >> b,
 }
 
 
@@ -178,11 +183,15 @@ class KernelEvaluation(Evaluation):
                     return self.expr(absent, env)
                 chosen = tensor if element is None else tensor[self.expr(element, env)]
                 at = self._at(parts, env)
-                assert all(0 <= k < n for k, n in zip(at, chosen.shape, strict=True)), (name, at, chosen.shape)
+                if not all(0 <= k < n for k, n in zip(at, chosen.shape, strict=True)):
+                    assert node.outside is not None, (name, at, chosen.shape)
+                    return self.expr(node.outside, env)
                 value = chosen[at]
                 return self._number(value)
             case Reduction(kind=kind, element=element):
                 values = [self.expr(element, turn) for turn in self._reduction_turns(node, env)]
+                if kind in ("argmax", "argmin"):
+                    return getattr(np, kind)(values)
                 if kind in ("max", "min") and not values:
                     return -math.inf if kind == "max" else math.inf
                 return self._reduce(kind, values)
@@ -190,10 +199,17 @@ class KernelEvaluation(Evaluation):
                 return spread(MATH[func], *self._items(args, env))
             case Call(func="is_int", args=(Name(id=var),)):
                 return np.issubdtype(self.dtypes[var], np.integer)
+            case Call(func="is_float", args=(Name(id=var),)):
+                return np.issubdtype(self.dtypes[var], np.floating)
+            case Call(func="saturate", args=(inner, Name(id=var))):
+                info = np.iinfo(self.dtypes[var])
+                return int(np.clip(self.expr(inner, env), info.min, info.max))  # type: ignore[arg-type]
             case Call(func="lowest" | "highest" as func, args=(Name(id=var),)):
                 return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
             case Call(func=func, args=(inner,)) if func in self.dtypes:
                 return self._number(self.dtypes[func](self.expr(inner, env)))  # type: ignore[arg-type]
+            case Call(func="i32" | "i64" | "f32" | "f64", args=(inner,)):
+                return self.expr(inner, env)  # type: ignore[arg-type]
             case Call(func="cast", args=(inner, _)):
                 return self.expr(inner, env)  # type: ignore[arg-type]
             case Index(base=Call()):
@@ -210,6 +226,8 @@ class KernelEvaluation(Evaluation):
     def _reduction_turns(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
         turns = [env]
         for generator in node.generators:
+            if len(generator.targets) > 1:
+                return super()._turns(node, env)
             (target,) = generator.targets
             further = []
             for inner in turns:

@@ -68,7 +68,7 @@ class ElementDtypes:
         return None
 
     def _call(self, func: str, args: tuple[Node, ...]) -> str | None:
-        if func == "cast":
+        if func in ("cast", "saturate"):
             last = args[-1]
             return last.id if isinstance(last, Name) else None
         if func in self.variables or func in ("f32", "f64", "i32", "i64"):

@@ -45,8 +45,10 @@ UNARY = {
     "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos", "abs": "abs_",
     "floor": "floor", "ceil": "ceil", "round_even": "round_even", "trunc": "trunc",
 }  # fmt: skip
+_BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
 _FUNCTIONS = {**UNARY, "max": "maximum", "min": "minimum", "trunc_div": "trunc_div", "fmod": "fmod", "clamp": "clamp",
-              "wrap": "wrap", "pow": "pow_"}  # fmt: skip
+              "wrap": "wrap", "pow": "pow_",
+              **{name: name for name in _BITS}}  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _CLASSES = {"is_int": "is_integer", "is_float": "is_float", "is_bool": "is_bool"}
 _NESTABLE = ("sum", "prod", "max", "min", "any", "all", "count")
@@ -126,8 +128,19 @@ class KernelText:
         return True
 
     def is_value_call(self, func: str) -> bool:
-        known = func in UNARY or func in self.functions or func in self.dtypes or func in _CLASSES
-        return known or func in ("cast", "trunc_div", "fmod", "lowest", "highest", "f32", "f64", "i32", "i64")
+        known = func in UNARY or func in _BITS or func in self.functions or func in self.dtypes or func in _CLASSES
+        return known or func in (
+            "cast",
+            "saturate",
+            "trunc_div",
+            "fmod",
+            "lowest",
+            "highest",
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+        )
 
     def is_vector(self, e: Expr) -> bool:
         match e:
@@ -148,7 +161,9 @@ class KernelText:
             case Call(func, args, _):
                 if func in _VECTOR_CALLS:
                     return True
-                return func in _FUNCTIONS and any(not isinstance(x, (Star, Slice)) and self.is_vector(x) for x in args)
+                return (func in _FUNCTIONS or func in self.functions) and any(
+                    not isinstance(x, (Star, Slice)) and self.is_vector(x) for x in args
+                )
         return False
 
     # --- expressions
@@ -235,8 +250,8 @@ class KernelText:
             raise NotExecuted(e, f"a run as an argument of {e.func}")
         if e.func in _CLASSES:
             return f"{self.dtype_text(plain[0])}.{_CLASSES[e.func]}", ATOM
-        if e.func == "cast":
-            return f"cast({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
+        if e.func in ("cast", "saturate"):
+            return f"{e.func}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
         if e.func in ("lowest", "highest"):
             return f"{e.func}({self.dtype_text(plain[0])})", ATOM
         if e.func in self.dtypes or e.func in ("f32", "f64", "i32", "i64"):
@@ -321,6 +336,17 @@ class KernelText:
 
     def run(self, e: Expr) -> str:
         """A vector of indices: a name, or a generator over the vectors in it, item by item."""
+        whole = self._whole(e)
+        if whole is not None:
+            return whole
+        leaves: dict[str, str] = {}
+        text = self._itemwise(e, leaves)
+        names = ", ".join(leaves.values())
+        domain = next(iter(leaves)) if len(leaves) == 1 else f"zip({', '.join(leaves)})"
+        return f"({text} for {names} in {domain})"
+
+    def _whole(self, e: Expr) -> str | None:
+        """A vector that is not made item by item from others; None for one that is."""
         if isinstance(e, Name) or self.is_size(e):
             return self.at_least(e, ATOM)
         match e:
@@ -335,11 +361,7 @@ class KernelText:
                 return self._listed(element, g)
             case Index(base, (single,)) if not isinstance(single, (Star, Slice)):
                 return f"tuple({self.run(base)}[p] for p in {self.text(single)})"
-        leaves: dict[str, str] = {}
-        text = self._itemwise(e, leaves)
-        names = ", ".join(leaves.values())
-        domain = next(iter(leaves)) if len(leaves) == 1 else f"zip({', '.join(leaves)})"
-        return f"({text} for {names} in {domain})"
+        return None
 
     def _listed(self, element: Expr, g: Generator) -> str:
         target = g.targets[0].name
@@ -361,9 +383,11 @@ class KernelText:
                     return Unary(op, replace(operand))
                 case IfExp(cond, then, other):
                     return IfExp(cond, replace(then), replace(other))
-                case Call(func, args, ()) if func in _FUNCTIONS:
+                case Call(func, args, ()) if func in _FUNCTIONS or func in self.functions:
                     return Call(func, tuple(a if isinstance(a, (Star, Slice)) else replace(a) for a in args))
-            whole = self.run(node)
+            whole = self._whole(node)
+            if whole is None:
+                raise NotExecuted(node, "this vector of indices")
             if whole not in leaves:
                 stem = f"{whole.strip('_')}_" if whole.isidentifier() else "p"
                 leaves[whole] = f"{stem}{'' if whole.isidentifier() else len(leaves)}"

@@ -34,7 +34,8 @@ from anyshape_gen.nodes import (
     Str,
     Unary,
     VecLit,
-)  # fmt: skip
+)  # fmt: skipfrom anyshape_gen.parse_values import DTYPES
+from anyshape_gen.parse_values import DTYPES
 
 KNOWN = {
     **dict.fromkeys(
@@ -165,6 +166,8 @@ class _Mapper:
                 return "None"
             case Name("inf" | "pi" as id) if id not in self.names:
                 return id
+            case Name(id) if id in DTYPES and id not in self.names:
+                return f"parse_dtype({quoted(id)})"
             case Name(id):
                 if id not in self.names:
                     raise NotExecuted(e, f"the name {id} in an ONNX mapping")

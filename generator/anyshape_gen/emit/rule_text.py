@@ -170,7 +170,7 @@ class RuleText:
     def is_static(self, e: Expr) -> bool:
         """Whether attributes alone decide e, so that it is a Python bool."""
         match e:
-            case Bool():
+            case Bool() | Call("present"):
                 return True
             case Name(id):
                 return id in self.attributes and self.kinds.get(id) is ValueKind.BOOL
@@ -234,6 +234,8 @@ class RuleText:
             raise NotExecuted(e, f"{e.func} with keywords")
         if e.func in self.functions:
             return f"{self.rename(e.func)}({', '.join(args)})", ATOM
+        if e.func == "present":
+            return f"{args[0]} is not None", TERNARY
         if e.func == "shape":
             return args[0], ATOM
         if e.func in ("len", "rank"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from anyshape.dims import Cond, Dim, Size
-from anyshape.dtypes import BOOL, I64, DType, accum
+from anyshape.dtypes import BOOL, I64, DType, accum, highest, lowest
 from anyshape.equations.expr import (
     Const,
     Expr,
@@ -86,6 +86,36 @@ def trunc_div(x: ExprLike, y: ExprLike) -> Expr:
 
 def fmod(x: ExprLike, y: ExprLike) -> Expr:
     return apply("fmod", x, y)
+
+
+def bit_and(x: ExprLike, y: ExprLike) -> Expr:
+    return apply("bit_and", x, y)
+
+
+def bit_or(x: ExprLike, y: ExprLike) -> Expr:
+    return apply("bit_or", x, y)
+
+
+def bit_xor(x: ExprLike, y: ExprLike) -> Expr:
+    return apply("bit_xor", x, y)
+
+
+def shift_left(x: ExprLike, y: ExprLike) -> Expr:
+    """Zero from as many places on as x has bits."""
+    return apply("shift_left", x, y)
+
+
+def shift_right(x: ExprLike, y: ExprLike) -> Expr:
+    return apply("shift_right", x, y)
+
+
+def saturate(x: ExprLike, dtype: DType) -> Expr:
+    """x as an integer dtype, cut to its range. Casts of floats do so by themselves."""
+    e = as_expr(x)
+    if e.dtype is not None and e.dtype.is_integer:
+        low, high = (max(lowest(e.dtype), lowest(dtype)), min(highest(e.dtype), highest(dtype)))
+        e = clamp(e, low, high)
+    return cast(e, dtype)
 
 
 def minimum(first: ExprLike, *rest: ExprLike) -> Expr:
@@ -248,7 +278,9 @@ def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tup
 
 
 __all__ = [
-    "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "cast", "ceil", "clamp", "cos",
+    "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
+    "cast", "ceil", "clamp", "cos",
     "eq", "erf", "exp", "fit", "floor", "fmod", "ge", "gt", "item", "le", "log", "lt", "maximum", "minimum", "ne", "not_", "or_",
-    "pad", "pow_", "reduce_", "round_even", "sin", "sqrt", "tanh", "trunc", "trunc_div", "where", "wrap",
+    "pad", "pow_", "reduce_", "round_even", "saturate",
+    "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "where", "wrap",
 ]  # fmt: skip

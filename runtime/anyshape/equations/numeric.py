@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import DType, highest, lowest
+from anyshape.dtypes import I64, DType, highest, lowest
 from anyshape.equations.expr import Apply, Reduce
 
 Array = NDArray[Any]
@@ -64,9 +64,21 @@ def _erf(a: Array) -> Array:
     return values.reshape(a.shape).astype(a.dtype)
 
 
+def _shift(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """By as many places as there are bits, nothing is left."""
+
+    def shift(a: Array, b: Array) -> Array:
+        bits = 8 * a.dtype.itemsize
+        return np.where((b >= 0) & (b < bits), f(a, np.clip(b, 0, bits - 1).astype(b.dtype)), 0).astype(a.dtype)
+
+    return shift
+
+
 _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _div, "trunc_div": _trunc_div, "floordiv": _floordiv,
     "mod": _mod, "fmod": _fmod, "min": np.minimum, "max": np.maximum, "pow": _pow,
+    "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor,
+    "shift_left": _shift(np.left_shift), "shift_right": _shift(np.right_shift),
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "and": np.logical_and, "or": np.logical_or, "wrap": lambda i, n: np.where(i < 0, i + n, i),
 }  # fmt: skip
@@ -114,6 +126,8 @@ def reduce_numeric(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -
     assert e.body.dtype is not None
     least = np.asarray(lowest(e.body.dtype) if e.kind.endswith("max") else highest(e.body.dtype), body.dtype)
     masked = np.where(keep, body, least)
+    if e.kind in ("argmax", "argmin") and masked.shape[axes[0]] == 0:  # no place; what kernels give
+        return np.full([1 if k in axes else n for k, n in enumerate(masked.shape)], highest(I64), np.int64)
     if e.kind in ("argmax", "argmin"):
         return np.asarray(f(masked, axis=axes[0], keepdims=True)).astype(np.int64)
     return np.asarray(f(masked, axis=axes, keepdims=True, initial=least))

@@ -37,6 +37,9 @@ _INT: dict[str, Callable[..., Val]] = {
     "fmod": lambda f, u, a, b: vm.trunc_mod(f, a, b, unsigned=u),
     "min": lambda f, u, a, b: vm.minimum(f, a, b, unsigned=u), "max": lambda f, u, a, b: vm.maximum(f, a, b, unsigned=u),
     "neg": lambda f, u, a: f.neg(a), "abs": lambda f, u, a: a if u else vm.abs_(f, a),
+    "bit_and": lambda f, u, a, b: f.and_(a, b), "bit_or": lambda f, u, a, b: f.or_(a, b),
+    "bit_xor": lambda f, u, a, b: f.xor(a, b), "shift_left": lambda f, u, a, b: _shift(f, "shl", a, b),
+    "shift_right": lambda f, u, a, b: _shift(f, "lshr" if u else "ashr", a, b),
     "wrap": lambda f, u, a, n: f.select(f.compare("lt", a, 0), f.add(a, n), a),
 }  # fmt: skip
 
@@ -143,6 +146,13 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
         return a
     widen = "zext" if source.kind == "uint" else "sext"
     return f.convert("trunc" if goal.bits < a.type.bits else widen, a, goal)
+
+
+def _shift(f: Function, how: str, a: Val, b: Val) -> Val:
+    """Zero where b is no number of places within a: LLVM leaves those open."""
+    bits = a.type.bits
+    inside = f.compare("lt", b, bits, unsigned=True)
+    return f.select(inside, f.binary(how, a, f.and_(b, bits - 1)), const(a.type, 0))
 
 
 def _int_pow(f: Function, a: Val, b: Val) -> Val:

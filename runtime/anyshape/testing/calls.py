@@ -90,7 +90,7 @@ def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None,
         reject()
     op = variants(p.op)[0]
     chosen = {
-        v: (dtypes or {}).get(v) or draw(st.sampled_from([c for c in allowed if c in TESTED]))
+        v: (dtypes or {}).get(v) or draw(st.sampled_from([c for c in allowed if c in TESTED] or allowed))
         for v, allowed in op.dtypes.items()
     }
     return made(p, Recipe(case, chosen, draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(STYLES))))

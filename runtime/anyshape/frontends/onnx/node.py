@@ -62,10 +62,12 @@ def needed(n: OnnxNode, value: T | None, name: str) -> T:
     return value
 
 
-def length_of(n: OnnxNode, v: Value | None) -> int:
-    """How many items a vector input has, 0 where it is absent."""
+def length_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> int:
+    """How many inputs these are, or how many items a vector input has, 0 where it is absent."""
     if v is None:
         return 0
+    if not isinstance(v, Value):
+        return len(v)
     shape = v.type.shape
     if shape is None or len(shape) != 1 or not isinstance(shape[0], int):
         n.refuse(f"the length of {v.name or 'an input'}: {v.type} must be known")
@@ -79,8 +81,10 @@ def rank_of(n: OnnxNode, v: Value | None) -> int:
     return len(v.type.shape)
 
 
-def dtype_of(n: OnnxNode, v: Value | None) -> DType:
-    """The dtype of an input."""
+def dtype_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> DType:
+    """The dtype of an input, or of the first of several."""
+    if v is not None and not isinstance(v, Value):
+        v = v[0] if v else None
     if v is None:
         n.refuse("an input is missing")
     return v.type.dtype
