@@ -1,8 +1,8 @@
 """What `anyshape simplify`, onnxslim and onnxsim leave of a model: `python -m benchmarks.simplify [MODEL ...]`.
 
 Comes in: the models of benchmarks/models and the dates example; onnxslim and onnxsim where they are installed. Goes out: for each
-tool the nodes that are left, the shapes that the file then says, those that ONNX's own inference can still add, seconds, and whether
-onnxruntime gives equal results at three shapes, with its own rewriting off.
+tool the nodes that are left, how many values have a shape in numbers and input dims, in the file and after ONNX's own inference, seconds,
+and whether onnxruntime gives equal results at three shapes, with its own rewriting off.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _line(tool: str, model: Any, seconds: float, verdict: str) -> str:
     said = census(model)
     inferred = census(onnx.shape_inference.infer_shapes(model, data_prop=True))
     return (
-        f"  {tool:<9} {said.total:>5} nodes   shapes said {said.shaped:>4} of {said.values:<4}"
+        f"  {tool:<9} {said.total:>5} nodes   shapes known {said.shaped:>4} of {said.values:<4}"
         f" with ONNX's inference {inferred.shaped:>4}   {seconds:6.2f} s   {verdict}"
     )
 

@@ -20,7 +20,9 @@ def test_variants_and_causes() -> None:
     dynamic = call(RESHAPE, x, call(MUL, s, s, source="node 3"), source="node 4")
     report = compile(anyshape.function([x, turned, s], [static, symbolic, call(ADD, dynamic, dynamic)])).report
     assert (report.imported_dyn, report.became_static, report.dyn_symbolic) == (3, 1, 1)
-    assert report.still_dynamic == ["dyn.reshape (node 4) stays dyn: newshape comes from the input s"]
+    assert report.still_dynamic == [
+        "dyn.reshape (node 4) stays dyn: newshape comes from the input s, through mul (node 3)"
+    ]
     assert {"import", "optimise", "fuse", "generate"} <= set(report.phases)
     assert "3 ops came in dyn: 1 became static" in str(report)
 

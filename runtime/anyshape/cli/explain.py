@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyshape.dims import Dim, bounds
 from anyshape.graph.function import Function
 from anyshape.vm import Executable
+from anyshape.vm.causes import Causes
 
 
 def explanation(exe: Executable) -> str:
@@ -14,9 +15,11 @@ def explanation(exe: Executable) -> str:
     symbols = exe.function.symbols()
     if symbols:
         lines += ["symbolic dims:", *(f"  {_symbol(s, exe.function)}" for s in symbols)]
-    born = sorted({str(s) for t in exe.output_types for s in t.symbols()} - set(map(str, symbols)))
+    born = {s for t in exe.output_types for s in t.symbols()} - set(symbols)
     if born:
-        lines.append(f"sizes that only the data decides: {', '.join(born)}")
+        causes = Causes(exe.function)
+        lines += ["dims of the outputs that only the run decides:"]
+        lines += [f"  {s}: {causes.of_dim(s)}" for s in sorted(born, key=str)]
     return "\n".join([*lines, str(exe.report)])
 
 

@@ -18,6 +18,7 @@ from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.retype import retype
 from anyshape.vm.arena import ContextPool
+from anyshape.vm.causes import Causes, named
 from anyshape.vm.codegen import generate
 from anyshape.vm.disassemble import disassemble
 from anyshape.vm.executors import Executor, make_executor
@@ -77,7 +78,7 @@ class Compiler:
             if not self.report.nodes:
                 self.report.count_variants(f, optimised)
             if self.options.executor == "graph":
-                refuse_dynamic(optimised, self.report)
+                refuse_dynamic(optimised)
             if undetermined(optimised):
                 from anyshape.vm.continuation import Continued
 
@@ -126,16 +127,17 @@ def undetermined(f: Function) -> bool:
     return any(p.type.shape is None for p in f.params) or any(node.is_open for node in f.nodes)
 
 
-def refuse_dynamic(f: Function, report: Report) -> None:
-    """What `executor="graph"` promises: every type is made of numbers. Raises UnsupportedError with all that is not."""
+def refuse_dynamic(f: Function) -> None:
+    """What `executor="graph"` promises: every type is made of numbers. Raises UnsupportedError with all that is not, and why."""
+    causes = Causes(f)
     dynamic = [f"input {p.name}: {p.type} is not static" for p in f.params if not p.type.is_static]
-    dynamic += report.still_dynamic
-    named = {n for n in f.all_nodes() if n.op.variant == "dyn"}
-    dynamic += [f"{n.op.full_name} ({n.source})" if n.source else n.op.full_name for n in f.all_nodes() if n in named]
-    if dynamic or any(not v.type.is_static for n in f.all_nodes() for v in n.outputs):
-        raise UnsupportedError(
-            'executor="graph" takes a fully static program only:\n  ' + "\n  ".join(dict.fromkeys(dynamic))
-        )
+    dynamic += [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
+    others = [n for n in causes.nodes if n.op.variant != "dyn"]
+    dynamic += [f"{named(n)}: {causes.of_type(v)}" for n in others for v in n.outputs if not v.type.is_static]
+    if dynamic:
+        hint = "; dims={...} puts numbers in the place of named dims" if f.symbols() else ""
+        lines = "\n  ".join(dict.fromkeys(dynamic))
+        raise UnsupportedError(f'executor="graph" takes a fully static program only{hint}:\n  {lines}')
 
 
 class Straight:

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from anyshape.dims import Dim
 from anyshape.graph.function import Function
-from anyshape.graph.value import Node, Value
+from anyshape.vm.causes import Causes
 
 
 @dataclass(eq=False)
 class Report:
     """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims. `still_dynamic`: the others, each
-    with its cause. `programs` and `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since.
-    `rebuilt`: why a saved model was compiled again instead of loaded."""
+    with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and `kernels` count what was compiled;
+    `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled again instead of loaded."""
 
     imported_dyn: int = 0
     became_static: int = 0
     dyn_symbolic: int = 0
     still_dynamic: list[str] = field(default_factory=list)
+    unknown_dims: list[str] = field(default_factory=list)
     nodes: int = 0
     steps: int = 0
     kernels: int = 0
@@ -59,7 +59,9 @@ class Report:
         self.became_static = max(0, self.imported_dyn - len(left))
         dynamic = [n for n in left if any(v.type.shape is None or not v.type.symbols() <= entry for v in n.outputs)]
         self.dyn_symbolic = len(left) - len(dynamic)
-        self.still_dynamic = [why_dynamic(n, entry) for n in dynamic]
+        causes = Causes(optimised)
+        self.still_dynamic = [causes.of_node(n) for n in dynamic]
+        self.unknown_dims = causes.unknown_dims()
         self.nodes = sum(1 for _ in optimised.all_nodes())
 
     def __str__(self) -> str:
@@ -68,40 +70,10 @@ class Report:
             f"{self.imported_dyn} ops came in dyn: {self.became_static} became static or were folded away, "
             f"{self.dyn_symbolic} are dyn with all dims symbolic, {len(self.still_dynamic)} stayed dynamic",
             *(f"  {reason}" for reason in self.still_dynamic),
+            *(["sizes that are no expression of the inputs' dims:"] if self.unknown_dims else []),
+            *(f"  {reason}" for reason in self.unknown_dims),
             f"{self.nodes} nodes in {self.steps} steps, {self.kernels} kernels, {self.programs} programs; {seconds}",
         ]
         if self.rebuilt:
             lines.append(f"compiled again from the saved file: {self.rebuilt}")
         return "\n".join(lines)
-
-
-def why_dynamic(node: Node, entry: set[Dim]) -> str:
-    """Provenance of what keeps a node dynamic, followed to its cause."""
-    name = _named(node)
-    for operand, v in node.operand_inputs().items():
-        if v is not None and v.constant is None and not _known(v, entry):
-            return f"{name} stays dyn: {operand} comes from {_cause(v, entry)}"
-    for v in node.inputs:
-        if v is not None and (v.type.shape is None or not v.type.symbols() <= entry):
-            return f"{name} stays dyn: a dim of its input comes from {_cause(v, entry)}"
-    return f"{name} stays dyn: its shape is decided by its data"
-
-
-def _cause(v: Value, entry: set[Dim]) -> str:
-    while v.node is not None:
-        unknown = [i for i in v.node.inputs if i is not None and i.constant is None and not _known(i, entry)]
-        if not unknown:
-            return _named(v.node)
-        v = unknown[0]
-    return f"the input {v.name}"
-
-
-def _known(v: Value, entry: set[Dim]) -> bool:
-    """Whether the elements follow from the inputs' dims."""
-    from anyshape.dims import free_symbols
-
-    return v.contents is not None and all(free_symbols(e) <= entry for e in v.contents)
-
-
-def _named(node: Node) -> str:
-    return f"{node.op.full_name} ({node.source})" if node.source else node.op.full_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from anyshape.dims import Atom, Cond, Dim, Size, free_symbols
+from anyshape.dims import INT64_MAX, Atom, Cond, Dim, Size, free_symbols
 from anyshape.errors import VerifyError
 from anyshape.vm.program import Op, Operand, encode
 
@@ -24,6 +24,8 @@ class ShapeCode:
         self.count = 0
         self._known: dict[object, int] = {}
         self._emitted: dict[tuple[Op, tuple[Operand, ...]], int] = {}
+        self._constants: dict[Operand, Operand] = {}
+        """what registers hold, where that is always the same"""
 
     def emit(self, op: Op, *operands: Operand) -> None:
         self.words += encode(op, *operands)
@@ -36,11 +38,24 @@ class ShapeCode:
         return r
 
     def pure(self, op: Op, *operands: Operand) -> int:
-        """Like `new`, but an equal instruction is emitted once; only for instructions that depend on their operands alone."""
+        """Like `new`, but an equal instruction is emitted once, and none for what constants decide; only for instructions that depend on
+        their operands alone."""
         key = (op, operands)
         if key not in self._emitted:
-            self._emitted[key] = self.new(op, *operands)
+            decided = self._decided(op, operands)
+            self._emitted[key] = self.new(op, *operands) if decided is None else self.register(decided)
+            if op == Op.CONST:
+                self._constants[self._emitted[key]] = operands[0]
         return self._emitted[key]
+
+    def _decided(self, op: Op, operands: tuple[Operand, ...]) -> int | None:
+        """The result of a sum or a maximum of constants, which is what the memory plan of a static program is made of."""
+        given = [self._constants.get(r) for r in operands]
+        if op not in (Op.ADD, Op.MAX) or any(not isinstance(n, int) for n in given):
+            return None
+        a, b = (n for n in given if isinstance(n, int))
+        result = a + b if op == Op.ADD else max(a, b)
+        return result if result <= INT64_MAX else None
 
     @contextmanager
     def scope(self) -> Iterator[None]:

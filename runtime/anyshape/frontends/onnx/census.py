@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+_WORDS = {"min", "max", "select", "bcast", "and", "or", "not"}
+"""What the text of a dim may hold besides names and numbers"""
 
 
 @dataclass(frozen=True)
 class Census:
-    """Of `values`, the results of nodes, `shaped` have a shape in the file, every dim a number or a name; in `static` all are numbers."""
+    """Of `values`, the results of nodes, the file says the shapes of `shaped`: every dim a number, or an expression of the inputs' dims
+    (`unk__3` is neither). In `static` all are numbers."""
 
     nodes: Mapping[str, int]
     values: int
@@ -26,10 +31,17 @@ def census(model: Any) -> Census:
     """Of the graph itself; subgraphs and functions are not looked into."""
     graph = model.graph
     made = {name for node in graph.node for name in node.output if name}
-    shapes = [_shape(i) for i in (*graph.value_info, *graph.output) if i.name in made]
-    shaped = [s for s in shapes if s is not None and None not in s]
+    said = {i.name: _shape(i) for i in (*graph.value_info, *graph.output) if i.name in made}
+    named = {d for i in graph.input for d in _shape(i) or () if isinstance(d, str)}
+    shaped = [s for s in said.values() if s is not None and all(_is_known(d, named) for d in s)]
     static = [s for s in shaped if all(isinstance(n, int) for n in s)]
     return Census(Counter(node.op_type for node in graph.node), len(made), len(shaped), len(static))
+
+
+def _is_known(d: int | str | None, named: Collection[str]) -> bool:
+    if not isinstance(d, str):
+        return d is not None
+    return d in named or all(word in named or word in _WORDS for word in re.findall(r"[^\W\d]\w*", d))
 
 
 def _shape(info: Any) -> list[int | str | None] | None:
