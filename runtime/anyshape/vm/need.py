@@ -123,7 +123,11 @@ class _Analysis:
         elif s not in self.need.defined_at and self.own is not None:
             self.need.outside.add(s)
         elif s not in self.need.defined_at:
-            raise UnsupportedError(f"nothing defines the dim {s}: neither an input's shape nor an element of a tensor")
+            where = ", ".join(f"{p.name}: {p.type}" for p in self.schedule.function.params if s in p.type.symbols())
+            mentioned = f" ({where} only mentions it; give it a dim of its own in some input)" if where else ""
+            raise UnsupportedError(
+                f"nothing defines the dim {s}: neither an input's shape nor an element of a tensor{mentioned}"
+            )
 
     def step(self, at: int) -> None:
         step, need = self.schedule.steps[at], self.need
