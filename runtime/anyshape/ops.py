@@ -1,16 +1,18 @@
 """The ops, for building graphs by hand: `from anyshape import ops`, then `ops.softmax(x, axis=-1)`.
 
 `ops.static` and `ops.dyn` are the variants of ops with parameters that shape their output; the plain name picks one. Ops of other
-packages that are installed are here by their plain names too.
+packages that are installed are here by their plain names too. `ops.match_shape(x, "f32[n, 10]")` says what a value is, in the middle
+of a program; see `graph.match_shape`.
 """
 
 from typing import Any
 
+from anyshape.graph.match_shape import match_shape
 from anyshape_ops import dyn, static
 from anyshape_ops.api import *  # noqa: F403
 from anyshape_ops.api import __all__ as _names
 
-__all__ = ["dyn", "static", *_names]
+__all__ = ["dyn", "match_shape", "static", *_names]
 
 
 def __getattr__(name: str) -> Any:

@@ -55,7 +55,7 @@ def test_vectors(name: str, loop: str) -> None:
         a, b = numbers((n,), 0.3), numbers((m,), 0.7)
         np.testing.assert_allclose(run(a, b), reference(a, b), rtol=2e-6, atol=1e-6)
     for n, m in ((2, 3), (37, 36), (0, 2), (3, 0)):
-        with pytest.raises(ShapeError, match=f"m == n or m == 1 or n == 1 does not hold: n = {n}, m = {m}"):
+        with pytest.raises(ShapeError, match=f"m == n or m == 1 or n == 1 does not hold: m = {m}, n = {n}"):
             run(numbers((n,), 1), numbers((m,), 1))
 
 

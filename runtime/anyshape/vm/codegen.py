@@ -197,7 +197,7 @@ class Codegen:
     def equation_of(self, cond: Cond) -> tuple[str | Dim | Cond, ...]:
         """The condition in words people know, and the sizes it is about: (x.shape[1] == 10 does not hold: x.shape[1] = 7)."""
         parts: list[str | Dim | Cond] = [f" ({self.named(cond)} does not hold: "]
-        for k, s in enumerate(_sorted_symbols(cond)):
+        for k, s in enumerate(sorted(_sorted_symbols(cond), key=self.named)):
             parts += [f"{', ' if k else ''}{self.named(s)} = ", s]
         return (*parts, ")")
 
