@@ -76,12 +76,12 @@ class Drawn:
             if name not in op.dtypes.get(first.dtype, (first.dtype,)):
                 return
             dtypes = {first.dtype: name} if first.dtype in op.dtypes else {}
-        known = (len(self.params), dict(self.arrays), dict(self.symbols.numbers))
+        known = (len(self.params), dict(self.arrays), dict(self.symbols.numbers), len(self.pool))
         try:
             c = random_call(p, self.draw, dtypes, Following(self.draw, source.shape) if source is not None else None)
             self._take(c, source)
         except (AnyshapeError, UnsatisfiedAssumption):
-            del self.params[known[0] :]
+            del self.params[known[0] :], self.pool[known[3] :]
             self.arrays, self.symbols.numbers = known[1], known[2]
 
     def _take(self, c: Call, source: Pair | None) -> None:

@@ -29,7 +29,7 @@ from anyshape.testing.running import PROPERTIES
 
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
-EXAMPLES = 4
+EXAMPLES = 2
 """Instances are drawn this many times as often as calls: conditions refuse many."""
 
 
