@@ -42,6 +42,7 @@ ROWS: dict[str, tuple[Callable[[], Value], str]] = {
     "mul": (lambda: ops.mul(n, m), "m*n"),
     "div": (lambda: ops.div(ops.mul(S, 8), 4), "2*n, 2*m, 128"),
     "div that rounds": (lambda: ops.div(n, 2), "n // 2"),
+    "mod": (lambda: ops.mod(S, 4), "n % 4, m % 4, 0"),
     "neg": (lambda: ops.neg(PAIR), "-n, -m"),
     "abs": (lambda: ops.abs(ops.neg(PAIR)), "n, m"),
     "maximum": (lambda: ops.maximum(S, 0), "n, m, 64"),

@@ -101,6 +101,13 @@ DYN: dict[str, Case] = {
         [(12,), [4, 3], [3, 4, 3]],
         lambda x, r, s: np.broadcast_to(x.reshape(r), s),
     ),
+    "tile": Case(["f32[2, 3]", "i64[2]"], ops.dyn.tile, [(2, 3), [3, 2]], np.tile),
+    "pad": Case(
+        ["f64[2, 7]", "i64[4]", "f64[]"],
+        lambda x, w, v: ops.dyn.pad(x, v, pads=w),
+        [(2, 7), [1, 2, 4, 2], 4.0],
+        lambda x, w, v: np.pad(x, ((1, 4), (2, 2)), constant_values=4.0),
+    ),
     "one_hot": Case(
         ["i64[2, 2]", "i64[]"],
         lambda i, d: one_hot(i, d, 0.5, -0.5),
@@ -165,6 +172,8 @@ STATIC: dict[str, tuple[Callable[[], Any], str, str]] = {
         "slice",
         "f32[1, 4, 3]",
     ),
+    "tile": (lambda: by_shape(ops.dyn.tile, "f32[4, 7]", "f32[4, 2]"), "tile", "f32[16, 14]"),
+    "pad": (lambda: bound(DYN["pad"].function(), {"b": np.array([1, 2, 4, 2])}), "pad", "f64[7, 11]"),
     "one_hot": (lambda: bound(DYN["one_hot"].function(), {"b": np.int64(5)}), "expand_dims", "f32[2, 2, 5]"),
     "sparse_to_dense": (
         lambda: anyshape.function(

@@ -220,6 +220,44 @@ CASES: dict[str, Case] = {
         [[1, 0], (2, 6)],
         lambda x, y: y[:, 4],
     ),
+    "elementwise round": Case(["f32[?]"], lambda x: ops.round(ops.mul(x, 9.0)), [(3,)], lambda x: np.round(x * 9)),
+    "one_hot": Case(
+        [any_of(2, "i64")],
+        lambda i: ops.one_hot(i, np.array([-0.5, 0.5], np.float32), 5, axis=1),
+        [[[0, 4], [1, 2]]],
+        lambda i: np.where(i[:, None] == np.arange(5)[:, None], 0.5, -0.5),
+    ),
+    "tile": Case([any_of(3)], lambda x: ops.tile(x, (3, 2, 1)), [(2, 3, 4)], lambda x: np.tile(x, (3, 2, 1))),
+    "reduce argmax": Case([any_of(3)], lambda x: ops.argmax(x, axis=1), [(3, 4, 5)], lambda x: x.argmax(1)),
+    "reduce argmin": Case(
+        [any_of(3)], lambda x: ops.argmin(x, axis=1, keepdims=True), [(3, 4, 5)], lambda x: x.argmin(1, keepdims=True)
+    ),
+    "reduce all": Case([any_of(3, "bool")], lambda x: ops.all(x, axes=(0,)), [(3, 4, 5)], lambda x: x.all(0)),
+    "pad": Case(
+        [any_of(3)],
+        lambda x: ops.pad(x, pads=(0, 1, 2, 0, 1, 2)),
+        [(1, 2, 3)],
+        lambda x: np.pad(x, ((0, 0), (1, 1), (2, 2))),
+    ),
+    "pad by reflection": Case(
+        ["f32[1, ?, ?]"],
+        lambda x: ops.pad(x, pads=(0, 1, 1, 0, 1, 1), mode="reflect"),
+        [(1, 5, 4)],
+        lambda x: np.pad(x, ((0, 0), (1, 1), (1, 1)), "reflect"),
+    ),
+    "repeat": Case([any_of(4)], lambda x: ops.repeat(x, 4, axis=2), [(2, 1, 1, 4)], lambda x: np.repeat(x, 4, 2)),
+    "gather_nd": Case(
+        ["f32[?, 2]", "i64[?, 2]"],
+        ops.gather_nd,
+        [(2, 2), [[0, 1], [1, 1], [1, 0]]],
+        lambda x, i: x[i[:, 0], i[:, 1]],
+    ),
+    "rows picked by two index tensors": Case(
+        ["f32[5, ?, ?]", "i64[1, ?]", "i64[1, ?]"],
+        lambda x, i, j: ops.gather_nd(x, ops.concat([ops.expand_dims(i, (-1,)), ops.expand_dims(j, (-1,))], axis=-1)),
+        [(5, 5, 10), [[0, 3, 1, 4]], [[4, 3, 2, 0]]],
+        lambda x, i, j: x[i, j],
+    ),
     "scatter_nd adds": Case(
         ["i64[2, 2]", "i64[?, 2]", "i64[?]"],
         lambda x, i, u: ops.scatter_nd(x, i, u, reduction="add"),
