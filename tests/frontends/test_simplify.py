@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import anyshape
 from anyshape.cli.main import main
-from anyshape.errors import AnyshapeError, ModelError, ShapeError
+from anyshape.errors import AnyshapeError, ArgumentError, ModelError
 from anyshape.frontends.onnx.census import census
 from anyshape.frontends.onnx.writing import write_model
 from benchmarks.models import load
@@ -265,8 +265,14 @@ def test_what_the_file_says_of_itself_is_kept() -> None:
 def test_wrong_models_are_refused() -> None:
     with pytest.raises(ModelError):
         anyshape.simplify(b"soup")
-    with pytest.raises(ShapeError):
-        anyshape.simplify(heads(5), {"batch": 1, "length": 1})
+    with pytest.raises(ArgumentError, match="no input of model has a dim 'depth'"):
+        anyshape.simplify(heads(), {"depth": 1})
+
+
+def test_what_we_would_refuse_is_left_as_it_is() -> None:
+    assert ops(checked(heads(5), dims={"length": 1})) == ["Reshape"]
+    scalar = typed(model([node("Unsqueeze", "x k", "y")], [tensor("x", ["n"])], "y", {"k": np.array(0)}))
+    assert ops(checked(scalar, {"x": floats(3)})) == ["Unsqueeze"], "onnxruntime takes a scalar for axes"
 
 
 def test_tensors_beyond_protobuf_go_to_a_file_beside(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """What inference and the passes find out about every name of a model: for tools that go on working with the ONNX graph itself.
 
-In: a model. Out: its live nodes in order, and for each name the optimised Value it stands for. Nodes that we have no mapping for do not
-matter here: their outputs are values of which nothing is known but what ONNX's own inference says. Only what the graph's outputs need
-is looked at, so that nothing is concluded from checks that never run.
+In: a model. Out: its live nodes in order, and for each name the optimised Value it stands for. Nodes that we have no mapping for, or
+that we would refuse, do not matter here: their outputs are values of which nothing is known but what ONNX's own inference says. Only
+what the graph's outputs need is looked at, so that nothing is concluded from checks that never run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyshape.dims import Dim, Facts, Size, fresh
-from anyshape.errors import ModelError, UnsupportedError
+from anyshape.errors import ModelError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx.control import free_names, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
 from anyshape.frontends.onnx.importer import Import, Scope
@@ -45,7 +45,7 @@ class NamedValues:
 
 
 def named_values(source: Any, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
-    """Raises ModelError for a damaged model, and what inference raises for one that can never run."""
+    """Raises ModelError for a damaged model."""
     read = read_model(source)
     if read.model.training_info:
         raise UnsupportedError(f"{read.name}: it says how it is trained, and what that needs of the graph is not known")
@@ -65,8 +65,7 @@ class _NamingImport(Import):
         check_names(self.graph.output, "output", self.where)
         nodes = live_nodes(sort_nodes(self.graph.node, values.keys(), self.where), self.graph.output)
         self._check_results(self.graph, self.graph.node, values, self.where)
-        self.resolver.scan(nodes, self.opsets, self.refusals)
-        self.tolerant = bool(self.refusals.found)
+        self.tolerant = True
         self.drawing = drawing(self.read.model)
         self.opaque: list[Value] = []
         self.stated: Mapping[str, TensorType] | None = None
@@ -77,7 +76,10 @@ class _NamingImport(Import):
         known = {name: v for name, v in scope.values.items() if v is not None}
         whole = Function([*params, *self.opaque], list(known.values()), "main", list(known))
         # twice: what the first turn learns of the entry dims holds for nodes before the one it learned from too
-        best = optimise(infer_types(optimise(whole)))
+        try:
+            best = optimise(infer_types(optimise(whole)))
+        except ShapeError:  # a model that fails for all inputs; whoever runs it says so best
+            best = whole
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))
         return NamedValues(self.read, nodes, final, EntryFacts(best).facts, self.dims.made)

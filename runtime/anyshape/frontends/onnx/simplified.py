@@ -27,7 +27,7 @@ def simplify(model: Any, dims: Mapping[str, DimBinding] | None = None) -> Any:
     """The model (a path, its bytes or an onnx.ModelProto), simplified, as an onnx.ModelProto; the original is not changed.
 
     `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}; the result is right for those alone.
-    Raises a subclass of AnyshapeError for a model that is damaged, or that no inputs can be right for.
+    Raises a subclass of AnyshapeError for a model that is damaged. Nodes that we cannot run, or would refuse to, are left as they are.
     """
     return _Writer(named_values(model, dims)).model()
 
