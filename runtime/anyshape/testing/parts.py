@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim
+from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Node
 from anyshape.lower import Group, Kernel, Lowering, Packed, host_target
 from anyshape.lower.gemm.library import resolve
@@ -61,7 +62,7 @@ class Parts:
         return status, outputs
 
 
-_kernels: dict[Hashable, Parts] = {}
+_kernels: dict[Hashable, Parts | None] = {}
 
 
 def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequence[Array]) -> None:
@@ -74,8 +75,13 @@ def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequen
     if key not in _kernels:
         if len(_kernels) > 200:
             _kernels.clear()
-        _kernels[key] = Parts(node, list(symbols.numbers))
+        try:
+            _kernels[key] = Parts(node, list(symbols.numbers))
+        except UnsupportedError:  # equations that need kernels of their own, which the VM divides
+            _kernels[key] = None
     kernel = _kernels[key]
+    if kernel is None:
+        return
     sizes = dict(zip(kernel.made_for, symbols.numbers.values(), strict=True))
     if any(not dims.evaluate(k.cond, symbols.numbers) for k in node.checks if isinstance(k.cond, Cond)):
         return
