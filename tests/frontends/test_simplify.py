@@ -224,6 +224,12 @@ def test_an_output_of_a_node_whose_other_output_is_known_already() -> None:
     assert ops(made).count("Split") == 1
 
 
+def test_an_output_whose_name_stands_for_something_else() -> None:
+    nodes = [node("Dropout", "x", "y z")]
+    made = checked(typed(model(nodes, [tensor("x", ["n"])], "y z"), z=BOOL), {"x": floats(3)})
+    assert ops(made) == ["Dropout", "Identity"]
+
+
 def test_defaults_of_inputs_stay_defaults() -> None:
     m = typed(model([node("Add", "x w", "a"), node("Add", "w w", "b"), node("Add", "a b", "y")],
                     [tensor("x", ["n"]), tensor("w", [1])], "y", {"w": np.ones(1, np.float32)}))  # fmt: skip

@@ -48,6 +48,8 @@ class _Writer:
         """their names, by their elements"""
         self.replaced: dict[OperandAt, str] = {}
         """the names of constants in place of operands"""
+        self.unused: dict[str, str] = {}
+        """what outputs were called whose names stand for something else now"""
         self.called = self._new_names()
         self.spelled = {s: name for name, s in known.named.items() if isinstance(s, Dim)}
         self.initial = set(self.same.initial)
@@ -166,6 +168,7 @@ class _Writer:
                 made.output[k] = self._name(name)
             elif name in self.outputs or name in self.same.constants:
                 made.output[k] = self._fresh(f"{name}_unused")
+                self.unused[made.output[k]] = name
         return made
 
     def _results(self, graph: Any) -> None:
@@ -182,7 +185,7 @@ class _Writer:
     def _describe(self, graph: Any) -> None:
         """Types of everything between inputs and outputs."""
         stated = {i.name: i for i in self.old.graph.value_info}
-        back = {new: old for old, new in self.called.items()}
+        back = {**self.unused, **{new: old for old, new in self.called.items()}}
         outputs = set(self.outputs)
         for node in graph.node:
             for name in node.output:
