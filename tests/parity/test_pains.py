@@ -124,3 +124,19 @@ def test_an_unknown_dim_is_not_taken_as_one() -> None:
     run = anyshape.compile(anyshape.function([x, z], ops.add(x, z)))
     for n in (1, 3):
         assert run(ones(n, 4), ones(3, 4)).shape == (3, 4)
+
+
+def test_dims_that_nest_without_end_are_refused_in_words_and_a_bound_helps() -> None:
+    """Where a size may be 0, each reshape by a computed shape may copy a dim, so dims nest; sizes of at least 1 do not."""
+    from anyshape.types import parse_type
+
+    def chain(low: int) -> object:
+        y = anyshape.input("x", parse_type("f32[a, b, 64]", low=low))
+        for _ in range(400):
+            flat = ops.dyn.reshape(y, [-1, 64])
+            y = ops.dyn.reshape(flat, ops.concat([ops.shape_of(y, end=2), [-1]], axis=0))
+        return y.type
+
+    assert str(chain(1)) == "f32[a, b, 64]"
+    with pytest.raises(AnyshapeError, match="nested too deeply"):
+        chain(0)

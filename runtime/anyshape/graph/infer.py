@@ -80,6 +80,11 @@ def build(
     node = Node(op, tuple(inputs), {p.name: attrs[p.name] for p in op.attributes if p.name in attrs}, source, regions)
     try:
         result = infer(node, facts)
+    except RecursionError:
+        raise UnsupportedError(
+            f"{op.full_name}{f' (at {source})' if source else ''}: the dims of its operands are nested too deeply to be told apart; "
+            "say more of the inputs, such as dims={'n': (1, None)} for sizes that are never 0"
+        ) from None
     except AnyshapeError as e:
         if source and source not in str(e):
             raise type(e)(f"{e} (at {source})") from e
