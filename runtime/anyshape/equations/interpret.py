@@ -120,6 +120,8 @@ class _Evaluation:
         first: tuple[Any, ...] = (*(slice(None) for _ in extents), *(0 for _ in over))
         at = [i.astype(np.int64)[first] for i in index] if 0 not in over else []
         if isinstance(q.form, Update):
+            if self.symbolic and q.form.op != "set":
+                raise Unknown(f"what {q} adds up to")
             ordered.update(q.form.op, target, at, value, q.target.name)
         elif q.form is not None and 0 not in over:
             if self.symbolic and isinstance(q.form, Sorting) and not all(isinstance(v, int) for v in value.flat):
