@@ -239,10 +239,10 @@ GATHER_ELEMENTS = Property(
 def gather_nd_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.run("n")
+    q = len(n)
     r = d.run("r")
     batch_dims = len(b)
     j = d.run("j")
-    q = d.dim("q")
     return Case(
         {"x": Vec((*b, *n, *r)), "index": Vec((*b, *j, q))},
         {"batch_dims": batch_dims},
@@ -252,8 +252,8 @@ def gather_nd_case(d: Draw) -> Case:
 
 # specs/indexing.yaml:133
 def gather_nd_reference(x: Any, index: Any, batch_dims: Any) -> Any:
-    return np.stack(
-        [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])]
+    return np.asarray(
+        [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])], x.dtype
     ).reshape((*index.shape[:-1], *x.shape[batch_dims + index.shape[-1]:]))
 
 

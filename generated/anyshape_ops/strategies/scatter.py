@@ -14,9 +14,9 @@ from anyshape.testing import Case, Draw, Example, Given, Property
 # specs/scatter.yaml:5
 def scatter_nd_case(d: Draw) -> Case:
     n = d.run("n")
+    q = len(n)
     r = d.run("r")
     j = d.run("j")
-    q = d.dim("q")
     reduction = d.member(("none", "add", "mul", "max", "min"))
     return Case(
         {"x": Vec((*n, *r)), "index": Vec((*j, q)), "updates": Vec((*j, *r))},

@@ -154,6 +154,8 @@ class _Case:
                 self._new(name, self._run(name))
                 if isinstance(length, Name) and length.id in self.params and length.id not in self.drawn:
                     self._length(o, length.id, name)
+                elif isinstance(length, Name) and length.id not in self.params:  # a dim: as long as the run is
+                    self._new(length.id, f"len({_local(name)})")
                 return f"*{_local(name)}"
             case DimExpr(expr):
                 return self.text.text(expr)

@@ -35,7 +35,8 @@ def update(op: str, target: Array, at: Sequence[Array], value: Array, name: str)
     elif flat:
         _UPDATES[op].at(target, flat, values.astype(target.dtype))
     else:
-        target[()] = _UPDATES[op](target[()], values[0])
+        for v in values.astype(target.dtype):
+            target[()] = _UPDATES[op](target[()], v)
 
 
 def put_vectors(
