@@ -516,7 +516,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:70
+# specs/elementwise.yaml:73
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
 
@@ -525,7 +525,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:81
+# specs/elementwise.yaml:84
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
 
@@ -534,7 +534,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:89
+# specs/elementwise.yaml:92
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
 
@@ -543,7 +543,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:97
+# specs/elementwise.yaml:100
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
 
@@ -552,7 +552,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:110
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
 
@@ -561,7 +561,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:120
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
 
@@ -570,7 +570,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:127
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
 
@@ -579,7 +579,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:134
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
 
@@ -588,7 +588,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:139
+# specs/elementwise.yaml:142
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
 
@@ -597,7 +597,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:150
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
 
@@ -606,7 +606,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:155
+# specs/elementwise.yaml:158
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
 
@@ -615,7 +615,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:169
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
 
@@ -624,7 +624,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:176
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
 
@@ -633,7 +633,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:180
+# specs/elementwise.yaml:183
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
 
@@ -642,7 +642,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
 
@@ -651,7 +651,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:194
+# specs/elementwise.yaml:197
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
 
@@ -660,7 +660,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:201
+# specs/elementwise.yaml:204
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
 
@@ -669,7 +669,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:214
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
 
@@ -678,7 +678,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:229
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
 
@@ -687,7 +687,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:235
+# specs/elementwise.yaml:238
 def cast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
 
@@ -696,7 +696,7 @@ def cast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(CAST, [x], {"to": to}, source)[0]
 
 
-# specs/elementwise.yaml:252
+# specs/elementwise.yaml:255
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 
@@ -1238,7 +1238,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:183
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:

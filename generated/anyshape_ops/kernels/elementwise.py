@@ -89,91 +89,91 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:63")
 
 
-# specs/elementwise.yaml:70
+# specs/elementwise.yaml:73
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:76")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:79")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:77")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:80")
 
 
-# specs/elementwise.yaml:81
+# specs/elementwise.yaml:84
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:85")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:88")
 
 
-# specs/elementwise.yaml:89
+# specs/elementwise.yaml:92
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:93")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:96")
 
 
-# specs/elementwise.yaml:97
+# specs/elementwise.yaml:100
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:102")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:105")
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:110
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:112")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:115")
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:120
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:120")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:123")
 
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:127
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:127")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:130")
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:134
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:135")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:138")
 
 
-# specs/elementwise.yaml:139
+# specs/elementwise.yaml:142
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:143")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:146")
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:150
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:151")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:154")
 
 
-# specs/elementwise.yaml:155
+# specs/elementwise.yaml:158
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -182,92 +182,92 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:161",
+            "specs/elementwise.yaml:164",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:162",
+            "specs/elementwise.yaml:165",
         )
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:169
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:169")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:172")
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:176
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:176")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:179")
 
 
-# specs/elementwise.yaml:180
+# specs/elementwise.yaml:183
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:183")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:186")
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / (1 + exp(-x[*i])), "specs/elementwise.yaml:190")
+    eqs.define(y[*i], 1 / (1 + exp(-x[*i])), "specs/elementwise.yaml:193")
 
 
-# specs/elementwise.yaml:194
+# specs/elementwise.yaml:197
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:197")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:200")
 
 
-# specs/elementwise.yaml:201
+# specs/elementwise.yaml:204
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:206")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:209")
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:214
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:217")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:220")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:218",
+            "specs/elementwise.yaml:221",
         )
 
 
-# specs/elementwise.yaml:235
+# specs/elementwise.yaml:238
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     d, to = bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:242")
+    eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:245")
 
 
-# specs/elementwise.yaml:252
+# specs/elementwise.yaml:255
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:257")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:260")

@@ -182,7 +182,7 @@ def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:181
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -195,7 +195,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:191
+# specs/reduction.yaml:193
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

@@ -416,7 +416,7 @@ ARGMAX = OpDef(
     source="specs/reduction.yaml:171",
 )
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:183
 # argmin: no dyn variant, it has no parameters that are operands
 ARGMIN = OpDef(
     name="argmin",
@@ -432,5 +432,5 @@ ARGMIN = OpDef(
     relation=relations.argmin_relation,
     kernel=kernels.argmin_kernel,
     summary="Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as the smallest.",
-    source="specs/reduction.yaml:182",
+    source="specs/reduction.yaml:183",
 )

@@ -200,7 +200,7 @@ def argmax_relation(rule: Rule, *, x: Vec, axis: Any, keepdims: bool, select_las
     )
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:183
 def argmin_relation(rule: Rule, *, x: Vec, axis: Any, keepdims: bool, select_last_index: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")

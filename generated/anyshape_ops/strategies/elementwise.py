@@ -116,10 +116,20 @@ def pow_case(d: Draw) -> Case:
 
 # specs/elementwise.yaml:65
 def pow_reference(a: Any, b: Any) -> Any:
-    return (lambda real, mixed, whole: real() if a.dtype.kind not in "iu" else mixed() if b.dtype.kind not in "iu" else whole())(
+    return (lambda real, mixed, whole: real() if a.dtype.kind not in "iu" else mixed(whole) if b.dtype.kind not in "iu" else whole(b))(
         lambda: np.power(a, b.astype(a.dtype)),
-        lambda: np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype),
-        lambda: np.where((b >= 0) | (np.abs(a) == 1), np.power(a, np.abs(b).astype(a.dtype)), 0).astype(a.dtype),
+        lambda whole: np.where(
+            b == np.floor(b),
+            whole(np.clip(np.nan_to_num(b.astype(np.float64)), -2 ** 31, 2 ** 31 - 1).astype(np.int64)),
+            (
+                lambda p, least, most: np.where(
+                    p >= float(most),
+                    most,
+                    np.where(np.isnan(p) | (p >= float(most)), 0, np.maximum(p, least)).astype(a.dtype),
+                ).astype(a.dtype)
+            )(np.power(a.astype(np.float64), b.astype(np.float64)), np.iinfo(a.dtype).min, np.iinfo(a.dtype).max),
+        ),
+        lambda b: np.where((b >= 0) | (np.abs(a) == 1), np.power(a, np.abs(b).astype(a.dtype)), 0).astype(a.dtype),
     )
 
 
@@ -135,14 +145,14 @@ POW = Property(
 )
 
 
-# specs/elementwise.yaml:70
+# specs/elementwise.yaml:73
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:78
+# specs/elementwise.yaml:81
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -155,17 +165,17 @@ MOD = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:70",
+    "specs/elementwise.yaml:73",
 )
 
 
-# specs/elementwise.yaml:81
+# specs/elementwise.yaml:84
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:89
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -178,17 +188,17 @@ MAXIMUM = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:81",
+    "specs/elementwise.yaml:84",
 )
 
 
-# specs/elementwise.yaml:89
+# specs/elementwise.yaml:92
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:94
+# specs/elementwise.yaml:97
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -201,17 +211,17 @@ MINIMUM = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:89",
+    "specs/elementwise.yaml:92",
 )
 
 
-# specs/elementwise.yaml:97
+# specs/elementwise.yaml:100
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:104
+# specs/elementwise.yaml:107
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -224,17 +234,17 @@ NEG = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:97",
+    "specs/elementwise.yaml:100",
 )
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:110
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:114
+# specs/elementwise.yaml:117
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -247,17 +257,17 @@ ABS = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:107",
+    "specs/elementwise.yaml:110",
 )
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:120
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:121
+# specs/elementwise.yaml:124
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -270,17 +280,17 @@ EXP = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:117",
+    "specs/elementwise.yaml:120",
 )
 
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:127
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:128
+# specs/elementwise.yaml:131
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -293,17 +303,17 @@ LOG = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:124",
+    "specs/elementwise.yaml:127",
 )
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:134
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:139
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -316,17 +326,17 @@ FLOOR = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:131",
+    "specs/elementwise.yaml:134",
 )
 
 
-# specs/elementwise.yaml:139
+# specs/elementwise.yaml:142
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:147
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -339,17 +349,17 @@ CEIL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:139",
+    "specs/elementwise.yaml:142",
 )
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:150
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:152
+# specs/elementwise.yaml:155
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -362,17 +372,17 @@ ROUND = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:147",
+    "specs/elementwise.yaml:150",
 )
 
 
-# specs/elementwise.yaml:155
+# specs/elementwise.yaml:158
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:163
+# specs/elementwise.yaml:166
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -385,17 +395,17 @@ SIGN = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:155",
+    "specs/elementwise.yaml:158",
 )
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:169
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:173
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -408,17 +418,17 @@ SQRT = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:166",
+    "specs/elementwise.yaml:169",
 )
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:176
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:177
+# specs/elementwise.yaml:180
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -431,17 +441,17 @@ RECIPROCAL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:173",
+    "specs/elementwise.yaml:176",
 )
 
 
-# specs/elementwise.yaml:180
+# specs/elementwise.yaml:183
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:184
+# specs/elementwise.yaml:187
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -454,17 +464,17 @@ TANH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:180",
+    "specs/elementwise.yaml:183",
 )
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:191
+# specs/elementwise.yaml:194
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -477,17 +487,17 @@ SIGMOID = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:187",
+    "specs/elementwise.yaml:190",
 )
 
 
-# specs/elementwise.yaml:194
+# specs/elementwise.yaml:197
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:198
+# specs/elementwise.yaml:201
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -500,17 +510,17 @@ ERF = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:194",
+    "specs/elementwise.yaml:197",
 )
 
 
-# specs/elementwise.yaml:201
+# specs/elementwise.yaml:204
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:208
+# specs/elementwise.yaml:211
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -523,18 +533,18 @@ RELU = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:201",
+    "specs/elementwise.yaml:204",
 )
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:214
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:219
+# specs/elementwise.yaml:222
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.stats.norm.cdf(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -546,21 +556,21 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:222"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:223"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:224"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:225"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:226"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:227"),
     ),
-    "specs/elementwise.yaml:211",
+    "specs/elementwise.yaml:214",
 )
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:229
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:232
+# specs/elementwise.yaml:235
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -573,18 +583,18 @@ IDENTITY = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:226",
+    "specs/elementwise.yaml:229",
 )
 
 
-# specs/elementwise.yaml:235
+# specs/elementwise.yaml:238
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "bool"))
     return Case({"x": d_}, {"to": to})
 
 
-# specs/elementwise.yaml:244
+# specs/elementwise.yaml:247
 def cast_reference(x: Any, to: Any) -> Any:
     return x.astype(to) if x.dtype.kind != "f" or np.dtype(to).kind != "i" else np.array(
         [
@@ -600,20 +610,20 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:249"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:250"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:252"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:253"),
     ),
-    "specs/elementwise.yaml:235",
+    "specs/elementwise.yaml:238",
 )
 
 
-# specs/elementwise.yaml:252
+# specs/elementwise.yaml:255
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:258
+# specs/elementwise.yaml:261
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -628,8 +638,8 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:261",
+            "specs/elementwise.yaml:264",
         ),
     ),
-    "specs/elementwise.yaml:252",
+    "specs/elementwise.yaml:255",
 )

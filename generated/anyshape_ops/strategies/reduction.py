@@ -472,7 +472,9 @@ def argmax_case(d: Draw) -> Case:
 # specs/reduction.yaml:178
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
-        x.shape[axis] - 1 - np.argmax(np.flip(x, axis), axis) if select_last_index else np.argmax(x, axis),
+        np.zeros(np.delete(x.shape, axis))
+        if x.shape[axis] == 0 else x.shape[axis] - 1 - np.argmax(np.flip(x, axis), axis)
+        if select_last_index else np.argmax(x, axis),
         (axis,) if keepdims else (),
     ).astype(np.int64)
 
@@ -496,7 +498,7 @@ ARGMAX = Property(
 )
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:183
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -510,10 +512,12 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:189
+# specs/reduction.yaml:190
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
-        x.shape[axis] - 1 - np.argmin(np.flip(x, axis), axis) if select_last_index else np.argmin(x, axis),
+        np.zeros(np.delete(x.shape, axis))
+        if x.shape[axis] == 0 else x.shape[axis] - 1 - np.argmin(np.flip(x, axis), axis)
+        if select_last_index else np.argmin(x, axis),
         (axis,) if keepdims else (),
     ).astype(np.int64)
 
@@ -533,5 +537,5 @@ ARGMIN = Property(
         ),
         Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:31"),
     ),
-    "specs/reduction.yaml:182",
+    "specs/reduction.yaml:183",
 )
