@@ -174,11 +174,16 @@ def families() -> dict[str, Callable[[], list[Case]]]:
     }
 
 
+REQUIRED = 0.8
+"""The share of the recipe's ratios below which the run fails"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("families", nargs="*", default=[])
     options = parser.parse_args()
+    slow = []
     for family, make in families().items():
         if options.families and family not in options.families:
             continue
@@ -192,6 +197,10 @@ def main() -> None:
             print(f"{case.name:28}{times} {ratio:7.2f} {case.recipe:7.2f}   {case.check():.1e}")
         mean = math.exp(sum(map(math.log, ours_to_recipe)) / len(ours_to_recipe))
         print(f"{family}: {mean:.0%} of the recipe's ratios to onnxruntime (geometric mean)\n")
+        if mean < REQUIRED:
+            slow.append(family)
+    if slow:
+        raise SystemExit(f"below {REQUIRED:.0%} of the recipe: {', '.join(slow)}")
 
 
 if __name__ == "__main__":
