@@ -44,7 +44,7 @@ check: $(STAMP)  ## prove that generated/ is what specs/ say
 
 ifdef OP
 test: $(STAMP) check  ## everything that must hold (OP=name: only that op's laws and examples, in seconds)
-	$(BIN)/python -m pytest tests/laws --op $(OP)
+	$(BIN)/python -m anyshape.testing.quick $(OP) --jobs $(JOBS)
 else
 test: $(STAMP) check lint types
 	$(BIN)/python -m pytest -n $(JOBS) tests

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from anyshape.errors import SpecError
 from anyshape_gen.analysis_model import (
     Analysis,
     BindParam,
@@ -21,6 +22,7 @@ from anyshape_gen.analysis_model import (
 from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.kinds import PARAM_KINDS, kind_of
 from anyshape_gen.load import load_file
+from anyshape_gen.memo import Memo
 from anyshape_gen.model import OpSpec, Run, SpecFile
 from anyshape_gen.needs import operand_needs
 from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, Statement
@@ -36,22 +38,52 @@ def load_specs(paths: Iterable[Path | str], root: Path | str | None = None, comp
 
     `complete=False` leaves out what is missing (references, examples …), for specs that are being written.
     """
+    return analyse(read_specs(paths, root), complete)
+
+
+def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> dict[str, str]:
+    """Texts by the path that messages show. Raises SpecError for a file that is no text, OSError for one that is not there."""
     contents = {}
     for path in sorted(Path(p) for p in paths):
         shown = path.relative_to(root) if root is not None and path.is_relative_to(root) else path
-        contents[shown.as_posix()] = path.read_text(encoding="utf-8")
-    return analyse(contents, complete)
+        try:
+            contents[shown.as_posix()] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as e:
+            raise SpecError(f"{shown.as_posix()}: not UTF-8 text: {e.reason} at byte {e.start}") from None
+    return contents
 
 
-def analyse(contents: Mapping[str, str], complete: bool = True) -> Analysis:
-    """The same for texts by path."""
-    findings = Findings()
-    files = [load_file(path, content, findings) for path, content in contents.items()]
+def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | None = None) -> Analysis:
+    """The same for texts by path. Files and ops that a memo has are not looked at again."""
+    findings, memo = Findings(), memo or Memo()
+    files = [_loaded(path, content, findings, memo) for path, content in contents.items()]
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
-    ops = [analyse_op(op, file.path, findings, known, complete) for file in files for op in file.ops]
+    ops = [_analysed(op, file.path, findings, known, complete, memo) for file in files for op in file.ops]
     findings.raise_if_any()
     return Analysis(tuple(op for op in ops if op is not None))
+
+
+def _loaded(path: str, content: str, findings: Findings, memo: Memo) -> SpecFile:
+    def load() -> tuple[SpecFile, Findings]:
+        own = Findings()
+        return load_file(path, content, own), own
+
+    file, found = memo.get(("load", path, content), (), load)
+    findings.take(found)
+    return file
+
+
+def _analysed(
+    op: OpSpec, file: str, findings: Findings, known: set[str], complete: bool, memo: Memo
+) -> OpAnalysis | None:
+    def analyse_it() -> tuple[OpAnalysis | None, Findings]:
+        own = Findings()
+        return analyse_op(op, file, own, known, complete), own
+
+    analysis, found = memo.get(("analyse", file, complete, frozenset(known)), (op,), analyse_it)
+    findings.take(found)
+    return analysis
 
 
 def _check_unique(files: list[SpecFile], findings: Findings) -> None:

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from anyshape.errors import SpecError
-from anyshape_gen.analysis import load_specs
+from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.emit.standalone import emit_project, emit_standalone
+from anyshape_gen.memo import Memo
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
 from anyshape_gen.source import Findings
-from anyshape_gen.watch import watch
-from anyshape_gen.write import differences, synchronise
+from anyshape_gen.watch import Watch
+from anyshape_gen.write import Difference, differences, synchronise
 
 DEFAULT_PACKAGE = "anyshape_ops"
+MOST_LINES = 20
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -43,25 +46,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.command == "new-op":
             return new_op(options.name, options.specs / f"{options.file}.yaml")
         if options.command == "watch":
-            return watch(options.specs, options.name, lambda: attempt(options))
-        return generate(options)
+            memo = Memo()
+            return Watch(
+                options.specs, options.name, options.package, lambda: write(options, memo), options.out
+            ).forever()
+        if options.check:
+            return check(options)
+        write(options, Memo())
+        return 0
     except SpecError as e:
         print(e, file=sys.stderr)
         return 2
 
 
-def attempt(options: argparse.Namespace) -> int:
-    """Generates; findings are printed."""
-    try:
-        return generate(options)
-    except SpecError as e:
-        print(e)
-        return 2
+@dataclass(frozen=True)
+class Generated:
+    """What the specs say: files, and the folders that hold nothing else."""
+
+    ops: tuple[str, ...]
+    files: dict[Path, str]
+    owned: list[Path]
 
 
-def generate(options: argparse.Namespace) -> int:
-    analysis = analyse_folder(options.specs)
-    code = emit_code(analysis, options.package, options.specs)
+def generated(options: argparse.Namespace, memo: Memo) -> Generated:
+    """Raises SpecError with every finding of every spec."""
+    contents = read_folder(options.specs)
+    analysis = analyse(contents, memo=memo)
+    code = emit_code(analysis, options.package, contents, memo)
+    memo.forget_unused()
     if options.package != DEFAULT_PACKAGE:
         code |= emit_standalone(options.package, options.specs.name)
     files = {options.out / path: text for path, text in code.items()}
@@ -71,36 +83,52 @@ def generate(options: argparse.Namespace) -> int:
     if docs is not None:
         files |= {docs / path: text for path, text in pages(analysis).items()}
         owned.append(docs)
+    return Generated(tuple(a.spec.name for a in analysis.ops), files, owned)
+
+
+def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
+    """Writes what differs and says it; gives the names of all ops. Raises SpecError as `generated` does."""
+    made = generated(options, memo)
     project = options.out / "pyproject.toml"
-    if options.package != DEFAULT_PACKAGE and not options.check and not project.exists():
+    if options.package != DEFAULT_PACKAGE and not project.exists():
         project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(emit_project(options.package))
         print(f"started: {project.as_posix()}, which is yours to edit")
-    if options.check:
-        found = differences(files, owned)
-        for difference in found:
-            print(difference)
-        print(f"{len(files)} generated files, {len(found)} not current" + ("; run `make gen`" if found else ""))
-        return 1 if found else 0
-    for difference in synchronise(files, owned):
+    tell(synchronise(made.files, made.owned))
+    print(f"{len(made.files)} generated files are current")
+    return made.ops
+
+
+def check(options: argparse.Namespace) -> int:
+    """0 if all files are what the specs say, else 1 and which are not."""
+    made = generated(options, Memo())
+    found = differences(made.files, made.owned)
+    tell(found)
+    print(f"{len(made.files)} generated files, {len(found)} not current" + ("; run `make gen`" if found else ""))
+    return 1 if found else 0
+
+
+def tell(found: Sequence[Difference]) -> None:
+    """A line each, of many the first few."""
+    shown = found if len(found) <= MOST_LINES else found[: MOST_LINES - 1]
+    for difference in shown:
         print(difference)
-    print(f"{len(files)} generated files are current")
-    return 0
+    if len(shown) < len(found):
+        print(f"and {len(found) - len(shown)} more")
 
 
-def analyse_folder(specs: Path) -> Analysis:
-    """Raises SpecError with every finding of every spec."""
+def read_folder(specs: Path) -> dict[str, str]:
+    """Texts of the specs, by the path that messages show. Raises SpecError where there are none."""
     paths = sorted(specs.glob("*.yaml"))
     if not paths:
         raise SpecError(f"there are no *.yaml specs in {specs}")
-    return load_specs(paths, specs.parent)
+    return read_specs(paths, specs.parent)
 
 
-def emit_code(analysis: Analysis, package: str, specs: Path) -> dict[str, str]:
+def emit_code(analysis: Analysis, package: str, contents: Mapping[str, str], memo: Memo) -> dict[str, str]:
     """The files of the package, {path below the output folder: text}. Raises SpecError for what has no code."""
-    sources = {f"{specs.name}/{p.name}": p.read_text().splitlines() for p in sorted(specs.glob("*.yaml"))}
-    findings = Findings(sources=sources)
-    files = emit_package(analysis, package, findings)
+    findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
+    files = emit_package(analysis, package, findings, memo)
     findings.raise_if_any()
     return files
 

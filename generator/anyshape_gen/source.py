@@ -60,6 +60,13 @@ class Findings:
         if finding not in self.found:
             self.found.append(finding)
 
+    def take(self, other: Findings) -> None:
+        """What another collector found, too."""
+        self.sources.update(other.sources)
+        self.unreadable += other.unreadable
+        for f in other.found:
+            self.add(f.span, f.text, f.scope, f.label)
+
     def unknown(self, span: Span, what: str, name: str, known: Iterable[str], where: str = "") -> None:
         """Record a name nobody knows, with the nearest known one as a suggestion and the names in scope.
 

@@ -1,111 +1,181 @@
 """`make watch OP=name`: on every save of a spec, generate again and test that op.
 
-In: the folder of specs, an op's name, the command that tests it. Out: a cleared screen with findings, or what failed.
-Files are found changed by their times: nothing to install, and half a second is soon enough.
+In: the folder of specs, an op's name, how to generate. Out: on the screen what was written or what is wrong, then each law as it
+ends. This process stays and has everything imported; the laws run in a fork of it, so that generated modules are new there. A save
+while they run ends them. Files are found changed by looking: nothing to install, and an editor's way of saving does not matter.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from importlib import import_module
+from dataclasses import dataclass
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import NoReturn
 
-PAUSE = 0.3
+from anyshape.errors import AnyshapeError, SpecError
+from anyshape_gen.source import suggestion
+
+LOOK = 0.05
+"""Seconds between two looks at the folder; a change counts when two looks in a row see the same"""
 DEFAULT_OPS = "anyshape_ops"
 CLEAR = "\x1b[2J\x1b[H"
+State = dict[Path, tuple[int, int, int]]
 
 
-def times(specs: Path) -> dict[Path, int]:
-    return {p: p.stat().st_mtime_ns for p in sorted(specs.glob("*.yaml"))}
+def state(specs: Path) -> State:
+    """What a save of any kind changes: time, size and the file itself."""
+    found: State = {}
+    for path in specs.glob("*.yaml"):
+        with suppress(OSError):  # gone since the folder was listed
+            s = path.stat()
+            found[path] = (s.st_mtime_ns, s.st_size, s.st_ino)
+    return found
 
 
-def watch(specs: Path, op: str | None, generate: Callable[[], int], rounds: int | None = None) -> int:
-    """Runs until interrupted, or `rounds` times. Gives the status of the last round."""
-    seen: dict[Path, int] = {}
-    status = done = 0
-    if op:
-        warm()
-    try:
-        while rounds is None or done < rounds:
-            now = times(specs)
-            if now == seen:
-                time.sleep(PAUSE)
-                continue
-            seen, done = now, done + 1
-            status = one_round(op, generate, seen, specs)
-    except KeyboardInterrupt:
-        pass
-    return status
+@dataclass
+class Watch:
+    """`generate` gives the names of all ops, or raises SpecError with what is wrong with the specs."""
 
+    specs: Path
+    op: str | None
+    package: str
+    generate: Callable[[], Collection[str]]
+    out: Path
+    seen: State | None = None
 
-def one_round(op: str | None, generate: Callable[[], int], seen: dict[Path, int], specs: Path) -> int:
-    """Generate; then the quick laws, and where those hold and nothing changed meanwhile, all of them."""
-    started = time.monotonic()
-    print(CLEAR if sys.stdout.isatty() else "---", flush=True)
-    status = generate()
-    if status == 0 and op:
-        for examples in ("5", None):
-            status = test(op, examples)
-            said = f"{op}: {'all hold' if status == 0 else 'see above'}"
-            print(f"{said}, {examples or 'all'} calls each, {time.monotonic() - started:.1f} s", flush=True)
-            if status or times(specs) != seen:
-                break
-    print(f"waiting for a change in {specs}", flush=True)
-    return status
+    def forever(self) -> int:
+        """Until interrupted."""
+        say(f"watching {self.specs}; Ctrl-C ends")
+        try:
+            if self.op:
+                warm(self.out / self.package)
+            while True:
+                self.round()
+                say(f"waiting for a change in {self.specs}")
+                self.settle()
+        except KeyboardInterrupt:
+            say("stopped watching")
+        return 0
 
+    def settle(self) -> None:
+        """Waits for a change, and until it is over: some editors empty a file first, or write it in pieces."""
+        while (now := state(self.specs)) == self.seen:
+            time.sleep(LOOK)
+        before = None
+        while now != before:
+            time.sleep(LOOK)
+            before, now = now, state(self.specs)
 
-def test(op: str, examples: str | None) -> int:
-    """The laws and examples of one op, in a fork: generated modules are new there, and all else is imported already."""
-    with tempfile.TemporaryFile("w+") as said:
+    def round(self) -> None:
+        """Generate, then test; or say what is in the way."""
+        started = time.monotonic()
+        before, self.seen = self.seen, state(self.specs)
+        print(CLEAR if sys.stdout.isatty() else "---", flush=True)
+        say(f"{changes(before, self.seen)}: generating")
+        ops = self.generated()
+        if ops is None:
+            say("nothing was generated")
+            return
+        say(f"generated in {time.monotonic() - started:.2f} s")
+        if self.op is not None and self.op not in ops:
+            say(f"there is no op {self.op} in {self.specs}{suggestion(self.op, ops)}")
+        elif self.op is not None:
+            say(f"testing {self.op}")
+            self.test()
+
+    def generated(self) -> Collection[str] | None:
+        """The names of all ops; None, and why, where specs are wrong."""
+        try:
+            return self.generate()
+        except SpecError as e:
+            print(e)
+        except OSError as e:  # deleted or not readable while we looked
+            print(f"{e.filename}: {e.strerror}")
+        except Exception:
+            traceback.print_exc(limit=-4, file=sys.stdout)
+            print("the generator itself failed on these specs; that is a bug of anyshape")
+        return None
+
+    def test(self) -> None:
+        """The laws and examples of the op in a fork, ended early by another save."""
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
-            run_tests(op, examples, said.fileno())
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        said.seek(0)
-        if status:
-            print(short(said.read()))
-    return status
+            run_tests(self.package, self.op or "", self.out)
+        try:
+            while os.waitpid(child, os.WNOHANG) == (0, 0):
+                time.sleep(LOOK)
+                if state(self.specs) != self.seen:
+                    say("changed meanwhile: testing stopped")
+                    end(child)
+                    break
+        except KeyboardInterrupt:
+            end(child)
+            raise
 
 
-def run_tests(op: str, examples: str | None, output: int) -> NoReturn:
+def end(child: int) -> None:
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def say(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
+
+
+def changes(before: State | None, now: State) -> str:
+    """Which files are new, other or gone."""
+    if before is None:
+        return "start"
+    found = [p for p in sorted(before.keys() | now.keys()) if before.get(p) != now.get(p)]
+    return ", ".join(f"{p.name} {'changed' if p in now else 'is gone'}" for p in found) or "no change"
+
+
+def run_tests(package: str, op: str, out: Path) -> NoReturn:
     """In the child: never returns."""
     status = 1
     try:
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        if examples:
-            os.environ["ANYSHAPE_EXAMPLES"] = examples
-        main = import_module("pytest").main
-        status = int(
-            main(["tests/laws", "--op", op, "-x", "-q", "--tb=short", "--no-header", "-p", "no:cacheprovider"])
-        )
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        sys.path.insert(0, str(out))
+        invalidate_caches()
+        status = 0 if import_module("anyshape.testing.quick").main(package, op) else 1
+    except AnyshapeError as e:
+        print(e)
+    except BaseException:
+        traceback.print_exc(limit=-4, file=sys.stdout)
     finally:
         sys.stdout.flush()
         os._exit(status)
 
 
-def warm() -> None:
-    """Imports what no spec changes, once."""
-    for name in ("pytest", "hypothesis.strategies", "scipy.special", "llvmlite.binding", *compiling()):
+def warm(package: Path) -> None:
+    """Imports what no spec changes, once: what a compile needs, the laws, and libraries that oracles of the package use."""
+    texts = [p.read_text() for p in (package / "strategies").glob("*.py")]
+    oracles = {name for text in texts for name in re.findall(r"^import (scipy\S*)", text, re.MULTILINE)}
+    for name in (
+        *compiling(),
+        "anyshape.testing.quick",
+        *(f"anyshape.testing.{room}" for room in LAWS),
+        *sorted(oracles),
+    ):
         with suppress(ImportError):
             import_module(name)
+    import_module("anyshape.testing.quick").warm()
+
+
+LAWS = ("laws", "examples", "rewriting", "executors")
 
 
 def compiling() -> list[str]:
     """The modules of a compile but the generated ones."""
     found: tuple[str, ...] = import_module("anyshape.vm.modules").COMPILING
     return [name for name in found if name != DEFAULT_OPS]
-
-
-def short(text: str) -> str:
-    """From the error on: what was wrong, the call and the script; without frames of the test library."""
-    lines = [line for line in text.splitlines() if line.startswith(("E  ", "FAILED", "ERROR"))]
-    kept = [line for line in lines if "Draw " not in line and "or any other generated value" not in line]
-    return "\n".join(kept[-40:] or text.splitlines()[-20:])

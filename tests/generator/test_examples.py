@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.special
-import scipy.stats
 
 from anyshape.dtypes import ALL, BF16, from_numpy, highest, lowest
 from anyshape_gen.analysis import load_specs

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -50,14 +50,15 @@ def python_module(
     return render("module.py.j2", doc=doc, future=future, imports="\n".join(imports), body=body, tail=tail.strip("\n"))
 
 
-def used_names(code: str) -> set[str]:
+@lru_cache(maxsize=512)
+def used_names(code: str) -> frozenset[str]:
     """Names that the code reads and that are not parameters of the function they are read in."""
     found: set[str] = set()
     for statement in ast.parse(code).body:
         names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         parameters = {n.arg for n in ast.walk(statement) if isinstance(n, ast.arg)}
         found |= names - parameters
-    return found
+    return frozenset(found)
 
 
 def import_lines(names: Iterable[str], known: Mapping[str, str], own: str) -> list[str]:

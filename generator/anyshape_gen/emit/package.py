@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
@@ -16,6 +17,7 @@ from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import Code, Doc, python_module
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import collecting
+from anyshape_gen.memo import Memo
 from anyshape_gen.model import OpSpec
 from anyshape_gen.source import Findings
 
@@ -51,8 +53,8 @@ def families(analysis: Analysis) -> tuple[Family, ...]:
 class PackageEmitter:
     """Renders all files of one package."""
 
-    def __init__(self, analysis: Analysis, package: str, findings: Findings) -> None:
-        self.package, self.findings = package, findings
+    def __init__(self, analysis: Analysis, package: str, findings: Findings, memo: Memo) -> None:
+        self.package, self.findings, self.memo = package, findings, memo
         self.families = families(analysis)
         self.specs: Mapping[str, OpSpec] = {a.spec.name: a.spec for a in analysis.ops}
         self.files: dict[str, str] = {}
@@ -72,13 +74,13 @@ class PackageEmitter:
         def kernel(a: OpAnalysis) -> str:
             if a.kernel is None:
                 return ""
-            built[a.spec.name] = kernels.kernel(a)
+            built[a.spec.name] = self.memo.get("kernel", (a,), lambda: kernels.kernel(a))
             return built[a.spec.name].text
 
         def relation(a: OpAnalysis) -> str:
             code = built.get(a.spec.name, KernelCode("", (), {}))
             names = dict.fromkeys([*code.bound, *(p.name for p in a.spec.params)])
-            return relations.relation(a, names, code.hoisted)
+            return self.memo.get("relation", (a,), lambda: relations.relation(a, names, code.hoisted))
 
         self._module(family, "kernels", "Index equations", kernels.KNOWN, kernel)
         self._module(family, "relations", "Type relations", relations.KNOWN, relation)
@@ -89,7 +91,13 @@ class PackageEmitter:
             room: f"import {self.package}.{room}.{family.stem} as {room}"
             for room in ("kernels", "relations", "rewrites")
         }
-        self._module(family, "ops", "Op definitions", {**ops.KNOWN, **rooms}, ops.op_defs, gap="\n\n")
+        self._module(family, "ops", "Op definitions", {**ops.KNOWN, **rooms}, self._op_defs, gap="\n\n")
+
+    def _op_defs(self, a: OpAnalysis) -> str:
+        return self.memo.get("ops", (a,), lambda: ops.op_defs(a))
+
+    def _strategy(self, a: OpAnalysis) -> str:
+        return self.memo.get("strategies", (a,), lambda: strategies.strategy(a))
 
     def _module(
         self,
@@ -112,7 +120,7 @@ class PackageEmitter:
 
     def _strategies(self, family: Family) -> None:
         known = strategies.known_names(family.ops)
-        self._module(family, "strategies", "Random calls, oracles and examples", known, strategies.strategy)
+        self._module(family, "strategies", "Random calls, oracles and examples", known, self._strategy)
 
     def _onnx(self, family: Family) -> None:
         texts: list[str] = []
@@ -137,7 +145,7 @@ class PackageEmitter:
         texts = []
         for a in ops_here:
             with collecting(self.findings):
-                texts.append(api.function(a, variant))
+                texts.append(self.memo.get(("api", variant), (a,), partial(api.function, a, variant)))
         names = sorted(api.python_name(a.spec.name) for a in ops_here)
         code = Code()
         code.add(f"__all__ = [{', '.join(f'{chr(34)}{n}{chr(34)}' for n in names)}]")
@@ -237,9 +245,9 @@ def wrapped_comment(text: str) -> str:
     return "\n# ".join(textwrap.wrap(text, 116))
 
 
-def emit_package(analysis: Analysis, package: str, findings: Findings) -> dict[str, str]:
-    """{path: text} of the whole package; findings about what has no code are added."""
-    return PackageEmitter(analysis, package, findings).emit()
+def emit_package(analysis: Analysis, package: str, findings: Findings, memo: Memo | None = None) -> dict[str, str]:
+    """{path: text} of the whole package; findings about what has no code are added. A memo has what ops became before."""
+    return PackageEmitter(analysis, package, findings, memo or Memo()).emit()
 
 
 __all__ = ["Family", "emit_package", "families"]

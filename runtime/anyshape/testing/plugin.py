@@ -5,25 +5,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from typing import Any
 
-from hypothesis import HealthCheck, settings
-
 from anyshape.testing.calls import variants
+from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import register
 
-settings.register_profile(
-    "laws",
-    deadline=None,
-    max_examples=int(os.environ.get("ANYSHAPE_EXAMPLES", "100")),
-    derandomize=True,
-    report_multiple_bugs=False,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)
-settings.load_profile("laws")
+load_profile(usual())
 
 
 def pytest_addoption(parser: Any) -> None:

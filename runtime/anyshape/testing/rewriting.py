@@ -7,7 +7,7 @@ what comes in. A rewrite that never fires tests nothing, and fails.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,14 +21,18 @@ from anyshape.graph.call import call
 from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Value
 from anyshape.rules import Vec
-from anyshape.testing.calls import input_dtype, random_call, typed, variants
+from anyshape.testing import Case
+from anyshape.testing.calls import Recipe, input_dtype, made, random_call, typed, variants
 from anyshape.testing.draws import HypothesisDraw
 from anyshape.testing.evaluation import evaluate
 from anyshape.testing.laws import record_property
-from anyshape.testing.running import PROPERTIES
+from anyshape.testing.running import PACKAGES, PROPERTIES, line_of, plain, register
 
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
+LAW = "5 rewrites keep values and types"
+ENOUGH = 100
+"""Instances after which a rewrite has fired, or never does"""
 EXAMPLES = 2
 """Instances are drawn this many times as often as calls: conditions refuse many."""
 
@@ -62,6 +66,10 @@ class Instance:
     called: list[str] = field(default_factory=list)
     bound: dict[str, Value] = field(default_factory=dict)
     make: Callable[[Any, str], Value] = typed
+    recipes: list[Recipe] = field(default_factory=list)
+    """of the calls so far, inner ones first"""
+    again: list[Recipe] = field(default_factory=list)
+    """the calls to make in place of random ones"""
 
     def of(self, pattern: ast.Call) -> Value:
         """Raises what inference raises; rejects a draw that does not fit what comes in."""
@@ -74,7 +82,9 @@ class Instance:
         dtypes = {i.dtype: inner[i.name].type.dtype.name for i in op.inputs if i.name in inner and i.dtype in op.dtypes}
         first = next(iter(inner.values()), None)
         follow = None if first is None else Following(self.draw, _shape(first))
-        c = random_call(p, self.draw, dtypes, follow)
+        c = made(p, self.again.pop(0)) if self.again else random_call(p, self.draw, dtypes, follow)
+        assert c.recipe is not None
+        self.recipes.append(c.recipe)
         operands: list[Any] = []
         for i in op.inputs:
             drawn = c.inputs[i.name]
@@ -123,18 +133,20 @@ def pattern_of(rewrite: RewriteDef) -> ast.Call:
 
 def test_rewrites(rewriting_op: str, record_property: Record) -> None:
     drawn = fired = 0
-    for rewrite in variants(rewriting_op)[0].rewrites:
-        here, times = fires(rewrite)
-        assert here, f"{rewrite.source}: {rewrite.text} never fired in {times} instances"
+    for k, rewrite in enumerate(variants(rewriting_op)[0].rewrites):
+        here, times = fires(rewriting_op, k)
+        assert here or times < ENOUGH, f"{rewrite.source}: {rewrite.text} never fired in {times} instances"
         drawn, fired = drawn + times, fired + here
-    said = {"law": "5 rewrites keep values and types", "op": rewriting_op, "drawn": drawn, "accepted": fired}
+    said = {"law": LAW, "op": rewriting_op, "drawn": drawn, "accepted": fired}
     for key, value in said.items():
         record_property(key, value)
 
 
-def fires(rewrite: RewriteDef) -> tuple[int, int]:
-    """How often it fired, of how many instances. Raises AssertionError where it changed something."""
+def fires(op: str, number: int) -> tuple[int, int]:
+    """How often the op's rewrite of that number fired, of how many instances. Raises AssertionError where it changed something."""
+    rewrite = variants(op)[0].rewrites[number]
     counts = [0, 0]
+    failing: list[Instance] = []
 
     @settings(max_examples=settings().max_examples * EXAMPLES)
     @given(st.data())
@@ -142,17 +154,62 @@ def fires(rewrite: RewriteDef) -> tuple[int, int]:
         instance = Instance(data.draw)
         counts[1] += 1
         try:
-            before = instance.of(pattern_of(rewrite))
-        except AnyshapeError:
-            reject()
-        after = rewrite.apply(before.node)
-        if after is None:
-            return
-        counts[0] += 1
-        compare(rewrite, instance, before, after[0])
+            counts[0] += applied(rewrite, instance)
+        except AssertionError:
+            failing.append(instance)
+            raise
 
-    run()
+    try:
+        run()
+    except AssertionError as e:
+        if failing:
+            e.add_note(report(op, number, failing[-1]))
+        raise
     return counts[0], counts[1]
+
+
+def applied(rewrite: RewriteDef, instance: Instance) -> bool:
+    """Whether it fired on this instance; compares if so. Rejects an instance that is no valid call."""
+    try:
+        before = instance.of(pattern_of(rewrite))
+    except AnyshapeError:
+        reject()
+    after = rewrite.apply(before.node)
+    if after is not None:
+        compare(rewrite, instance, before, after[0])
+    return after is not None
+
+
+def report(op: str, number: int, instance: Instance) -> str:
+    """The calls for which it does not hold, the spec's line and a script that makes the calls again."""
+    source = variants(op)[0].rewrites[number].source
+    calls = [
+        {
+            "shapes": plain(r.case.shapes), "params": plain(r.case.params), "dtypes": dict(r.dtypes), "seed": r.seed,
+            "style": r.style, "ranges": dict(r.case.ranges),
+        }
+        for r in instance.recipes
+    ]  # fmt: skip
+    told = "; ".join(f"shapes {c['shapes']}, dtypes {c['dtypes']}, seed {c['seed']}" for c in calls)
+    return "\n".join(
+        [
+            f"\nlaw {LAW} of {op}, {source}: {line_of(source)}",
+            f"  {told}",
+            "again:",
+            "    from anyshape.testing.rewriting import rerun",
+            f"    calls = {calls}",
+            f"    rerun({PACKAGES[op]!r}, {op!r}, {number}, calls)",
+        ]
+    )
+
+
+def rerun(package: str, op: str, number: int, calls: Sequence[Mapping[str, Any]]) -> None:
+    """Applies one rewrite to one instance of its left side. Raises what the law raises."""
+    register(package)
+    again = [Recipe(Case(c["shapes"], c["params"], c["ranges"]), c["dtypes"], c["seed"], c["style"]) for c in calls]
+    rewrite = variants(op)[0].rewrites[number]
+    fired = applied(rewrite, Instance(None, again=again))
+    print(f"{rewrite.text} {'holds for' if fired else 'does not fire on'} these calls")
 
 
 def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value) -> None:

@@ -82,10 +82,10 @@ def report(c: Call, law: str, body: Body) -> str:
     p, r = c.property, c.recipe
     if r is None:
         return f"law {law} of {p.op} ({p.source})"
-    shapes = {k: _plain(v) for k, v in r.case.shapes.items()}
+    shapes = plain(r.case.shapes)
     params = {k: v for k, v in r.case.params.items() if v is not None}
     lines = [
-        f"\nlaw {law} of {p.op}, {p.source}: {_line_of(p.source)}",
+        f"\nlaw {law} of {p.op}, {p.source}: {line_of(p.source)}",
         f"  shapes {shapes}, dtypes {dict(r.dtypes)}, params {params}, seed {r.seed}, contents {r.style}",
         "again:",
         script(c, body),
@@ -102,8 +102,8 @@ def script(c: Call, body: Body) -> str:
     return "\n".join(
         [
             "    from anyshape.testing.running import rerun",
-            f"    shapes = { ({k: _plain(v) for k, v in r.case.shapes.items()}) }",
-            f"    params = { ({k: _plain(v) for k, v in r.case.params.items()}) }",
+            f"    shapes = {(plain(r.case.shapes))}",
+            f"    params = {plain(r.case.params)}",
             f"    contents = dict(dtypes={dict(r.dtypes)}, seed={r.seed}, style={r.style!r}{ranges})",
             f"    rerun({name!r}, {PACKAGES.get(p.op, 'anyshape_ops')!r}, {p.op!r}, shapes, params, **contents)",
         ]
@@ -132,14 +132,16 @@ def rerun(
     print(f"{law} holds for this call of {op}")
 
 
-def _plain(v: Any) -> Any:
-    """Shapes as tuples and lists of tuples."""
+def plain(v: Any) -> Any:
+    """As a script can have it: shapes as tuples, of a variadic input a list of tuples."""
     if v is None or isinstance(v, (int, float, bool, str)):
         return v
-    return [_plain(x) for x in v] if isinstance(v, list) else tuple(_plain(x) for x in v)
+    if isinstance(v, Mapping):
+        return {k: plain(x) for k, x in v.items()}
+    return [plain(x) for x in v] if isinstance(v, list) else tuple(plain(x) for x in v)
 
 
-def _line_of(source: str) -> str:
+def line_of(source: str) -> str:
     """The text of a spec's line, where the spec can be read."""
     path, _, line = source.rpartition(":")
     try:

@@ -1,0 +1,28 @@
+"""How many random calls a law is tested with, and in which order they are drawn: always the same."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+USUAL = 100
+
+
+def usual() -> int:
+    """Calls a law: ANYSHAPE_EXAMPLES, where that is set."""
+    return int(os.environ.get("ANYSHAPE_EXAMPLES", USUAL))
+
+
+def load_profile(examples: int) -> None:
+    """From here on a law is tested with so many random calls."""
+    settings.register_profile(
+        "laws",
+        deadline=None,
+        max_examples=examples,
+        derandomize=True,
+        report_multiple_bugs=False,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    )
+    settings.load_profile("laws")

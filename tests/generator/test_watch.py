@@ -1,0 +1,104 @@
+"""`make watch`: every way of saving is seen, what is wrong is said and survived, and Ctrl-C ends it cleanly."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from anyshape_gen.memo import Memo
+from tests.generator.watching import ROOT, WAYS, Watched, by_rename, scratch, watched
+
+SPEC = """ops:
+  tried:
+    summary: One more than x.
+    inputs: {x: "F[*d]"}
+    outputs: {y: "F[*d]"}
+    kernel: "y[*i] = x[*i] + 1"
+    reference: x + x.dtype.type(1)
+    examples:
+      - {x: [2, 3], y: [2, 3]}
+"""
+WRONG = SPEC.replace("x[*i] + 1", "x[*i] + 2")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    scratch(tmp_path, [ROOT / "specs/shapes.yaml"])
+    (tmp_path / "specs/mine.yaml").write_text(SPEC)
+    return tmp_path
+
+
+def quiet(w: Watched) -> None:
+    w.until("all laws hold, 5 calls")
+    w.until("waiting for a change")
+
+
+def test_every_way_of_saving_regenerates_and_tests(folder: Path) -> None:
+    spec = folder / "specs/mine.yaml"
+    with watched(folder, "tried", ANYSHAPE_EXAMPLES="5") as w:
+        quiet(w)
+        texts = (WRONG, SPEC, WRONG)
+        for (name, save), text in zip(WAYS.items(), texts, strict=True):
+            start = time.monotonic()
+            save(spec, text)
+            w.until("changed: ")
+            w.until("  FAILS  " if text is WRONG else "  holds  ")
+            print(f"{name}: first result after {time.monotonic() - start:.2f} s")
+            w.until("of its laws fail" if text is WRONG else "all laws hold, 5 calls")
+            w.until("waiting for a change")
+        said = "\n".join(w.heard)
+        assert "tried, specs/mine.yaml:2: tried:" in said and "from anyshape.testing.running import rerun" in said
+        assert w.interrupt() == 0
+        w.until("stopped watching")
+        w.until("<end>")
+        assert "Traceback" not in "\n".join(w.heard)
+
+
+def test_it_survives_what_is_wrong_and_says_it(folder: Path) -> None:
+    spec = folder / "specs/mine.yaml"
+    with watched(folder, "tried", ANYSHAPE_EXAMPLES="5") as w:
+        quiet(w)
+        by_rename(spec, SPEC.replace("x[*i] + 1", "x[*i] + z"))
+        w.until("specs/mine.yaml:6:")
+        w.until("nothing was generated")
+        w.until("waiting for a change")
+        by_rename(spec, SPEC.replace("  tried:", "  tired:"))
+        w.until("there is no op tried in", "did you mean 'tired'?")
+        w.until("waiting for a change")
+        spec.unlink()
+        w.until("mine.yaml is gone")
+        w.until("there is no op tried in")
+        w.until("waiting for a change")
+        (folder / "specs/shapes.yaml").unlink()
+        w.until("there are no *.yaml specs")
+        w.until("waiting for a change")
+        spec.write_bytes(b"ops: \xff")
+        w.until("not UTF-8 text")
+        w.until("waiting for a change")
+        by_rename(spec, SPEC)
+        quiet(w)
+
+
+def test_a_save_ends_the_laws_that_run(folder: Path) -> None:
+    spec = folder / "specs/mine.yaml"
+    with watched(folder, "tried", ANYSHAPE_EXAMPLES="5000") as w:
+        w.until("all laws hold, 5 calls")
+        by_rename(spec, WRONG)
+        w.until("testing stopped")
+        w.until("FAILS")
+
+
+def test_a_memory_changes_nothing(tmp_path: Path) -> None:
+    """What is generated with a memo of other specs is what is generated without."""
+    from anyshape_gen.cli import arguments, generated
+
+    scratch(tmp_path, [ROOT / "specs" / f"{name}.yaml" for name in ("shapes", "rows", "movement")])
+    options = arguments().parse_args(["--specs", str(tmp_path / "specs"), "--docs", str(tmp_path / "docs")])
+    memo = Memo()
+    generated(options, memo)
+    path = tmp_path / "specs/rows.yaml"
+    lines = path.read_text().replace("summary: ", "summary: Here, ").split("ops:\n")
+    path.write_text("\nops:\n".join(lines))
+    assert generated(options, memo).files == generated(options, Memo()).files
