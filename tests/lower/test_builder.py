@@ -16,6 +16,7 @@ from anyshape.lower.llvm.jit import CodegenError, Loaded, compile_module, compil
 from anyshape.lower.llvm.object_cache import ObjectCache
 from anyshape.lower.llvm.types import BF16, F16, F32, F64, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target, host_target
+from anyshape.vm.native.loop import loop_module
 
 LEVELS = ["avx512", "avx2", "sse"]
 
@@ -161,3 +162,9 @@ def test_another_architecture_gets_object_code_from_the_same_builder() -> None:
         f.store(vecmath.exp(f, vecmath.erf(f, vecmath.pow_(f, vecmath.sin(f, x), 1.5))), f.args[0])
         f.ret()
     assert compile_object(module.text(), arm).startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu", "arm64-apple-darwin"])
+def test_the_loop_and_its_threads_for_other_processors(triple: str) -> None:
+    other = Target(triple, "generic-rv64" if "riscv" in triple else "generic", "", 16, 32, 64 << 10, 1 << 20, 4 << 20)
+    assert compile_object(loop_module(other).text(), other)

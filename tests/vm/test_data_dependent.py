@@ -11,6 +11,7 @@ import anyshape
 from anyshape import ops
 from anyshape.errors import AnyshapeError
 from anyshape.graph.value import Value
+from anyshape.vm.program import invocation
 
 RNG = np.random.default_rng(7)
 EXECUTORS: list[dict[str, Any]] = [{}, {"walk": True}, {"kernels": "interpret"}, {"fuse": False}]
@@ -139,11 +140,15 @@ def test_unique_and_its_inverse(options: dict[str, Any]) -> None:
         np.testing.assert_array_equal(again, a)
 
 
+def kernel_calls(f: anyshape.Executable) -> int:
+    return sum(invocation(op, o) is not None for p in f.plan.programs for _, op, o in p.instructions())
+
+
 def test_outputs_that_nobody_wants_are_not_computed() -> None:
     x = anyshape.input("x", "i64[n]")
     alone = compiled([x], ops.unique(x)[0], {})
     everything = compiled([x], list(ops.unique(x)), {})
-    assert alone.disassemble().count("invoke") < everything.disassemble().count("invoke")
+    assert kernel_calls(alone) < kernel_calls(everything)
 
 
 def test_what_is_found_in_a_constant_is_a_constant() -> None:

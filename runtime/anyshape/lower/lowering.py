@@ -26,6 +26,7 @@ from anyshape.lower.llvm.types import I32, I64, const
 from anyshape.lower.reuse import reusable
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
+from anyshape.lower.work import cycles
 
 _NAME = "anyshape_kernel"
 _SHALLOW = 80
@@ -92,6 +93,9 @@ def lower_group(group: Group, target: Target) -> Kernel:
         forms,
         tuple(module.imports),
         reusable(schedule.steps, schedule.stages, operands, group.outputs),
+        0
+        if schedule.serial
+        else cycles(zip(schedule.steps, schedule.stages, strict=True), target.lanes(rows.element_bytes)),
     )
 
 

@@ -24,7 +24,7 @@ from anyshape.rules import Check
 from anyshape.types import TensorType
 from anyshape.vm.arena import ALIGNMENT
 from anyshape.vm.arena_code import ArenaCode
-from anyshape.vm.kernels import KernelMaker
+from anyshape.vm.kernels import THREADS, KernelMaker
 from anyshape.vm.lifetimes import ENTRY, Storage, lifetimes
 from anyshape.vm.memory_text import memory_plan
 from anyshape.vm.need import Need, analyse
@@ -116,6 +116,8 @@ class Codegen:
                         self.origins[n] = f"{p.name}.shape[{axis}]"
                 else:
                     owed.append((p, axis, r))
+        if THREADS in self.need.symbols:
+            self.code.define(THREADS, self.code.new(Op.THREADS))
         for s, p, axis in bound:
             self.entry_bounds(s, p, axis)  # first: all later conditions are simplified by what these assume
         for p, axis, r in owed:
@@ -308,7 +310,12 @@ class Codegen:
         scratch = self.arena.address(self.memory.scratch[at]) if at in self.memory.scratch else self.code.register(0)
         if lowered.kernel not in self.kernels:
             self.kernels.append(lowered.kernel)
-        self.code.emit(Op.INVOKE, self.kernels.index(lowered.kernel), scratch, scalars, tuple(buffers))
+        kernel = self.kernels.index(lowered.kernel)
+        if lowered.parts == 1:
+            self.code.emit(Op.INVOKE, kernel, scratch, scalars, tuple(buffers))
+            return
+        each, parts = self.code.register(aligned(lowered.scratch)), self.code.register(lowered.parts)
+        self.code.emit(Op.SHARE, kernel, scratch, each, parts, scalars, tuple(buffers))
 
     def results(self) -> None:
         """Results that share memory with something else get a copy of it."""

@@ -72,5 +72,6 @@ def make_executor(program: Program, options: Options, types: Sequence[TensorType
     if options.loop == "python" or options.walk or options.kernels == "interpret":
         return PythonExecutor(program, options.walk)
     from anyshape.vm.native.executor import NativeExecutor
+    from anyshape.vm.native.pool import usable_threads
 
-    return NativeExecutor(program, types)
+    return NativeExecutor(program, types, options.threads or usable_threads())

@@ -22,7 +22,7 @@ from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Context
-from anyshape.vm.program import ELEMENTS, FORMATS, Op, Operand, Program
+from anyshape.vm.program import ELEMENTS, FORMATS, Op, Operand, Program, invocation
 
 Array = NDArray[Any]
 Trace = Callable[[int, Op, tuple[Operand, ...], list[int]], None]
@@ -76,8 +76,9 @@ class _Run:
         if op in _SCALAR:
             self.scalar(op, *map(_n, o))
             return None
-        if op is Op.INVOKE:
-            self.invoke(*o)  # type: ignore[arg-type]
+        call = invocation(op, o)
+        if call is not None:
+            self.invoke(*call)
             return None
         if op is Op.OUTPUT:
             dims = [self.r[k] for k in o[2]]  # type: ignore[union-attr]
@@ -88,7 +89,9 @@ class _Run:
 
     def need(self, op: Op, operands: tuple[Operand, ...]) -> None:
         """An effect reads its registers: none of them may be lost. What it writes is there again."""
-        for letter, operand in zip(FORMATS[op], operands):
+        for k, (letter, operand) in enumerate(zip(FORMATS[op], operands)):
+            if op is Op.SHARE and k == 3:
+                continue  # the number of parts: one will do
             if letter in "s*" and not self.lost.isdisjoint(operand if isinstance(operand, tuple) else (operand,)):
                 raise OverflowedError(overflow_text(self.program))
             if letter == "d":
@@ -119,6 +122,8 @@ class _Run:
         r = self.r
         if op is Op.CONST:
             r[o[0]] = o[1]
+        elif op is Op.THREADS:
+            r[o[0]] = 1
         elif op is Op.DIM:
             r[o[0]] = self.arguments[o[1]].shape[o[2]]
         elif op is Op.ARGUMENT:

@@ -14,12 +14,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Cond, Dim, Size, free_symbols
+from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, maximum, minimum, symbol
 from anyshape.equations import Tensor
 from anyshape.equations.dependencies import symbols
 from anyshape.equations.interpret import interpret
 from anyshape.errors import AnyshapeError
 from anyshape.passes.steps import KernelStep
+from anyshape.vm.native.pool_layout import MOST_THREADS
 from anyshape.vm.options import Options
 from anyshape.vm.program import CallableKernel
 from anyshape.vm.report import Report
@@ -33,8 +34,8 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoweredStep:
-    """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is in bytes. `reusable`: pairs of an output
-    and an input that may be the same memory."""
+    """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is the bytes of one part. `reusable`: pairs
+    of an output and an input that may be the same memory. `parts`: how many threads it is worth, by the threads there are."""
 
     kernel: CallableKernel
     scalars: tuple[Size | Cond, ...]
@@ -42,6 +43,21 @@ class LoweredStep:
     outputs: tuple[Tensor, ...]
     scratch: Size
     reusable: tuple[tuple[Tensor, Tensor], ...] = ()
+    parts: Size = 1
+
+
+THREADS = symbol("threads()", 1, MOST_THREADS)
+"""How many threads a kernel may use: known when it runs. No text spells a dim with this name."""
+CYCLES_PER_PART = 20_000
+"""Some 5 us: several times what fork and join cost between threads that are awake."""
+
+
+def parts_worth(work: Size) -> Size:
+    """The number of parts for so many cycles."""
+    high = work if isinstance(work, int) else bounds(work)[1]
+    if high is not None and high < 2 * CYCLES_PER_PART:
+        return 1
+    return minimum(THREADS, maximum(1, work // CYCLES_PER_PART))
 
 
 class KernelMaker(Protocol):
@@ -121,7 +137,9 @@ class NativeKernels:
         native = self._native(kernel, step)
         pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
         reusable = tuple((to, source) for to, source in pairs if not isinstance(source, Packed))
-        return LoweredStep(native, kernel.scalars, operands, kernel.outputs, kernel.scratch, reusable)
+        return LoweredStep(
+            native, kernel.scalars, operands, kernel.outputs, kernel.scratch, reusable, parts_worth(kernel.work)
+        )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
         errors = tuple(f"{e.message}{_at(step)}" for e in kernel.errors)

@@ -105,7 +105,7 @@ def lifetimes(
         for s in chain:
             s.place = place
     scratch = {
-        at: add(Tenant(aligned(need.lowered[at].scratch), at, at), ())
+        at: add(Tenant(aligned(need.lowered[at].scratch) * need.lowered[at].parts, at, at), ())
         for at in sorted(need.lowered)
         if need.lowered[at].scratch != 0
     }

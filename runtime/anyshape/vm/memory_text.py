@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from anyshape.dims import Dim, Size, evaluate, free_symbols, maximum, symbol
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, Schedule
+from anyshape.vm.kernels import THREADS
 from anyshape.vm.memory import Layout, Tenant
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def _value(e: Size, dims: Mapping[str, int]) -> int | None:
     """The number, where `dims` has all symbols."""
     if isinstance(e, int):
         return e
+    dims = {str(THREADS): 1, **dims}
     symbols = free_symbols(e)
     return evaluate(e, {s: dims[str(s)] for s in symbols}) if all(str(s) in dims for s in symbols) else None
 

@@ -14,7 +14,7 @@ from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Element, Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep
-from anyshape.vm.kernels import KernelMaker, LoweredStep
+from anyshape.vm.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program import ELEMENT_CODE
 
 
@@ -85,6 +85,8 @@ class _Analysis:
             for n in p.type.shape or ():
                 if isinstance(n, Dim) and n.is_symbol:
                     defined.setdefault(n, -1)
+        if self.own is None:
+            defined[THREADS] = -1
         for p in f.params if self.own is None else self.own:
             self.elements(p, -1)
         for at, step in enumerate(self.schedule.steps):
@@ -153,7 +155,7 @@ class _Analysis:
             return
         needed = narrowed(step, outputs)
         lowered = need.lowered[at] = self.maker.lower(needed)
-        self.want_symbols((*lowered.scalars, lowered.scratch))
+        self.want_symbols((*lowered.scalars, lowered.scratch, lowered.parts))
         passed = [v for v in step.inputs if any(i is step.tensors[v] for i in lowered.inputs)]
         need.reads[at] = tuple(passed)
         for v in passed:

@@ -1,7 +1,8 @@
 """Every switch of a compile and of debugging, in one typed place.
 
 In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_WALK,
-ANYSHAPE_DUMP, ANYSHAPE_VERIFY). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at the environment.
+ANYSHAPE_DUMP, ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at
+the environment.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from anyshape.errors import ArgumentError
+from anyshape.vm.native.pool_layout import MOST_THREADS
 
 STAGES = ("graph", "schedule", "program", "llvm", "asm")
 KERNELS = ("native", "interpret")
@@ -27,7 +29,8 @@ class Options:
     `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
     `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
-    traceable interpreter of the table instead of its translation."""
+    traceable interpreter of the table instead of its translation. `threads`: how many may work on one kernel, 0 for as many as this
+    process may use processors; results do not depend on it."""
 
     executor: str = "vm"
     target: str = "host"
@@ -37,6 +40,7 @@ class Options:
     dump: frozenset[str] = frozenset()
     verify: bool = False
     walk: bool = False
+    threads: int = 0
     dims: Mapping[str, Any] = field(default_factory=dict)
 
     def show(self, stage: str, title: str, text: object) -> None:
@@ -54,8 +58,16 @@ def from_environment() -> Options:
         dump=dump,
         verify=os.environ.get("ANYSHAPE_VERIFY", "0") not in ("", "0"),
         walk=os.environ.get("ANYSHAPE_WALK", "0") not in ("", "0"),
+        threads=_number(os.environ.get("ANYSHAPE_THREADS", "0")),
     )
     return checked(options)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentError(f"ANYSHAPE_THREADS must be a number, got {text!r}") from None
 
 
 def make_options(given: Mapping[str, Any]) -> Options:
@@ -71,6 +83,9 @@ def checked(options: Options) -> Options:
     for name, allowed in (("kernels", KERNELS), ("loop", LOOPS), ("executor", EXECUTORS), ("target", TARGETS)):
         if getattr(options, name) not in allowed:
             raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, got {getattr(options, name)!r}")
+    if not isinstance(options.threads, int) or not 0 <= options.threads <= MOST_THREADS:
+        wanted = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
+        raise ArgumentError(f"threads must be {wanted}, got {options.threads!r}")
     strange = sorted(options.dump - set(STAGES))
     if strange:
         raise ArgumentError(f"cannot dump {', '.join(strange)}; stages are {', '.join(STAGES)}")

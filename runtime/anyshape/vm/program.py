@@ -24,6 +24,8 @@ registers that are read. Registers are signed 64-bit integers: dims, conditions 
     view d s s           d = address + bytes
     copy s s s           bytes (third) from an address (second) to one (first)
     invoke n s * *       kernel n with an address of scratch, scalars, and addresses of inputs and outputs
+    threads d            d = how many threads a kernel of this call may use
+    share n s s s * *    like invoke, in parts: scratch, bytes of scratch per part, number of parts, then the lists
     jump n               goes on at word n
     unless s n           goes on at word n if the register is 0
     return               ends the call as DONE
@@ -88,6 +90,8 @@ class Op(IntEnum):
     UNLESS = 32
     EXTEND = 40
     SWAP = 41
+    THREADS = 42
+    SHARE = 43
 
 
 FORMATS: dict[Op, str] = {
@@ -112,6 +116,8 @@ FORMATS: dict[Op, str] = {
     Op.UNLESS: "sn",
     Op.EXTEND: "dns",
     Op.SWAP: "nn",
+    Op.THREADS: "d",
+    Op.SHARE: "nsss**",
 }
 
 ELEMENTS: dict[int, tuple[str, str, int]] = {
@@ -181,6 +187,16 @@ class Program:
     def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""
         return decode(self.code.tolist())
+
+
+def invocation(op: Op, operands: tuple[Operand, ...]) -> tuple[int, int, tuple[int, ...], tuple[int, ...]] | None:
+    """(kernel, scratch, scalars, buffers) of an instruction that runs a kernel, shared or not; None of any other."""
+    if op not in (Op.INVOKE, Op.SHARE):
+        return None
+    kernel, scratch, scalars, buffers = operands[0], operands[1], operands[-2], operands[-1]
+    assert isinstance(kernel, int) and isinstance(scratch, int)
+    assert isinstance(scalars, tuple) and isinstance(buffers, tuple)
+    return kernel, scratch, scalars, buffers
 
 
 def encode(op: Op, *operands: Operand) -> list[int]:

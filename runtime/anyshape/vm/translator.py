@@ -19,7 +19,7 @@ from anyshape.vm.address import DATA_OFFSET, FAST, Int64, address_of
 from anyshape.vm.arena import Context
 from anyshape.vm.interpreter import Array, failed_check, failed_kernel, load, store
 from anyshape.vm.interpreter import run as walk
-from anyshape.vm.program import ELEMENT_CODE, Op, Operand, Program
+from anyshape.vm.program import ELEMENT_CODE, Op, Operand, Program, invocation
 
 Run = Callable[[Sequence[Array], Context], "list[Array] | None"]
 
@@ -39,16 +39,12 @@ def frame_of(program: Program) -> tuple[int, tuple[int, ...]]:
     """(words of the frame, offsets that kernels get pointers to): scalars at 0, and buffers right behind them."""
     words, offsets = 0, {0: None}
     for _, op, o in program.instructions():
-        if op is Op.INVOKE:
-            scalars, buffers = _count(o[2]), _count(o[3])
-            words = max(words, scalars + buffers)
-            offsets[scalars] = None
+        call = invocation(op, o)
+        if call is not None:
+            _, _, scalars, buffers = call
+            words = max(words, len(scalars) + len(buffers))
+            offsets[len(scalars)] = None
     return words, tuple(offsets)
-
-
-def _count(operand: Operand) -> int:
-    assert isinstance(operand, tuple)
-    return len(operand)
 
 
 def translate(program: Program) -> Run:
@@ -69,7 +65,8 @@ class _Translation:
             "WALK": lambda arguments, context: walk(program, arguments, context),
         }  # fmt: skip
         self.offsets = {n: k for k, n in enumerate(frame_of(program)[1])}
-        self.scratches = {o[1] for _, op, o in program.instructions() if op is Op.INVOKE}
+        calls = [invocation(op, o) for _, op, o in program.instructions()]
+        self.scratches = {c[1] for c in calls if c is not None}
         self.shapes: set[int] = set()
 
     def function(self) -> Run:
@@ -129,6 +126,8 @@ class _Translation:
                 self.shapes.add(o[1])
                 self.lines.append(f"s{o[1]} = a{o[1]}.shape")
             self.write(o[0], f"s{o[1]}[{o[2]}]")
+        elif op is Op.THREADS:
+            self.write(o[0], "1")
         elif op is Op.ARGUMENT:
             self.write(o[0], _address(f"a{o[1]}"))
         elif op is Op.CONSTANT:
@@ -163,13 +162,13 @@ class _Translation:
         elif op is Op.COPY:
             self.lines.append(f"MOVE({self.r(o[0])}, {self.r(o[1])}, {self.r(o[2])})")
         else:
-            assert op is Op.INVOKE
-            self.invoke(*o)
+            call = invocation(op, o)
+            assert call is not None
+            self.invoke(*call)
 
-    def invoke(self, number: Operand, scratch: Operand, scalars: Operand, buffers: Operand) -> None:
-        assert isinstance(scalars, tuple) and isinstance(buffers, tuple)
+    def invoke(self, number: int, scratch: int, scalars: tuple[int, ...], buffers: tuple[int, ...]) -> None:
         n = len(scalars) + len(buffers)
-        self.scope[f"k{number}"] = self.program.kernels[_number(number)].entry
+        self.scope[f"k{number}"] = self.program.kernels[number].entry
         self.scope[f"PACK{n}"] = struct.Struct(f"{n}q").pack_into
         if n:
             self.lines.append(f"PACK{n}(frame, 0, {', '.join(map(self.r, (*scalars, *buffers)))})")

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ..target import Target
+from .atomics import Atomics
 from .control import Control
-from .memory import Memory
 from .types import I32, I64, PTR, Type, Val, const
 
 KERNEL_ARGS = [("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("part", I64), ("nparts", I64)]
@@ -103,7 +103,7 @@ class Module:
         return "\n".join(parts) + "\n"
 
 
-class Function(Memory, Control):
+class Function(Atomics, Control):
     """An open function: every call appends to the current block. `args` are its parameters as values."""
 
     def __init__(

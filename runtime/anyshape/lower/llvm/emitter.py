@@ -72,6 +72,6 @@ class Emitter:
 
     def call_intrinsic(self, name: str, result: Type, args: Sequence[Val], overload: str = "", flags: str = "") -> Val:
         """Call an LLVM intrinsic; `overload` is its type suffix, that of the result unless given."""
-        full = name if name.startswith("llvm.x86.") else f"{name}.{overload or result.suffix}"
+        full = name if name.startswith(("llvm.x86.", "llvm.aarch64.")) else f"{name}.{overload or result.suffix}"
         self._declare_intrinsic(full, result, [arg.type for arg in args])
         return self._call(f"@{full}", result, args, flags)

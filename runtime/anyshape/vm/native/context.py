@@ -128,6 +128,7 @@ class NativeContext:
         self.words[Word.REGISTER_COUNT] = program.registers
         self.words[Word.ARGUMENT_COUNT] = len(program.arguments)
         self.words[Word.RESULT_COUNT] = len(program.results)
+        self.words[Word.THREADS] = 1
         self.words[Word.ARRAY_TYPE], self.words[Word.NONE] = id(np.ndarray), id(None)
         self.call: Any = methods.function(self.words) if methods is not None else None
 

@@ -18,7 +18,7 @@ def effect(frame: Frame, op: Op) -> bool:
     simple = {
         Op.CONST: _const, Op.DIM: _dim, Op.ARGUMENT: _argument, Op.CONSTANT: _constant, Op.CHECK: _check, Op.GUARD: _guard,
         Op.REGION: _region, Op.OUTPUT: _output, Op.VIEW: _view, Op.LOAD: _load, Op.STORE: _store, Op.COPY: _copy, Op.INVOKE: _invoke,
-        Op.EXTEND: _region, Op.SWAP: _swap,
+        Op.EXTEND: _region, Op.SWAP: _swap, Op.THREADS: _threads, Op.SHARE: _share,
     }  # fmt: skip
     if op in simple:
         simple[op](frame)
@@ -185,13 +185,43 @@ def _store(frame: Frame) -> None:
     f.start(after)
 
 
+def _threads(frame: Frame) -> None:
+    frame.write(frame.f.load(frame.state, I64, Word.THREADS))
+
+
 def _invoke(frame: Frame) -> None:
-    """Scalars at the frame's head, buffers right behind them."""
+    frame.need(1)
+    place = _arguments(frame, 2)
+    kernel = frame.f.load(frame.kernels, PTR, frame.operand(0))
+    arguments = [frame.frame, place, _address(frame, 1), const(I64, 0), const(I64, 1)]
+    _end_of_kernel(frame, frame.f.call_pointer(kernel, I32, arguments))
+
+
+def _share(frame: Frame) -> None:
+    """In one part by this thread alone, or over the pool. A number of parts that overflowed is one."""
+    f = frame.f
+    frame.need(1, 2)
+    place = _arguments(frame, 4)
+    kernel, scratch = f.load(frame.kernels, PTR, frame.operand(0)), _address(frame, 1)
+    parts = frame.register(3)
+    if frame.careful:
+        parts = f.select(frame.lost(3), const(I64, 1), parts)
+    with f.if_else(f.compare("le", parts, 1)) as branch:
+        with branch.then():
+            branch.give(f.call_pointer(kernel, I32, [frame.frame, place, scratch, const(I64, 0), const(I64, 1)]))
+        with branch.otherwise():
+            pool = f.load(frame.state, PTR, Word.POOL)
+            shared = [pool, kernel, frame.frame, place, scratch, frame.register(2), parts]
+            branch.give(f.call("anyshape_share", I32, shared))
+    _end_of_kernel(frame, branch.results[0])
+
+
+def _arguments(frame: Frame, k: int) -> Val:
+    """The two lists that begin with operand k: scalars at the frame's head, buffers right behind them, at the address that it gives."""
     f = frame.f
     frame.leave_if(f.compare("ne", f.load(frame.state, I64, Word.HOLD), 0), lambda: frame.leave(End.BLOCKING))
-    frame.need(1)
-    scalars = frame.operand(2)
-    first = f.gep(frame.at, HEAD + 3, I64)
+    scalars = frame.operand(k)
+    first = f.gep(frame.at, HEAD + k + 1, I64)
     behind = f.gep(first, scalars, I64)
     buffers = f.load(behind, I64)
     second = f.gep(behind, 1, I64)
@@ -201,9 +231,11 @@ def _invoke(frame: Frame) -> None:
     for names, count, to in ((first, scalars, frame.frame), (second, buffers, place)):
         with f.for_range(0, count) as each:
             f.store(f.load(frame.registers, I64, f.load(names, I64, each.index)), to, each.index)
-    kernel = f.load(frame.kernels, PTR, frame.operand(0))
-    arguments = [frame.frame, place, _address(frame, 1), const(I64, 0), const(I64, 1)]
-    status = f.call_pointer(kernel, I32, arguments)
+    return place
+
+
+def _end_of_kernel(frame: Frame, status: Val) -> None:
+    f = frame.f
 
     def failed() -> None:
         f.store(f.convert("sext", status, I64), frame.state, Word.KERNEL_STATUS)

@@ -18,6 +18,7 @@ from anyshape.vm.native.frame import HEAD
 from anyshape.vm.native.given import END, GIVEN, can_be_given, end_of
 from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
 from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE
+from anyshape.vm.native.pool_layout import PoolWord
 
 _DECLARED = {
     "anyshape_run": (I64, [PTR]),
@@ -134,6 +135,11 @@ def _call(f: Function) -> None:
 
     with f.if_(f.not_(f.call("bind", I1, [state, arguments, count]))):
         give_up(const(I64, End.ARGUMENTS))
+    threads = f.load(state, I64, Word.THREADS)
+    with f.if_(f.compare("gt", threads, 1)):
+        workers = f.atomic_load(f.load(state, PTR, Word.POOL), I64, PoolWord.WORKERS, order="monotonic")
+        with f.if_(f.compare("lt", workers, f.sub(threads, 1))):
+            give_up(const(I64, End.ARGUMENTS))  # threads are started at leisure
     f.store(f.load(state, I64, Word.CODE), state, Word.AT)
     f.store(const(I64, 0), state, Word.CAREFUL)
     results = f.call("PyList_New", PTR, [f.load(state, I64, Word.RESULT_COUNT)])

@@ -22,6 +22,7 @@ from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, 
 from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.objects import Methods, functions
+from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.verify import verify_program
 from anyshape.vm.places import unfit_place
 from anyshape.vm.program import Op, Operand, Program, decode
@@ -45,10 +46,12 @@ def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
     return key, object_by_key(key, lambda: make(target).text(), target)
 
 
-def _load(make: Callable[[Target], Module], symbol: str, imports: Mapping[str, int]) -> Loaded:
+def _load(
+    make: Callable[[Target], Module], symbol: str, imports: Mapping[str, int], others: Sequence[str] = ()
+) -> Loaded:
     from anyshape.lower.llvm.jit import load_object
 
-    return load_object(_object(make, symbol)[1], [symbol], imports)
+    return load_object(_object(make, symbol)[1], [symbol, *others], imports)
 
 
 def loop_objects() -> dict[str, bytes]:
@@ -65,8 +68,18 @@ def _loop() -> tuple[Turn, Loaded]:
     """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
     from anyshape.vm.native.loop import loop_module
 
-    loaded = _load(loop_module, "anyshape_run", {})
+    loaded = _load(loop_module, "anyshape_run", {}, ("anyshape_work", "anyshape_dismiss"))
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.address("anyshape_run")), loaded
+
+
+@cache
+def _pool() -> Pool:
+    """The threads that kernels are shared with, which live in the code of the loop."""
+    _, loaded = _loop()
+    life = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    pool = Pool(life(loaded.address("anyshape_work")), life(loaded.address("anyshape_dismiss")))
+    keep_in_order(pool)
+    return pool
 
 
 @cache
@@ -85,14 +98,17 @@ def _methods() -> Methods | None:
 class NativeExecutor:
     """One program, ready. `context()` makes what a call needs; `run` is safe from any number of threads, each with its own context.
 
-    `types` of the arguments make the direct entry possible."""
+    `types` of the arguments make the direct entry possible. `threads`: how many may work on one kernel."""
 
-    def __init__(self, program: Program, types: Sequence[TensorType] | None = None) -> None:
+    def __init__(self, program: Program, types: Sequence[TensorType] | None = None, threads: int = 1) -> None:
         verify_program(program)
         self.program = program
         kernels = [ctypes.cast(k.entry, ctypes.c_void_p).value or 0 for k in program.kernels]
         self._tables = tables_of(program, kernels, types)
         self._turn, self._loaded = _loop()
+        shares = any(op is Op.SHARE for _, op, _ in program.instructions())
+        self._pool = _pool() if shares and threads > 1 else None
+        self._threads = threads
         self._methods = _methods() if types is not None else None
 
     def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
@@ -114,7 +130,10 @@ class NativeExecutor:
         return call
 
     def context(self) -> NativeContext:
-        return NativeContext(self._tables, self._methods)
+        context = NativeContext(self._tables, self._methods)
+        if self._pool is not None:
+            context.words[Word.POOL], context.words[Word.THREADS] = self._pool.address, self._threads
+        return context
 
     def run(
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None] = ()
@@ -147,6 +166,9 @@ class NativeExecutor:
     ) -> list[Array] | None:
         """Without the direct entry, or where it cannot go on: memory must grow, or a result cannot be made."""
         context.bind(arguments)
+        if self._pool is not None:
+            self._pool.ensure(self._threads)
+            context.words[Word.THREADS] = min(self._threads, self._pool.workers + 1)
         results: list[Array | None] = [None] * len(self.program.results)
         while True:
             end = self._turn(context.state)

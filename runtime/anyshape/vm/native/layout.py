@@ -48,7 +48,11 @@ class Word(IntEnum):
     ARRAY_TYPE = 20
     """Address of the type of arrays, and of None: compiled code must not hold what differs between processes."""
     NONE = 21
-    COUNT = 22
+    POOL = 22
+    """Address of the pool of threads (`pool_layout`)."""
+    THREADS = 23
+    """How many threads a kernel may use, 1 if the program shares none."""
+    COUNT = 24
 
 
 WANTED_WORDS, RESULT_WORDS = 3, 2

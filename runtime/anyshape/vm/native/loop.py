@@ -12,6 +12,7 @@ from anyshape.lower.target import Target
 from anyshape.vm.native.effects import effect
 from anyshape.vm.native.frame import HEAD, Frame
 from anyshape.vm.native.layout import End, Word
+from anyshape.vm.native.pool_code import add_pool
 from anyshape.vm.native.scalars import scalar
 from anyshape.vm.program import FORMATS, Op
 
@@ -19,7 +20,8 @@ STATE = [("state", PTR)]
 
 
 def add_loop(module: Module, internal: bool = False) -> None:
-    """Defines `anyshape_run` in the module."""
+    """Defines `anyshape_run` in the module, and what it shares kernels with."""
+    add_pool(module, internal=True)
     for name, careful in (("anyshape_careful", True), ("anyshape_plain", False)):
         with module.function(name, I64, STATE, internal=True, inline=False, noalias=False) as f:
             _loop(f, careful)

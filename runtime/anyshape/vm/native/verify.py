@@ -18,6 +18,7 @@ _NUMBERED: dict[Op, dict[int, str]] = {
     Op.SWAP: {0: "regions", 1: "regions"},
     Op.OUTPUT: {1: "results"},
     Op.INVOKE: {0: "kernels"},
+    Op.SHARE: {0: "kernels"},
     Op.JUMP: {0: "words"},
     Op.UNLESS: {1: "words"},
 }

@@ -36,16 +36,18 @@ NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """What reading a record of another structure raises; checksums make that a matter of files that `save` did not write."""
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True) -> Executable:
-    """The executable that was saved. `verify` checks all constants now; without `rebuild`, a file of other code or for another
-    processor is refused. Raises SavedFileError for a file that is refused."""
+def load(
+    path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True, threads: int | None = None
+) -> Executable:
+    """The executable that was saved. `threads` as in `compile`. `verify` checks all constants now; without `rebuild`, a file of other
+    code or for another processor is refused. Raises SavedFileError for a file that is refused."""
     report = Report()
     with report.phase("load"):
         container = Container(Path(path))
         if verify:
             container.check()
         try:
-            options, head, unfit = _read_head(container)
+            options, head, unfit = _read_head(container, threads)
             if unfit and not rebuild:
                 raise container.refusal(unfit, f"load it with rebuild=True, or {AGAIN}")
             kept = [] if unfit else _programs(container, options)
@@ -65,8 +67,8 @@ def load(path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = 
     return executable
 
 
-def _read_head(container: Container) -> tuple[Options, SavedHead, str]:
-    options = make_options(container.record["options"])
+def _read_head(container: Container, threads: int | None) -> tuple[Options, SavedHead, str]:
+    options = make_options({**container.record["options"], "threads": threads})
     return options, SavedHead.read(container), _unfit(container.record, options)
 
 

@@ -1,0 +1,52 @@
+"""How much a kernel has to do: whether, and over how many threads, a call is worth sharing.
+
+In: the schedule of a kernel. Out: rough cycles of one core, by the sizes of its loops. Only the order of magnitude matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anyshape.dims import Size
+from anyshape.lower.classify import cost
+from anyshape.lower.contraction import Product
+from anyshape.lower.dag import LoopVar, Node, Store, walk
+from anyshape.lower.schedule import Scope
+
+_STORE_COST = 4
+"""Cycles per vector, as `cost` counts a load."""
+_FMA_PER_CYCLE = 2
+
+
+def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int) -> Size:
+    """Of all steps that can be shared, in vectors of so many lanes. One without an outer loop cannot."""
+    total: Size = 0
+    for step, stores in steps:
+        if isinstance(step, Product):
+            total = total + points((*step.batch, step.m, step.n, step.k)) // (lanes * _FMA_PER_CYCLE)
+        elif step.variables:
+            total = total + _rows(stores) // lanes
+    return total
+
+
+def _rows(stores: tuple[Store, ...]) -> Size:
+    """Cycles if every element were a vector: the loop of each reduction, and that of each store."""
+    total: Size = 0
+    reductions = [n for n in walk([r for s in stores for r in s.roots]) if n.kind == "red"]
+    for r in reductions:
+        total = total + _loop(r.args[0], r.domain | frozenset(r.data[1]))
+    for s in stores:
+        total = total + _loop(s.value, s.domain) + points(s.variables) * _STORE_COST
+    return total
+
+
+def _loop(body: Node, domain: frozenset[LoopVar]) -> Size:
+    return points(domain) * cost(body, domain)
+
+
+def points(variables: Iterable[LoopVar]) -> Size:
+    """How often a loop over all of them turns."""
+    total: Size = 1
+    for v in sorted(variables, key=lambda v: v.number):
+        total = total * v.extent
+    return total

@@ -1,0 +1,100 @@
+"""The threads that kernels are shared with: one pool per process, grown when a call wants more, forgotten by a forked child.
+
+In: how many threads calls may use. Out: the address of the pool's words, and workers that wait there. A worker is a thread of Python that
+lives in generated code and never holds the interpreter's lock. Threads are started by the first call that wants them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from anyshape.vm.address import address_of
+from anyshape.vm.native.pool_layout import MOST_THREADS, PoolWord
+
+_CGROUP_2 = Path("/sys/fs/cgroup/cpu.max")
+_CGROUP_1 = Path("/sys/fs/cgroup/cpu")
+_LINE = 64
+
+Life = Callable[[int], object]
+
+
+@cache
+def usable_threads() -> int:
+    """Processors that this process may run on: its affinity, and what its container grants of them, rounded up."""
+    try:
+        allowed = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        allowed = os.cpu_count() or 1
+    granted = _granted()
+    return max(1, min(allowed, allowed if granted is None else granted, MOST_THREADS))
+
+
+def _granted() -> int | None:
+    """What the control group grants (version 2, else 1), if it limits anything."""
+    try:
+        if _CGROUP_2.exists():
+            quota, period = _CGROUP_2.read_text().split()
+        else:
+            quota, period = ((_CGROUP_1 / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return -(-int(quota) // int(period)) if int(quota) > 0 else None
+    except (OSError, ValueError):  # no group, or "max"
+        return None
+
+
+class Pool:
+    """`work` is the life of a worker, `dismiss` ends all of them; the words stay where they are as long as the process lives."""
+
+    def __init__(self, work: Life, dismiss: Life) -> None:
+        self._work, self._dismiss = work, dismiss
+        self._memory = np.zeros(int(PoolWord.COUNT) + _LINE // 8, np.int64)
+        start = -address_of(self._memory) % _LINE // 8
+        self._words = self._memory[start : start + int(PoolWord.COUNT)]
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self.address = address_of(self._words)
+
+    @property
+    def workers(self) -> int:
+        return len(self._threads)
+
+    def ensure(self, threads: int) -> None:
+        """At least `threads - 1` workers, or as many as the system lets us have: calls make do with those."""
+        with self._lock:
+            while len(self._threads) < min(threads, MOST_THREADS) - 1:
+                name = f"anyshape-{len(self._threads) + 1}"
+                thread = threading.Thread(target=self._work, args=(self.address,), name=name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # no more threads are to be had
+                    return
+                self._threads.append(thread)
+                self._words[PoolWord.WORKERS] = len(self._threads)
+
+    def stop(self) -> None:
+        """Workers end; none of them may be in generated code when that is unloaded."""
+        with self._lock:
+            self._dismiss(self.address)
+            for thread in self._threads:
+                thread.join(timeout=5)
+            self._threads.clear()
+            self._words[PoolWord.STOP] = 0
+
+    def forget(self) -> None:
+        """In a forked child, where the threads do not exist and a job may stand as it was."""
+        self._lock = threading.Lock()
+        self._threads.clear()
+        self._words[:] = 0
+
+
+def keep_in_order(pool: Pool) -> None:
+    """Threads end before the interpreter does, and a forked child begins without them."""
+    atexit.register(pool.stop)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pool.forget)

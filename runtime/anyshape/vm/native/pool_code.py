@@ -1,0 +1,220 @@
+"""Fork and join in generated code: a kernel's parts shared between the thread that calls it and those of a pool.
+
+In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts) -> status`, `anyshape_work(pool)`, which is
+the life of a worker, and `anyshape_dismiss(pool)`, which ends it. A part belongs to whom the claim word goes to, so a call never waits for
+a thread that has not begun: what no worker takes, it does itself. Both sides spin for a while before they sleep. A kernel's results do not
+depend on who runs which part, nor on how many there are; of several failures the lowest part's counts.
+
+The claim word holds the job's epoch beside the part's number: a worker that read the fields of a job which has ended since cannot claim.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
+from anyshape.lower.target import Target
+from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, PoolWord
+
+SHARE = [
+    ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
+]  # fmt: skip
+_POOL = [("pool", PTR)]
+_SPINS = 4000
+"""Looks at the claim word, with a pause after each, before a thread sleeps: some 50 us, the time between kernels of a model."""
+_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+"""Number of the system call on Linux, by processor (the kernel's tables of system calls)."""
+_WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
+_NONE_FAILED = -1
+
+
+def add_pool(module: Module, internal: bool = False) -> None:
+    """Defines them."""
+    with module.function("pool_pause", VOID, [], internal=True, inline=True) as f:
+        _pause(f)
+    with module.function("pool_sleep", VOID, [("word", PTR), ("seen", I64)], internal=True, noalias=False) as f:
+        _sleep(f)
+    with module.function("pool_wake", VOID, [("word", PTR), ("count", I64)], internal=True, noalias=False) as f:
+        _wake(f)
+    with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:
+        _dismiss(f)
+    with module.function("pool_take_parts", VOID, _POOL, internal=True, noalias=False) as f:
+        _take_parts(f)
+    with module.function("anyshape_share", I32, SHARE, internal=internal, noalias=False) as f:
+        _share(f)
+    with module.function("anyshape_work", VOID, _POOL, noalias=False) as f:
+        _work(f)
+
+
+def futex_of(target: Target) -> int | None:
+    """The number of the system call, if the target has it."""
+    return _FUTEX.get(target.triple.split("-")[0]) if "linux" in target.triple else None
+
+
+def _pause(f: Function) -> None:
+    if f.target.triple.startswith("x86_64"):
+        f.call_intrinsic("llvm.x86.sse2.pause", VOID, [])
+    elif f.target.triple.startswith(("aarch64", "arm64")):
+        f.call_intrinsic("llvm.aarch64.hint", VOID, [const(I32, 1)])
+    f.ret()
+
+
+def _system_call(f: Function, word: Val, op: int, value: Val) -> None:
+    number = futex_of(f.target)
+    if number is None:
+        return
+    f.module.declare("syscall", I64, [I64, PTR, I64, I64, I64])
+    f.call("syscall", I64, [const(I64, number), word, const(I64, op), value, const(I64, 0)])
+
+
+def _sleep(f: Function) -> None:
+    """Until the word is no longer what was seen, or for no reason; where there is no futex, for the rest of a time slice."""
+    word, seen = f.args
+    if futex_of(f.target) is None:
+        f.module.declare("sched_yield", I32, [])
+        f.call("sched_yield", I32, [])
+    _system_call(f, word, _WAIT_PRIVATE, seen)
+    f.ret()
+
+
+def _wake(f: Function) -> None:
+    word, count = f.args
+    _system_call(f, word, _WAKE_PRIVATE, count)
+    f.ret()
+
+
+def _dismiss(f: Function) -> None:
+    """Tells all workers to end."""
+    (pool,) = f.args
+    f.atomic_store(const(I64, 0), pool, PoolWord.WORKERS)
+    f.atomic_store(const(I64, 1), pool, PoolWord.STOP)
+    f.atomic_update("add", pool, const(I64, 1), PoolWord.EPOCH)
+    f.call("pool_wake", VOID, [_word(f, pool, PoolWord.EPOCH), const(I64, MOST_THREADS)])
+    f.ret()
+
+
+def _word(f: Function, pool: Val, word: PoolWord) -> Val:
+    return f.gep(pool, int(word), I64)
+
+
+def _parts_left(f: Function, claim: Val) -> Val:
+    """Whether the claim word has a part that nobody has taken (i1)."""
+    mask = (1 << PART_BITS) - 1
+    parts = f.and_(f.lshr(claim, PART_BITS), mask)
+    return f.compare("lt", f.and_(claim, mask), parts)
+
+
+def _take_parts(f: Function) -> None:
+    """Takes and runs parts until none is left."""
+    (pool,) = f.args
+    mask = (1 << PART_BITS) - 1
+    again, end, run = f.new_block(), f.new_block(), f.new_block()
+    f.jump(again)
+    f.start(again)
+    claim = f.atomic_load(pool, I64, PoolWord.CLAIM)
+    with f.if_(f.not_(_parts_left(f, claim))):
+        f.jump(end)
+    fields = (PoolWord.KERNEL, PoolWord.SCALARS, PoolWord.BUFFERS, PoolWord.SCRATCH, PoolWord.STRIDE)
+    kernel, scalars, buffers, scratch, stride = (f.atomic_load(pool, I64, w, order="monotonic") for w in fields)
+    taken = f.compare_exchange(pool, claim, f.add(claim, 1), I64, PoolWord.CLAIM)
+    f.branch(taken, run, again)
+    f.start(run)
+    part, parts = f.and_(claim, mask), f.and_(f.lshr(claim, PART_BITS), mask)
+    kernel, scalars, buffers, scratch = (f.convert("inttoptr", v, PTR) for v in (kernel, scalars, buffers, scratch))
+    own = f.gep(scratch, f.mul(stride, part), I8)
+    status = f.call_pointer(kernel, I32, [scalars, buffers, own, part, parts])
+    with f.if_(f.compare("ne", status, 0)):
+        failure = f.or_(f.shl(part, 32), f.convert("zext", status, I64))
+        f.atomic_update("umin", pool, failure, PoolWord.ERROR)
+    done = f.add(f.atomic_update("add", pool, const(I64, 1), PoolWord.DONE), 1)
+    waiting = f.atomic_load(pool, I64, PoolWord.WAITING)
+    with f.if_(f.and_(f.compare("eq", done, parts), f.compare("ne", waiting, 0))):
+        f.call("pool_wake", VOID, [_word(f, pool, PoolWord.DONE), const(I64, 1)])
+    f.jump(again)
+    f.start(end)
+    f.ret()
+
+
+def _share(f: Function) -> None:
+    pool, kernel, scalars, buffers, scratch, stride, parts = f.args
+    workers = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
+    parts = f.smin(parts, f.add(workers, 1))
+    alone, ours = f.new_block(), f.new_block()
+    with f.if_(f.compare("le", parts, 1)):
+        f.jump(alone)
+    f.branch(f.compare_exchange(pool, 0, 1, I64, PoolWord.OWNER), ours, alone)
+    f.start(alone)
+    f.ret(f.call_pointer(kernel, I32, [scalars, buffers, scratch, const(I64, 0), const(I64, 1)]))
+    f.start(ours)
+    fields = {PoolWord.KERNEL: kernel, PoolWord.SCALARS: scalars, PoolWord.BUFFERS: buffers, PoolWord.SCRATCH: scratch}
+    for word, value in fields.items():
+        f.atomic_store(f.convert("ptrtoint", value, I64), pool, word, order="monotonic")
+    f.atomic_store(stride, pool, PoolWord.STRIDE, order="monotonic")
+    f.atomic_store(const(I64, 0), pool, PoolWord.DONE)
+    f.atomic_store(const(I64, _NONE_FAILED), pool, PoolWord.ERROR)
+    epoch = f.add(f.atomic_load(pool, I64, PoolWord.EPOCH), 1)
+    f.atomic_store(f.or_(f.shl(epoch, 32), f.shl(parts, PART_BITS)), pool, PoolWord.CLAIM)
+    f.atomic_store(epoch, pool, PoolWord.EPOCH)  # behind the claim: who sees the new epoch sees the job
+    with f.if_(f.compare("gt", f.atomic_load(pool, I64, PoolWord.SLEEPERS), 0)):
+        f.call("pool_wake", VOID, [_word(f, pool, PoolWord.EPOCH), f.sub(parts, 1)])
+    f.call("pool_take_parts", VOID, [pool])
+    _join(f, pool, parts)
+    error = f.atomic_load(pool, I64, PoolWord.ERROR)
+    f.atomic_store(const(I64, 0), pool, PoolWord.OWNER)
+    status = f.select(f.compare("eq", error, _NONE_FAILED), const(I64, 0), error)
+    f.ret(f.convert("trunc", status, I32))
+
+
+def _join(f: Function, pool: Val, parts: Val) -> None:
+    """Until all parts have ended: a while awake, then asleep."""
+    joined = f.new_block()
+
+    def done() -> Val:
+        return f.compare("eq", f.atomic_load(pool, I64, PoolWord.DONE), parts)
+
+    with f.for_range(0, _SPINS, at_least_once=True):
+        with f.if_(done()):
+            f.jump(joined)
+        f.call("pool_pause", VOID, [])
+    f.atomic_store(const(I64, 1), pool, PoolWord.WAITING)
+    asleep, awake = f.new_block(), f.new_block()
+    f.jump(asleep)
+    f.start(asleep)
+    seen = f.atomic_load(pool, I64, PoolWord.DONE)
+    with f.if_(f.compare("eq", seen, parts)):
+        f.jump(awake)
+    f.call("pool_sleep", VOID, [_word(f, pool, PoolWord.DONE), seen])
+    f.jump(asleep)
+    f.start(awake)
+    f.atomic_store(const(I64, 0), pool, PoolWord.WAITING)
+    f.jump(joined)
+    f.start(joined)
+
+
+def _work(f: Function) -> None:
+    (pool,) = f.args
+    idle, work, sleep, end = (f.new_block() for _ in range(4))
+
+    def look(found: Val) -> None:
+        with f.if_(_parts_left(f, found)):
+            f.jump(work)
+
+    f.jump(idle)
+    f.start(idle)
+    with f.for_range(0, _SPINS, at_least_once=True):
+        look(f.atomic_load(pool, I64, PoolWord.CLAIM))
+        f.call("pool_pause", VOID, [])
+    f.jump(sleep)
+    f.start(work)
+    f.call("pool_take_parts", VOID, [pool])
+    f.jump(idle)
+    f.start(sleep)
+    seen = f.atomic_load(pool, I64, PoolWord.EPOCH)
+    f.atomic_update("add", pool, const(I64, 1), PoolWord.SLEEPERS)
+    nothing = f.not_(_parts_left(f, f.atomic_load(pool, I64, PoolWord.CLAIM)))
+    going_on = f.compare("eq", f.atomic_load(pool, I64, PoolWord.STOP), 0)
+    with f.if_(f.and_(nothing, going_on)):
+        f.call("pool_sleep", VOID, [_word(f, pool, PoolWord.EPOCH), seen])
+    f.atomic_update("sub", pool, const(I64, 1), PoolWord.SLEEPERS)
+    f.branch(f.compare("eq", f.atomic_load(pool, I64, PoolWord.STOP), 0), idle, end)
+    f.start(end)
+    f.ret()

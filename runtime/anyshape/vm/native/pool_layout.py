@@ -1,0 +1,41 @@
+"""Words of the pool that generated code and Python share: one job at a time, split over threads that wait for it.
+
+Each group of words has a cache line of its own, since different threads write them. A futex is the low half of its word.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class PoolWord(IntEnum):
+    """Places in a pool, counted in words of 64 bits."""
+
+    OWNER = 0
+    """1 while a call's job is in the pool; others run their kernels alone."""
+    EPOCH = 8
+    """Counts jobs; sleeping workers wait for it to change."""
+    CLAIM = 16
+    """The job's epoch, its number of parts and the next part that nobody has taken: 32, 16 and 16 bits."""
+    DONE = 24
+    """Parts that have ended; the owner may wait for it to change."""
+    WAITING = 25
+    """1 if the owner sleeps."""
+    ERROR = 32
+    """The lowest part that failed and its status, 32 bits each; all ones while none has."""
+    SLEEPERS = 40
+    STOP = 41
+    """1: workers end."""
+    KERNEL = 48
+    SCALARS = 49
+    BUFFERS = 50
+    SCRATCH = 51
+    STRIDE = 52
+    """Bytes of scratch from one part to the next."""
+    WORKERS = 56
+    """Threads that wait for jobs, beside the one that brings them."""
+    COUNT = 64
+
+
+PART_BITS = 16
+MOST_THREADS = 64

@@ -1,0 +1,207 @@
+"""Kernels shared between threads: the same bits, the same errors, no matter who runs which part or whether anybody comes to help."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.errors import AnyshapeError, ArgumentError, ShapeError
+from anyshape.lower.gemm.library import resolve  # noqa: F401  loaded before a fork
+from anyshape.vm import kernels
+from anyshape.vm.native import pool as pool_module
+from anyshape.vm.native.executor import _pool as pool_of_process
+from anyshape.vm.native.pool import usable_threads
+from anyshape.vm.native.pool_layout import PoolWord
+from anyshape.vm.program import Op
+
+RNG = np.random.default_rng(5)
+WEIGHTS = RNG.standard_normal((96, 64)).astype(np.float32)
+SHAPES = ((1, 96), (3, 96), (64, 96), (257, 96), (0, 96), (64, 96))
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Calls of a few rows are shared, so that the tests are fast; and kernels are machine code whatever else runs here."""
+    monkeypatch.setattr(kernels, "CYCLES_PER_PART", 16)
+    monkeypatch.setenv("ANYSHAPE_KERNELS", "native")
+    monkeypatch.delenv("ANYSHAPE_LOOP", raising=False)
+
+
+def model() -> anyshape.Function:
+    x = anyshape.input("x", "f32[n, 96]")
+    h = ops.tanh(ops.matmul(x, anyshape.constant(WEIGHTS)))
+    return anyshape.function([x], [ops.softmax(h), ops.sum(ops.transpose(h, axes=[1, 0]), axes=[1])])
+
+
+def bits(f: anyshape.Executable, shape: tuple[int, ...]) -> list[bytes]:
+    x = np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+    return [a.tobytes() for a in f(x)]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4, 7])
+def test_results_do_not_depend_on_the_number_of_threads(threads: int) -> None:
+    f = model()
+    alone, shared = anyshape.compile(f, threads=1), anyshape.compile(f, threads=threads)
+    (program, *_) = shared.plan.programs
+    assert any(op is Op.SHARE for _, op, _ in program.instructions())
+    for shape in SHAPES:
+        assert bits(alone, shape) == bits(shared, shape), shape
+    assert pool_of_process().workers >= threads - 1
+
+
+def test_python_runs_a_shared_program_in_one_part() -> None:
+    f = model()
+    native = anyshape.compile(f, threads=4)
+    for options in ({"loop": "python"}, {"loop": "python", "walk": True}):
+        assert bits(anyshape.compile(f, **options), (64, 96)) == bits(native, (64, 96))
+
+
+def test_a_saved_model_is_loaded_for_any_number_of_threads(tmp_path: Path) -> None:
+    f = anyshape.compile(model(), threads=1)
+    f.save(tmp_path / "m")
+    assert bits(anyshape.load(tmp_path / "m", threads=3), (64, 96)) == bits(f, (64, 96))
+
+
+def test_the_lowest_part_that_fails_is_the_one_that_is_told() -> None:
+    """An index that is out of bounds in several parts, and in one alone."""
+    x, i = anyshape.input("x", "f32[n]"), anyshape.input("i", "i64[m]")
+    f = anyshape.function([x, i], ops.gather(x, i))
+    messages = []
+    for threads in (1, 4):
+        exe = anyshape.compile(f, threads=threads)
+        for wrong in ([5], [900], [5, 500, 900], range(1000)):
+            index = np.zeros(1000, np.int64)
+            index[list(wrong)] = 77
+            with pytest.raises(ShapeError) as error:
+                exe(np.zeros(10, np.float32), index)
+            messages.append(str(error.value))
+        assert exe(np.arange(10, dtype=np.float32), np.full(1000, 3))[999] == 3
+    assert len(set(messages)) == 1
+
+
+def test_many_callers_at_once() -> None:
+    """One of them has the pool; the others do their work alone."""
+    exe = anyshape.compile(model(), threads=4)
+    want = {shape: bits(exe, shape) for shape in SHAPES}
+    wrong: list[tuple[int, ...]] = []
+
+    def calls(seed: int) -> None:
+        for k in np.random.default_rng(seed).integers(0, len(SHAPES), 200):
+            if bits(exe, SHAPES[k]) != want[SHAPES[k]]:
+                wrong.append(SHAPES[k])
+
+    callers = [threading.Thread(target=calls, args=(seed,)) for seed in range(16)]
+    for c in callers:
+        c.start()
+    for c in callers:
+        c.join()
+    assert not wrong
+
+
+def test_pauses_between_calls_put_workers_to_sleep_and_wake_them() -> None:
+    exe = anyshape.compile(model(), threads=3)
+    want = bits(exe, (257, 96))
+    pause = threading.Event()
+    for k in range(60):
+        pause.wait(0.0005 * (k % 4))
+        assert bits(exe, (257, 96)) == want
+
+
+def _in_child(want: list[bytes], exe: anyshape.Executable) -> None:
+    assert pool_of_process().workers == 0
+    assert bits(exe, (257, 96)) == want and bits(exe, (257, 96)) == want
+    assert pool_of_process().workers >= 1
+    os._exit(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    exe = anyshape.compile(model(), threads=2)
+    want = bits(exe, (257, 96))
+    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(want, exe))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert bits(exe, (257, 96)) == want
+
+
+def test_a_process_with_workers_ends_cleanly() -> None:
+    script = (
+        "import numpy as np, anyshape\n"
+        "from anyshape import ops\n"
+        "x = anyshape.input('x', 'f32[n, 64]')\n"
+        "f = anyshape.compile(anyshape.function([x], ops.tanh(x)), threads=4)\n"
+        "print(f(np.ones((5000, 64), np.float32)).shape)\n"
+    )
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "(5000, 64)\n", "")
+
+
+def test_where_no_thread_can_be_started_the_call_is_done_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoMore(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pool_module.threading, "Thread", NoMore)
+    pool = pool_module.Pool(lambda address: None, lambda address: None)
+    pool.ensure(4)
+    assert pool.workers == 0
+
+
+def test_as_many_threads_as_the_container_grants(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    allowed = len(os.sched_getaffinity(0))
+    for text, granted in (
+        ("max 100000\n", allowed),
+        ("50000 100000\n", 1),
+        ("150000 100000\n", min(2, allowed)),
+        ("odd", allowed),
+    ):
+        (tmp_path / "cpu.max").write_text(text)
+        monkeypatch.setattr(pool_module, "_CGROUP_2", tmp_path / "cpu.max")
+        usable_threads.cache_clear()
+        assert usable_threads() == granted
+    monkeypatch.setattr(pool_module, "_CGROUP_2", tmp_path / "none")
+    monkeypatch.setattr(pool_module, "_CGROUP_1", tmp_path)
+    (tmp_path / "cpu.cfs_quota_us").write_text("100000")
+    (tmp_path / "cpu.cfs_period_us").write_text("100000")
+    usable_threads.cache_clear()
+    assert usable_threads() == 1
+    monkeypatch.undo()
+    usable_threads.cache_clear()
+
+
+@pytest.mark.parametrize("wrong", [-1, 65, "two", 1.5])
+def test_a_number_of_threads_that_cannot_be(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match="threads must be a number from 1 to 64, or 0 for all processors"):
+        anyshape.compile(model(), threads=wrong)
+
+
+def test_the_environment_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYSHAPE_THREADS", "3")
+    assert anyshape.compile(model()).options.threads == 3
+    monkeypatch.setenv("ANYSHAPE_THREADS", "many")
+    with pytest.raises(AnyshapeError, match="ANYSHAPE_THREADS must be a number, got 'many'"):
+        anyshape.compile(model())
+
+
+def test_a_pool_that_another_call_owns_is_not_waited_for() -> None:
+    exe = anyshape.compile(model(), threads=2)
+    want = bits(exe, (257, 96))
+    words = pool_of_process()._words
+    words[PoolWord.OWNER] = 1
+    try:
+        assert bits(exe, (257, 96)) == want
+    finally:
+        words[PoolWord.OWNER] = 0
