@@ -26,7 +26,7 @@ start = clock(); import anyshape; own = clock() - start
 what, source, target = sys.argv[1:]
 start = clock(); anyshape.load; imports = clock() - start
 start = clock()
-exe = anyshape.load(source) if what == "load" else anyshape.compile(source)
+exe = anyshape.load(source, threads=1) if what == "load" else anyshape.compile(source, threads=1)
 seconds = clock() - start
 phases = exe.report.phases
 if target:

@@ -46,7 +46,7 @@ def caller(engine: str, path: Path) -> tuple[Callable[[Arrays], Any], Callable[[
     if engine == "anyshape":
         import anyshape
 
-        executable = anyshape.compile(path)
+        executable = anyshape.compile(path, threads=1)
         return executable.run, lambda: executable.memory
     import onnxruntime
 

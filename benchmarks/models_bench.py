@@ -60,7 +60,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     model = load(name)
     path = model.build(folder / f"{name}.onnx")
     started = time.perf_counter()
-    executable = anyshape.compile(path)
+    executable = anyshape.compile(path, threads=1)
     compiled = time.perf_counter() - started
     session = peer(path)
     rows = []

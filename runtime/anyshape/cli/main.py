@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, or [1, 2]")
     run.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
     run.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    run.add_argument("--threads", type=int, metavar="N", help="for one kernel at most (0: all processors, the default)")
     run.add_argument("--repeat", type=int, default=5, metavar="N", help="further runs for the clock (5)")
     compile_ = _command(commands, "compile", "compile a model, and say what came of it", _compile)
     compile_.add_argument("-o", "--output", metavar="FILE", help="save it, for `anyshape run FILE` and anyshape.load")
@@ -78,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--at", action="append", default=[], metavar="NAME=8", help="with --memory: in numbers too")
     _add_simplify(commands)
     _add_show(commands)
-    parser.set_defaults(alone=None)
+    parser.set_defaults(alone=None, threads=None)
     return parser
 
 
@@ -150,8 +151,8 @@ def _compiled(args: argparse.Namespace) -> Executable:
                 raise ArgumentError(
                     f"--dim: {args.model} is compiled; say dims when you compile the model it came from"
                 )
-            return load(args.model)
-        return compile(args.model, dims)
+            return load(args.model, threads=args.threads)
+        return compile(args.model, dims, threads=args.threads)
 
 
 def _run(exe: Executable, args: argparse.Namespace) -> str:
