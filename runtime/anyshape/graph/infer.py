@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Facts, eq
+from anyshape.dims import Facts, Size, eq
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
@@ -136,8 +136,7 @@ def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
     if value is None:
         return p.default
     shape = value.type.shape
-    one = not p.is_vector and shape is not None and len(shape) == 1 and eq(shape[0], 1) is not False
-    if shape is not None and len(shape) != (1 if p.is_vector else 0) and not one:
+    if shape is not None and len(shape) != (1 if p.is_vector else 0) and not _is_one(p, shape):
         wanted = "a vector" if p.is_vector else "a scalar"
         raise ShapeError(f"{op.full_name}: {p.name} must be {wanted}, got {value.type}")
     if value.constant is not None:
@@ -148,6 +147,11 @@ def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
         why = "its length is not known" if shape is None or not value.type.is_static else "its values are not known"
         raise Undetermined(p.name, f"{p.name} is computed at run time, and {why}")
     return Vec(elements) if p.is_vector else elements[0]
+
+
+def _is_one(p: ParamDef, shape: tuple[Size, ...]) -> bool:
+    """Whether a vector of one element stands for a scalar, or a scalar for such a vector."""
+    return len(shape) == 0 if p.is_vector else len(shape) == 1 and eq(shape[0], 1) is not False
 
 
 def equations_of(node: Node, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Equations:
