@@ -64,6 +64,8 @@ I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{bits}", "uint", bits) for bits in (8, 16, 32, 64))
 F16, F32, F64 = (DType(f"f{bits}", "float", bits) for bits in (16, 32, 64))
 BF16 = DType("bf16", "float", 16)
+LIST = DType("list", "handle", 64)
+"""What a value that is a list says its dtype is: no op of tensors takes it, and no text spells it."""
 
 ALL: tuple[DType, ...] = (F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)
 CLASSES: dict[str, tuple[DType, ...]] = {

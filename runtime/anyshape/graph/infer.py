@@ -46,6 +46,8 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
     op = node.op
     if op.control is not None:
         return op.control.infer(node, facts)
+    if op.structure is not None:
+        return op.structure.infer(node)
     dtypes = solve_dtypes(node)
     kinds = output_dtypes(node, dtypes)
     rule = Rule(

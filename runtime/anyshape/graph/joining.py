@@ -1,22 +1,26 @@
 """What two values have in common: the type of a result that comes from one branch or another, from this turn or the next.
 
 Equal dims stay; unequal ones become a symbol that is equal to nothing else. Ranks that differ give an unknown rank. Elements that are
-known and equal on both sides stay known.
+known and equal on both sides stay known. Of lists, what their elements have in common is joined; dims that are not equal differ from
+element to element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
 from anyshape.errors import DtypeError
 from anyshape.graph.value import Contents, Value
-from anyshape.types import TensorType
+from anyshape.types import DIFFERS, ListType, TensorType, list_of
 
 
 def joined_type(values: Sequence[Value], where: str) -> TensorType:
     """Raises DtypeError where dtypes differ."""
     first = values[0].type
+    if any(isinstance(v.type, ListType) for v in values):
+        return reduce(lambda a, b: joined_list(a, b, where), (v.type for v in values))
     for v in values[1:]:
         if v.type.dtype is not first.dtype:
             raise DtypeError(f"{where} is {first.dtype} on one side and {v.type.dtype} on the other")
@@ -25,6 +29,34 @@ def joined_type(values: Sequence[Value], where: str) -> TensorType:
     if len(known) < len(shapes) or len({len(s) for s in known}) > 1:
         return TensorType(first.dtype, None)
     return TensorType(first.dtype, tuple(joined_size(sizes) for sizes in zip(*known, strict=True)))
+
+
+def joined_list(a: TensorType, b: TensorType, where: str) -> TensorType:
+    """What holds of the elements of both lists. Raises DtypeError where only one is a list, or their elements are of different kinds."""
+    if not (isinstance(a, ListType) and isinstance(b, ListType) and (a.optional, a.depth) == (b.optional, b.depth)):
+        raise DtypeError(f"{where} is {a} on one side and {b} on the other")
+    if a.tensor.dtype is not b.tensor.dtype:
+        raise DtypeError(f"{where} is {a} on one side and {b} on the other; elements of a list have one dtype")
+    if a.never or b.never:
+        return b if a.never else a
+    if a.depth > 1:
+        return list_of(joined_list(a.element, b.element, where), a.optional)
+    mine, its = a.element.shape, b.element.shape
+    if mine is None or its is None or len(mine) != len(its):
+        return list_of(TensorType(a.element.dtype, None), a.optional)
+    return list_of(
+        TensorType(a.element.dtype, tuple(n if same_element(n, m) else DIFFERS for n, m in zip(mine, its))), a.optional
+    )
+
+
+def without_dims(t: ListType, gone: Callable[[Dim], bool]) -> ListType:
+    """The type of lists with dims that mention such symbols told to differ."""
+    if isinstance(t.element, ListType):
+        return list_of(without_dims(t.element, gone), t.optional, t.never)
+    if t.element.shape is None:
+        return t
+    kept = tuple(DIFFERS if any(map(gone, free_symbols(n))) else n for n in t.element.shape)
+    return list_of(TensorType(t.element.dtype, kept), t.optional, t.never)
 
 
 def joined_size(sizes: Sequence[Size], new: bool = False) -> Size:
@@ -64,6 +96,8 @@ def same_element(a: object, b: object) -> bool:
 
 def exported_type(t: TensorType, outside: set[Dim]) -> TensorType:
     """The type as the surroundings see it: a dim that mentions what only a region knows becomes a symbol."""
+    if isinstance(t, ListType):
+        return without_dims(t, lambda s: s not in outside)
     if t.shape is None:
         return t
     return TensorType(t.dtype, tuple(n if free_symbols(n) <= outside else joined_size((n,), new=True) for n in t.shape))

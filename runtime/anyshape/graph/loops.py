@@ -16,14 +16,14 @@ from anyshape.dtypes import parse_dtype
 from anyshape.errors import DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
-from anyshape.graph.joining import born_in, exported_contents, exported_type, same_element
+from anyshape.graph.joining import born_in, exported_contents, exported_type, joined_list, same_element, without_dims
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.regions import fits, symbols_of, typed
 from anyshape.graph.truth import check_condition, check_single, count_of, known_truth
 from anyshape.graph.value import Contents, Node, Value
 from anyshape.rules import Bound, Rule
 from anyshape.rules.vec import Truth
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType
 
 PATIENCE = 6
 LIMIT = 12
@@ -51,6 +51,9 @@ class Carried:
                 f"{where}: its rank changes from turn to turn, from {len(mine)} to {len(its)}; a loop keeps the rank of what it carries"
             )
         before = (self.type, self.contents)
+        if isinstance(self.type, ListType):
+            self.type = joined_list(self.type, of_all_turns(result.type), where)
+            return before[0] != self.type
         if mine is None or its is None:
             self.type = TensorType(self.type.dtype, None)
         else:
@@ -82,6 +85,11 @@ class Carried:
             else:
                 return None
         return tuple(e for e in made if e is not None)
+
+
+def of_all_turns(t: TensorType) -> TensorType:
+    """A list's type without what is known of one turn alone."""
+    return without_dims(t, lambda s: str(s).startswith("turn.")) if isinstance(t, ListType) else t
 
 
 def low_of(n: Size) -> int:
@@ -116,6 +124,8 @@ class _Loop:
         contents = [exported_contents(p.contents, outside) for p in body.params[1 : 1 + n]]
         for v in body.results[1 + n :]:
             t = exported_type(v.type, outside)
+            if isinstance(t, ListType):
+                raise DtypeError(f"loop: a turn collects {t}; only tensors are stacked, a list of lists is carried")
             types.append(TensorType(t.dtype, None if t.shape is None else (turns, *t.shape)))
             contents.append(None)
         bound = Bound({}, {"born": born_in(types, outside), "turn": turn})
@@ -194,6 +204,8 @@ def _holds(body: Function, initial: Sequence[Value], captured: Sequence[Value], 
 
 def _agree(p: Value, first: Value, after: Value, turn: set[Dim]) -> bool:
     """Whether a carried parameter holds for what it is at first and for what a turn makes of it."""
+    if any(isinstance(v.type, ListType) for v in (p, first, after)):
+        return all(joined_list(p.type, of_all_turns(v.type), "a carried list") == p.type for v in (first, after))
     shapes = [v.type.shape for v in (p, first, after)]
     known = [s for s in shapes if s is not None]
     if len({v.type.dtype for v in (p, first, after)}) > 1 or len(known) < 3 or len({len(s) for s in known}) > 1:

@@ -113,6 +113,16 @@ class Control(Protocol):
         """Whether a run may leave region k out, so that it may also be impossible."""
 
 
+class Structure(Protocol):
+    """What an op means that makes lists of tensors, or takes them apart. It has no equations; the program has instructions for it."""
+
+    def infer(self, node: Node) -> Inference:
+        """Types of the results."""
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        """What the results are if it is known what lists hold."""
+
+
 @dataclass(frozen=True, eq=False)
 class OpDef:
     """One variant of an op, as the generator declares it. Compared by identity; `full_name` is unique."""
@@ -138,6 +148,8 @@ class OpDef:
     """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}."""
     control: Control | None = None
     """Of an op with regions."""
+    structure: Structure | None = None
+    """Of an op on lists."""
 
     @property
     def full_name(self) -> str:

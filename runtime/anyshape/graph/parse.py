@@ -20,7 +20,7 @@ from anyshape.graph.infer import build
 from anyshape.graph.regions import failed
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Value, constant
-from anyshape.types import TensorType, parse_type
+from anyshape.types import ListType, TensorType, parse_type
 
 _HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*\{")
 _DIM = re.compile(r"dim\s+(\??\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")
@@ -195,16 +195,23 @@ class _Reader:
 
 
 def _same_type(text: str, got: TensorType) -> None:
-    """Symbols born while inferring have other names each time; numbers, the rank and the dtype must agree."""
-    wanted_dtype, _, inside = text.partition("[")
-    dims = split(inside.rstrip("]")) if inside.rstrip("]") != "..." else None
-    agree = wanted_dtype == str(got.dtype) and (dims is None) == (got.shape is None)
-    if agree and dims is not None and got.shape is not None:
-        agree = len(dims) == len(got.shape) and all(
-            not d.isdigit() or not isinstance(n, int) or int(d) == n for d, n in zip(dims, got.shape)
-        )
-    if not agree:
+    if not _agrees(text, got):
         raise ParseError(f"the result is {got}, and the text says {text}")
+
+
+def _agrees(text: str, got: TensorType) -> bool:
+    """Symbols born while inferring have other names each time; numbers, the rank and the dtype must agree."""
+    wanted, _, inside = text.partition("[")
+    if isinstance(got, ListType):
+        inside = inside.removesuffix("]")
+        kind = "optional" if got.optional else "list"
+        return text == str(got) if got.never else wanted == kind and _agrees(inside, got.element)
+    dims = split(inside.rstrip("]")) if inside.rstrip("]") != "..." else None
+    if wanted != str(got.dtype) or dims is None or got.shape is None:
+        return wanted == str(got.dtype) and dims is None and got.shape is None
+    return len(dims) == len(got.shape) and all(
+        not d.isdigit() or not isinstance(n, int) or int(d) == n for d, n in zip(dims, got.shape)
+    )
 
 
 def split(text: str) -> list[str]:

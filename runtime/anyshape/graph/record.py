@@ -20,17 +20,21 @@ from anyshape.graph.infer import build
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Check
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType, list_of
 
 Record = dict[str, Any]
 
 
 def type_record(t: TensorType, size: SizeWriter) -> list[Any]:
+    if isinstance(t, ListType):
+        return [{"optional": t.optional, "never": t.never}, type_record(t.element, size)]
     return [str(t.dtype), None if t.shape is None else [size(n) for n in t.shape]]
 
 
 def read_type(record: Sequence[Any], size: SizeReader) -> TensorType:
     dtype, shape = record
+    if isinstance(dtype, dict):
+        return list_of(read_type(shape, size), dtype["optional"], dtype["never"])
     return TensorType(parse_dtype(dtype), None if shape is None else tuple(size(n) for n in shape))
 
 

@@ -22,7 +22,7 @@ from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
 from anyshape.passes.parts import steps_of, takes_parts
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep
+from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule, Step, ViewStep, stands_alone
 
 Shape = tuple[Size, ...]
 
@@ -65,7 +65,7 @@ class _Fusion:
 
     def run(self) -> Schedule:
         for node in self.f.nodes:
-            if node.op.view or node.regions:
+            if stands_alone(node):
                 self.add_alone(node)
             else:
                 self.add(node)
@@ -130,8 +130,7 @@ class _Fusion:
 
     @staticmethod
     def is_alone(group: _Group) -> bool:
-        """A view, or control flow: no kernel."""
-        return bool(group.nodes[0].op.view or group.nodes[0].regions)
+        return stands_alone(group.nodes[0])
 
     def forms_fit(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> bool:
         kinds = {producer.kind, consumer.kind}
@@ -252,6 +251,8 @@ class _Fusion:
             (node,) = group.nodes
             if node.regions:
                 return [RegionStep(node, tuple(fuse(r) for r in node.regions))]
+            if node.op.structure is not None:
+                return [ListStep(node)]
             source = node.grouped_inputs()[next(iter(node.op.view.values()))]
             assert isinstance(source, Value)
             return [ViewStep(node, source, node.outputs[0])]

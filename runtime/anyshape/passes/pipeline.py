@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from anyshape.graph.function import Function
 from anyshape.passes import simplify
-from anyshape.passes.regions import control_flow
+from anyshape.passes.regions import control_flow, lists_in_sight
 from anyshape.passes.rewriting import rewrite
 
 Pass = Callable[[Function], Function]
@@ -22,12 +22,14 @@ def infer_types(f: Function) -> Function:
 
 def fold(f: Function) -> Function:
     """Calls whose result is known become constants."""
-    return rewrite(f, (control_flow, simplify.fold_contents, simplify.fold_constants))
+    return rewrite(f, (control_flow, lists_in_sight, simplify.fold_contents, simplify.fold_constants))
 
 
 def dyn_to_static(f: Function) -> Function:
     """Dyn variants whose operands are known become static ones; types are only ever refined."""
-    return rewrite(f, (control_flow, simplify.fold_contents, simplify.fold_constants, simplify.dyn_to_static))
+    return rewrite(
+        f, (control_flow, lists_in_sight, simplify.fold_contents, simplify.fold_constants, simplify.dyn_to_static)
+    )
 
 
 def spec_rewrites(f: Function) -> Function:
@@ -46,6 +48,7 @@ def optimise(f: Function) -> Function:
         f,
         (
             control_flow,
+            lists_in_sight,
             simplify.fold_contents,
             simplify.fold_constants,
             simplify.dyn_to_static,

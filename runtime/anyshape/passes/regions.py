@@ -1,4 +1,4 @@
-"""Rules for nodes with regions: what their operands decide, and what their regions need not capture."""
+"""Rules for nodes with regions: what their operands decide, and what their regions need not capture. And for lists in sight."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def control_flow(node: Node) -> Sequence[Value] | None:
         return None
     decided = control.simplify(node)
     return decided if decided is not None else _narrowed(node)
+
+
+def lists_in_sight(node: Node) -> Sequence[Value] | None:
+    """What is taken out of a list whose elements are known is the element."""
+    return None if node.op.structure is None else node.op.structure.simplify(node)
 
 
 def _narrowed(node: Node) -> Sequence[Value] | None:

@@ -44,7 +44,19 @@ class RegionStep:
     bodies: tuple[Schedule, ...]
 
 
-Step = KernelStep | ViewStep | RegionStep
+@dataclass(frozen=True, eq=False, slots=True)
+class ListStep:
+    """A node that makes a list or takes one apart."""
+
+    node: Node
+
+
+Step = KernelStep | ViewStep | RegionStep | ListStep
+
+
+def stands_alone(node: Node) -> bool:
+    """Whether a node is no kernel, so that it cannot share one."""
+    return bool(node.op.view or node.regions or node.op.structure is not None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

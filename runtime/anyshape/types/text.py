@@ -1,4 +1,4 @@
-"""`parse_type`: the text of a type, as people write it for inputs: f32[n, 224], i64[?], f32[...], f32[2*n + 1]."""
+"""`parse_type`: the text of a type, as people write it for inputs: f32[n, 224], i64[?], f32[...], f32[2*n + 1], list[f32[?, 4]]."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from collections.abc import MutableMapping
 from anyshape.dims import Dim, Size, fresh, parse_dim, symbol
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import AnyshapeError, ParseError
+from anyshape.types.list_type import DIFFERS, list_of
 from anyshape.types.tensor_type import TensorType
 
 _TYPE = re.compile(r"\s*([A-Za-z]\w*)\s*(?:\[(.*)\])?\s*", re.S)
 
 
 def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: int = 0) -> TensorType:
-    """The type that text spells. Raises ParseError.
+    """The type that text spells: of a tensor, or `list[...]` or `optional[...]` of one. Raises ParseError.
 
     A name is the symbol of that name in `scope`, or a new one (at least `low`) put there; `?` is a fresh symbol each
     time; `...` an unknown rank; `f32` alone and `f32[]` are scalars.
     """
     found = _TYPE.fullmatch(text)
     if found is None:
-        raise ParseError(f"{text!r} is not a type; write one like f32[n, 224], i64[2], f32[?, ?] or f32[...]")
+        raise ParseError(
+            f"{text!r} is not a type; write one like f32[n, 224], i64[2], f32[?, ?], f32[...] or list[f32[?, 4]]"
+        )
+    if found.group(1) in _LISTS and found.group(2):
+        return _list_type(found.group(1), found.group(2).strip(), scope, low)
     try:
         dtype = parse_dtype(found.group(1))
     except AnyshapeError as e:
@@ -31,6 +36,15 @@ def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: in
         return TensorType(dtype, None)
     names = {} if scope is None else scope
     return TensorType(dtype, tuple(_dim(piece, text, names, low) for piece in _split(inside)))
+
+
+def _list_type(word: str, inside: str, scope: MutableMapping[str, Dim] | None, low: int) -> TensorType:
+    """`list[...]`: an unknown dim of the element differs from element to element; `[none]` in its place: no element came yet."""
+    if inside.endswith("[none]"):
+        return list_of(parse_type(f"{inside.removesuffix('[none]')}[...]"), word == "optional", never=True)
+    element = parse_type(inside, scope, low)
+    differing = {s: DIFFERS for s in element.symbols() if str(s).startswith("?")}
+    return list_of(element.substitute(differing), word == "optional")
 
 
 def _dim(piece: str, text: str, scope: MutableMapping[str, Dim], low: int) -> Size:
@@ -50,6 +64,7 @@ def _dim(piece: str, text: str, scope: MutableMapping[str, Dim], low: int) -> Si
     return size
 
 
+_LISTS = ("list", "optional")
 _FUNCTIONS = frozenset(("min", "max", "bcast", "select", "and", "or", "not", "if", "else"))
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import from_numpy
+from anyshape.dtypes import LIST, from_numpy
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError
 from anyshape.graph.value import Value
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType
 
 Array = NDArray[Any]
 _ndarray = np.ndarray
@@ -29,7 +29,7 @@ class Signature:
     def __init__(self, params: Sequence[Value]) -> None:
         self.names = tuple(p.name for p in params)
         self.types = tuple(p.type for p in params)
-        self._fast = tuple((p.type.dtype.numpy, p.type.rank) for p in params)
+        self._fast = tuple((None if p.type.dtype is LIST else p.type.dtype.numpy, p.type.rank) for p in params)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
         """Raises ArgumentError, DtypeError or ShapeError."""
@@ -67,8 +67,10 @@ class Signature:
         return tuple(given[n] for n in self.names)
 
 
-def adapt(name: str, type: TensorType, given: Any) -> Array:
-    """A dense native array of the type's dtype and rank."""
+def adapt(name: str, type: TensorType, given: Any) -> Any:
+    """A dense native array of the type's dtype and rank, or a list of such."""
+    if isinstance(type, ListType):
+        return _adapted_list(name, type, given)
     a = _as_array(name, type, given)
     wanted = type.dtype.numpy
     if a.dtype != wanted:
@@ -78,6 +80,17 @@ def adapt(name: str, type: TensorType, given: Any) -> Array:
     if type.rank is not None and a.ndim != type.rank:
         raise ShapeError(f"input {name} must be {type}, of rank {type.rank}; got rank {a.ndim}, shape {a.shape}")
     return a if a.flags.c_contiguous else a.copy(order="C")
+
+
+def _adapted_list(name: str, type: ListType, given: Any) -> list[Any]:
+    """Of an optional, None is nothing, and anything else the element."""
+    if type.optional:
+        return [] if given is None else [adapt(name, type.element, given)]
+    if not isinstance(given, list | tuple):
+        raise ArgumentError(f"input {name} must be a list of arrays, of type {type}; got {_short(given)}")
+    if given and type.never:
+        raise ArgumentError(f"input {name} must be an empty list, of type {type}; got {len(given)} elements")
+    return [adapt(f"{name}[{k}]", type.element, element) for k, element in enumerate(given)]
 
 
 def _dtype_name(dtype: np.dtype[Any]) -> str:

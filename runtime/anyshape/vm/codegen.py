@@ -7,8 +7,9 @@ elements are known from shapes alone are stored from registers: shape arithmetic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,21 @@ from anyshape.dims import eq as equal
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Value
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule
+from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule
 from anyshape.rules import Check
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType
 from anyshape.vm.arena import ALIGNMENT
 from anyshape.vm.arena_code import ArenaCode
+from anyshape.vm.blocks import result_dtypes
 from anyshape.vm.kernels import THREADS, KernelMaker
 from anyshape.vm.lifetimes import ENTRY, Storage, lifetimes
 from anyshape.vm.memory_text import memory_plan
 from anyshape.vm.need import Need, analyse
 from anyshape.vm.program import ELEMENT_CODE, CallableKernel, CheckRecord, Op, Program, ResultType
 from anyshape.vm.shape_code import ShapeCode
+
+BEGIN = -1
+"""The number of a step before the first."""
 
 
 def generate(schedule: Schedule, kernels: KernelMaker, assumed: Collection[Dim] = ()) -> Program:
@@ -65,12 +70,15 @@ class Codegen:
     sizes: set[Dim] = field(default_factory=set)
     origins: dict[Dim, str] = field(default_factory=dict)
     """What messages call a symbol that nobody named."""
+    lists: dict[Value, int] = field(default_factory=dict)
+    """Registers of parameters that are lists."""
     regions: int = 0
     """How many are in use; those of control flow come behind the arena's."""
 
     def run(self) -> Program:
         self.f = self.schedule.function
         self.need: Need = analyse(self.schedule, self.maker)
+        self.numbering = list(accumulate((len(result_dtypes(v.type)) for v in self.f.results), initial=0))
         self.entry()
         self.body(None, 0)
         self.results()
@@ -83,7 +91,11 @@ class Codegen:
             tuple(self.constants),
             tuple(self.kernels),
             tuple(self.checks),
-            tuple(ResultType(n, v.type.dtype) for n, v in zip(self.f.result_names, self.f.results, strict=True)),
+            tuple(
+                ResultType(n, dtype)
+                for n, v in zip(self.f.result_names, self.f.results, strict=True)
+                for dtype in result_dtypes(v.type)
+            ),
             tuple(p.name for p in self.f.params),
             memory_plan(self.schedule, self.memory, self.arena),
         )
@@ -96,9 +108,16 @@ class Codegen:
             self.code, self.memory.groups, self.check_tenants, first, Op.REGION if direct is None else Op.EXTEND
         )
         self.regions = self.arena.regions
+        self.holds = Holds(self, self.own_lists())
+        self.holds.after(BEGIN)
         self.arena.prepare(ENTRY)
         for at, _ in enumerate(self.schedule.steps):
             self.step(at)
+            self.holds.after(at)
+
+    def own_lists(self) -> Iterable[Value]:
+        """Parameters that are lists, which are this body's to release."""
+        return self.lists
 
     # --- entry ---
 
@@ -126,6 +145,9 @@ class Codegen:
         self.flush()
         for p in self.f.params:
             self.load_symbols(p)
+        for k, p in enumerate(self.f.params):
+            if isinstance(p.type, ListType) and p in self.need.values:
+                self.lists[p] = Reader(self, p.name, self.code.pure(Op.ARGUMENT, k)).read(p.type)
 
     def collect_checks(self) -> None:
         """What nodes demand, each once, to be checked when it can be."""
@@ -227,6 +249,8 @@ class Codegen:
     def address(self, v: Value) -> int:
         """The register of a value's address; parameters and constants are where they are."""
         v = self.need.origin(v)
+        if v in self.lists:
+            return self.lists[v]
         if v in self.storages:
             found = self.storages[v].address
             if found is None:
@@ -257,7 +281,7 @@ class Codegen:
 
     def output(self, k: int, v: Value) -> int:
         self.check_sizes(v)
-        return self.code.new(Op.OUTPUT, k, tuple(self.code.register(n) for n in v.type.shape or ()))
+        return self.code.new(Op.OUTPUT, self.numbering[k], tuple(self.code.register(n) for n in v.type.shape or ()))
 
     # --- steps ---
 
@@ -266,11 +290,15 @@ class Codegen:
             return
         step = self.schedule.steps[at]
         if isinstance(step, RegionStep):
-            from anyshape.vm.region_code import emit_regions
-
             emit_regions(self, at, step)
             self.flush()
             for v in step.node.outputs:
+                self.load_symbols(v)
+            return
+        if isinstance(step, ListStep):
+            emit_list(self, at, step)
+            self.flush()
+            for v in self.need.outputs[at]:
                 self.load_symbols(v)
             return
         made = self.need.outputs[at] if isinstance(step, KernelStep) else (step.output,)
@@ -321,9 +349,12 @@ class Codegen:
         """Results that share memory with something else get a copy of it."""
         for k, v in enumerate(self.f.results):
             storage = self.storages.get(self.need.origin(v))
-            if storage is None or storage.result != k:
+            if isinstance(v.type, ListType):
+                Writer(self.code, v.type, self.address(v)).write(self.numbering[k])
+            elif storage is None or storage.result != k:
                 to = self.output(k, v)
                 self.code.emit(Op.COPY, to, self.address(v), self.code.register(byte_count(v.type)))
+        self.holds.after(len(self.schedule.steps))
         self.refuse_pending()
 
     def refuse_pending(self) -> None:
@@ -340,5 +371,10 @@ def _size_symbol(p: Value, axis: int) -> Dim:
     """A symbol for the actual size of an argument's axis, used in messages."""
     return fresh(f"{p.name}_size{axis}_", low=0)
 
+
+# these build on Codegen
+from anyshape.vm.list_arguments import Reader, Writer  # noqa: E402
+from anyshape.vm.list_code import Holds, emit_list  # noqa: E402
+from anyshape.vm.region_code import emit_regions  # noqa: E402
 
 __all__ = ["aligned", "byte_count", "generate"]

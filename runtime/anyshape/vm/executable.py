@@ -17,8 +17,9 @@ from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.graph.value import Value
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType
 from anyshape.vm.arguments import Signature
+from anyshape.vm.blocks import shown
 from anyshape.vm.disassemble import disassemble
 from anyshape.vm.modules import load_modules
 from anyshape.vm.options import Options, make_options
@@ -83,6 +84,7 @@ class Executable:
     def __init__(self, function: Head, plan: Plan, report: Report, options: Options) -> None:
         self._head, self.plan, self.report, self.options = function, plan, report, options
         self.signature = Signature(function.params)
+        self._optionals = any(isinstance(v.type, ListType) for v in function.results)
         self._single = len(function.results) == 1
         self._bind, self._run, self._direct = self.signature.bind, plan.run, plan.direct
         self._names = self.signature.names
@@ -94,7 +96,7 @@ class Executable:
         if not kwargs and self._direct is not None:
             results = self._direct(args)
         if results is None:
-            results = self._run(self._bind(args, kwargs))
+            results = self._shown(self._run(self._bind(args, kwargs)))
         return results[0] if self._single else tuple(results)
 
     def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> list[Array]:
@@ -110,7 +112,12 @@ class Executable:
         if results is not None:
             return results
         arguments = self._bind((), inputs)
-        return self._run_into(arguments, outputs) if outputs else self._run(arguments)
+        return self._shown(self._run_into(arguments, outputs) if outputs else self._run(arguments))
+
+    def _shown(self, results: list[Any]) -> list[Any]:
+        if not self._optionals:
+            return results
+        return [shown(r, t) for r, t in zip(results, self.output_types, strict=True)]
 
     def _run_into(self, arguments: list[Array], outputs: Mapping[str, Array]) -> list[Array]:
         """Computed in the given arrays where that is possible, else copied there."""

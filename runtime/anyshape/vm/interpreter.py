@@ -22,7 +22,8 @@ from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Context
-from anyshape.vm.program import ELEMENTS, FORMATS, Op, Operand, Program, invocation
+from anyshape.vm.heap import Heap
+from anyshape.vm.program import ELEMENTS, FORMATS, LISTS, Op, Operand, Program, invocation
 
 Array = NDArray[Any]
 Trace = Callable[[int, Op, tuple[Operand, ...], list[int]], None]
@@ -50,6 +51,7 @@ class _Run:
         self.r = [0] * program.registers
         self.lost: set[int] = set()
         self.results: list[Array | None] = [None] * len(program.results)
+        self.heap = Heap()
 
     def go(self) -> list[Array] | None:
         table = {at: (op, operands) for at, op, operands in self.program.instructions()}
@@ -65,6 +67,7 @@ class _Run:
             if self.lost and op not in _SCALAR:
                 self.need(op, operands)
             if op is Op.RETURN:
+                self.heap.finish(self.program.name)
                 return [a for a in self.results if a is not None]
             if op is Op.GUARD and not self.r[_n(operands[0])]:
                 return None
@@ -84,6 +87,9 @@ class _Run:
             dims = [self.r[k] for k in o[2]]  # type: ignore[union-attr]
             a = self.results[_n(o[1])] = np.empty(dims, self.program.results[_n(o[1])].dtype.numpy)
             self.r[_n(o[0])] = address_of(a)
+            return None
+        if op in LISTS:
+            self.lists(op, *map(_n, o))
             return None
         return self.plain(op, *map(_n, o))
 
@@ -157,6 +163,32 @@ class _Run:
             store(r[o[0]], o[1], r[o[2]], o[3])
         elif op is Op.COPY:
             ctypes.memmove(r[o[0]], r[o[1]], r[o[2]])
+
+        elif op is Op.ROWS:
+            to, to_step, source, step, size, count = (r[k] for k in o)
+            for k in range(count):
+                ctypes.memmove(to + k * to_step, source + k * step, size)
+
+    def lists(self, op: Op, *o: int) -> None:
+        r, heap = self.r, self.heap
+        if op is Op.LIST:
+            r[o[0]] = heap.new_list()
+        elif op is Op.BLOCK:
+            r[o[0]] = heap.block(r[o[1]])
+        elif op is Op.RETAIN:
+            heap.retain(r[o[0]])
+        elif op is Op.RELEASE:
+            heap.release(r[o[0]])
+        elif op is Op.OWN:
+            r[o[0]] = heap.own(r[o[1]])
+        elif op is Op.LENGTH:
+            r[o[0]] = len(heap.elements(r[o[1]]))
+        elif op is Op.INSERT:
+            heap.elements(r[o[0]]).insert(r[o[1]], r[o[2]])
+        elif op is Op.ERASE:
+            heap.release(heap.elements(r[o[0]]).pop(r[o[1]]))
+        else:
+            r[o[0]] = heap.elements(r[o[1]])[r[o[2]]]
 
     def invoke(self, number: int, scratch: int, scalars: tuple[int, ...], buffers: tuple[int, ...]) -> None:
         numbers = (ctypes.c_int64 * max(len(scalars), 1))(*(self.r[k] for k in scalars))

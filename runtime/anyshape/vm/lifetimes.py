@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from anyshape.dims import Size, free_symbols
 from anyshape.graph.value import Value
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule
+from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule
+from anyshape.types import ListType
 from anyshape.vm.memory import Tenant
 from anyshape.vm.need import Need
 
@@ -126,6 +127,9 @@ def _storages(schedule: Schedule, need: Need, direct: Container[int]) -> dict[Va
         elif isinstance(step, RegionStep):
             for v in need.outputs.get(at, ()):
                 storages[v] = Storage(v, at, at, elsewhere=True)
+        elif isinstance(step, ListStep):
+            for v in need.outputs.get(at, ()):
+                storages[v] = Storage(v, at, at, elsewhere=isinstance(v.type, ListType))
         elif at in need.steps and step.input in storages:
             storages[step.output] = storages[step.input]
     for k, v in enumerate(schedule.function.results):

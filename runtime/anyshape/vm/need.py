@@ -13,7 +13,7 @@ from anyshape.dims import Dim, bounds, free_symbols
 from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Element, Value
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep
+from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule, Step, ViewStep
 from anyshape.vm.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program import ELEMENT_CODE
 
@@ -63,6 +63,8 @@ class _Analysis:
         self.element_of: dict[Dim, tuple[Value, int]] = {}
         self.born: dict[Dim, Value] = {}
         """results of control flow that first have a dim"""
+        self.sized: set[int] = set()
+        """steps on lists of which a dim is needed"""
         for step in schedule.steps:
             if isinstance(step, ViewStep):
                 self.need.viewed[step.output] = step.input
@@ -90,7 +92,7 @@ class _Analysis:
         for p in f.params if self.own is None else self.own:
             self.elements(p, -1)
         for at, step in enumerate(self.schedule.steps):
-            if isinstance(step, RegionStep):
+            if isinstance(step, RegionStep | ListStep):
                 for s, (result, _) in step.node.bound.born.items():
                     if defined.setdefault(s, at) == at:
                         self.born[s] = step.node.outputs[result]
@@ -121,7 +123,12 @@ class _Analysis:
             self.need.loads.setdefault(v, []).append((k, s))
             self.want(v)
         elif s in self.born:
-            self.want(self.born[s])
+            made = self.born[s]
+            assert made.node is not None
+            if made.node.op.structure is None:
+                self.want(made)
+            else:
+                self.sized.add(self.need.defined_at[s])
         elif s not in self.need.defined_at and self.own is not None:
             self.need.outside.add(s)
         elif s not in self.need.defined_at:
@@ -140,6 +147,10 @@ class _Analysis:
                 self.want(step.input)
             return
         outputs = tuple(v for v in results_of(step) if v in self.values)
+        if isinstance(step, ListStep):
+            if outputs or at in self.sized:
+                self.list_step(at, step, outputs)
+            return
         if not outputs:
             return
         if isinstance(step, RegionStep):
@@ -184,6 +195,18 @@ class _Analysis:
         for v in read:
             self.want(v)
 
+    def list_step(self, at: int, step: ListStep, outputs: tuple[Value, ...]) -> None:
+        """Lists and what is put into them are read, and a position if it is not known. `outputs`: what is wanted in memory."""
+        node, need = step.node, self.need
+        read = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
+        read += [v for v in node.operand_inputs().values() if v is not None and not self.want_elements(v)]
+        need.steps.add(at)
+        need.outputs[at], need.reads[at] = outputs, tuple(dict.fromkeys(read))
+        for v in need.reads[at]:
+            self.want(v)
+        for v in node.outputs:
+            self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
+
     def want_elements(self, v: Value) -> bool:
         """Wants what is known of the elements, if anything is."""
         self.want_symbols(v.contents or ())
@@ -202,7 +225,7 @@ def results_of(step: Step) -> tuple[Value, ...]:
     """Everything a step computes, also what only its own equations read: an element of that may be a size."""
     if isinstance(step, ViewStep):
         return (step.output,)
-    if isinstance(step, RegionStep):
+    if isinstance(step, RegionStep | ListStep):
         return step.node.outputs
     return step.results
 

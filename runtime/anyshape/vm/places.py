@@ -1,4 +1,4 @@
-"""Arrays that a caller gives for results: which of them results can be computed in.
+"""Arrays that a caller gives for results: which of them results can be computed in. There are none for lists.
 
 In: what `run(outputs=)` was given. Out: for every result the array to compute it in, or None: then it is computed elsewhere and copied. A
 result is not computed where an argument or another result lies, nor in memory that is not dense.
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.dtypes import LIST
 from anyshape.errors import ArgumentError
 from anyshape.vm.address import address_of
 from anyshape.vm.program import ResultType
@@ -27,7 +28,7 @@ class Places:
 
     def __init__(self, results: Sequence[ResultType]) -> None:
         self._results = tuple(results)
-        self._numbers = {r.name: (k, r.dtype.numpy) for k, r in enumerate(results)}
+        self._numbers = {r.name: (k, r.dtype.numpy) for k, r in enumerate(results) if r.dtype is not LIST}
 
     def number(self, name: str) -> int:
         return self._numbers[name][0]

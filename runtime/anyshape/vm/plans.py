@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.retype import retype
+from anyshape.types import ListType, TensorType
 from anyshape.vm.arena import ContextPool
+from anyshape.vm.blocks import array_type, pack, result_dtypes, unpack
 from anyshape.vm.causes import Causes, named
 from anyshape.vm.codegen import generate
 from anyshape.vm.disassemble import disassemble
-from anyshape.vm.executors import Executor, make_executor
+from anyshape.vm.executors import make_executor
 from anyshape.vm.kernels import kernel_maker
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
@@ -88,8 +90,8 @@ class Compiler:
             self.options.show("graph", f.name, optimised)
             program = self._program(optimised, assumed)
             general = (lambda: self.plan(f, 0)) if assumed else None
-            executor = make_executor(program, self.options, [p.type for p in optimised.params])
-            return Straight(program, general, executor, self.lock)
+            types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
+            return Straight(program, general, self.options, types, self.lock)
 
     def _optimise(self, f: Function) -> Function:
         from anyshape.passes import optimise
@@ -144,26 +146,52 @@ class Straight:
     """One program, and another plan for the calls that it declines."""
 
     def __init__(
-        self, program: Program, general: Callable[[], Plan] | None, executor: Executor, lock: threading.RLock
+        self,
+        program: Program,
+        general: Callable[[], Plan] | None,
+        options: Options,
+        types: tuple[Sequence[TensorType], Sequence[TensorType]],
+        lock: threading.RLock,
     ) -> None:
+        """`types` of arguments and of results."""
         self.program = program
         self._make_general, self._general, self._lock = general, None, lock
+        self._types = types
+        executor = make_executor(program, options, [array_type(t) for t in types[0]])
         self._pool = ContextPool(executor.context)
         self._run = executor.run
-        self.direct: Direct | None = executor.direct(self._pool)
+        self._lists = any(isinstance(t, ListType) for side in types for t in side)
+        self.direct: Direct | None = None if self._lists else executor.direct(self._pool)
 
     _general: Plan | None
 
-    def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
+    def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
+        return self._with_lists(arrays, places) if self._lists else self._run_arrays(arrays, places)
+
+    def _with_lists(self, arrays: Sequence[Any], places: Sequence[Array | None]) -> list[Any]:
+        """The same where arguments or results are lists: those are arrays of words to the program."""
+        packed = [pack(a, t) for a, t in zip(arrays, self._types[0], strict=True)]
+        spread = [p for p, t in zip(places, self._types[1]) for p in (p, None)[: len(result_dtypes(t))]]
+        results = self._run_once(packed, spread)
+        if results is None:
+            return self.general().run(arrays, places)
+        made = iter(results)
+        return [unpack(made, t) for t in self._types[1]]
+
+    def _run_arrays(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array]:
+        results = self._run_once(arrays, places)
+        return results if results is not None else self.general().run(arrays, places)
+
+    def _run_once(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array] | None:
+        """None where a guard declines."""
         pool = self._pool
         context = pool.take()
         try:
-            results = self._run(arrays, context, places)
+            return self._run(arrays, context, places)
         except (MemoryError, ValueError) as e:
             raise AnyshapeError(f"{self.program.name}: a result cannot be made: {e}") from e
         finally:
             pool.give_back(context)
-        return results if results is not None else self.general().run(arrays, places)
 
     def general(self) -> Plan:
         """The plan without the assumption, compiled once."""

@@ -29,6 +29,20 @@ registers that are read. Registers are signed 64-bit integers: dims, conditions 
     jump n               goes on at word n
     unless s n           goes on at word n if the register is 0
     return               ends the call as DONE
+
+Lists are objects that are counted, and so is each element: a block of memory, or a list. Who holds one more says `retain`, who needs it no
+longer `release`; what nobody holds any more is gone, with what it held. Blocks begin with a head, `vm.blocks` says of what.
+
+    list d n             d = a new list, held once; n: 1 if its elements are lists, 0 if they are blocks
+    block d s            d = a new block of so many bytes, held once
+    retain s             the object is held once more
+    release s            it is held once less
+    own d s              d = the list, to be changed: the same if it is held once, else a copy that takes its place with this holder
+    length d s           d = how many elements a list has
+    insert s s s         puts an element (third), with the hold on it, into a list (first) before a position (second)
+    erase s s            takes the element at a position out of a list, and releases it
+    element d s s        d = the element of a list at a position, which only the list holds
+    rows s s s s s s     copies rows: to, bytes from row to row there; from, the same there; bytes of a row, how many
 """
 
 from __future__ import annotations
@@ -92,6 +106,16 @@ class Op(IntEnum):
     SWAP = 41
     THREADS = 42
     SHARE = 43
+    LIST = 50
+    BLOCK = 51
+    RETAIN = 52
+    RELEASE = 53
+    OWN = 54
+    LENGTH = 55
+    INSERT = 56
+    ERASE = 57
+    ELEMENT = 58
+    ROWS = 59
 
 
 FORMATS: dict[Op, str] = {
@@ -118,7 +142,20 @@ FORMATS: dict[Op, str] = {
     Op.SWAP: "nn",
     Op.THREADS: "d",
     Op.SHARE: "nsss**",
+    Op.LIST: "dn",
+    Op.BLOCK: "ds",
+    Op.RETAIN: "s",
+    Op.RELEASE: "s",
+    Op.OWN: "ds",
+    Op.LENGTH: "ds",
+    Op.INSERT: "sss",
+    Op.ERASE: "ss",
+    Op.ELEMENT: "dss",
+    Op.ROWS: "ssssss",
 }
+
+LISTS = frozenset(Op(k) for k in range(Op.LIST, Op.ROWS))
+"""Instructions on lists."""
 
 ELEMENTS: dict[int, tuple[str, str, int]] = {
     0: ("i64", "q", 8), 1: ("i32", "i", 4), 2: ("bool", "?", 1), 3: ("i16", "h", 2), 4: ("i8", "b", 1),

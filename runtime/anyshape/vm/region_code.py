@@ -7,7 +7,7 @@ places; what turns collect is appended to a region that grows by half. Nothing e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
@@ -16,6 +16,7 @@ from anyshape.graph.truth import count_of, known_truth
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import RegionStep
 from anyshape.vm.codegen import Codegen, aligned, byte_count
+from anyshape.vm.list_code import is_list
 from anyshape.vm.need import Need
 from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
 
@@ -26,6 +27,8 @@ class Body(Codegen):
 
     places: Mapping[Value, int] = field(default_factory=dict)
     spare: Mapping[int, int] = field(default_factory=dict)
+    owned: Collection[Value] = ()
+    """Its parameters that are lists of its own."""
 
     def emit(self, need: Need) -> None:
         self.f, self.need = self.schedule.function, need
@@ -36,6 +39,9 @@ class Body(Codegen):
         self.body(self.spare, self.regions)
         self.refuse_pending()
 
+    def own_lists(self) -> Iterable[Value]:
+        return self.owned
+
     def output(self, k: int, v: Value) -> int:
         """The place of a value that is carried to the next turn."""
         self.check_sizes(v)
@@ -44,6 +50,14 @@ class Body(Codegen):
     def address(self, v: Value) -> int:
         found = self.places.get(self.need.origin(v))
         return found if found is not None else super().address(v)
+
+    def result(self, v: Value) -> int:
+        """The address of a result; a list comes with a hold on it."""
+        return self.holds.take(v, len(self.schedule.steps)) if is_list(v) else self.address(v)
+
+    def release(self) -> None:
+        """Lists that are no result."""
+        self.holds.after(len(self.schedule.steps))
 
     def is_direct(self, k: int) -> bool:
         """Whether result k was computed where it belongs."""
@@ -70,18 +84,23 @@ def truth(g: Codegen, v: Value) -> int:
 
 
 def _places(g: Codegen, node: Node, params: Sequence[Value], need: Need) -> dict[Value, int]:
-    """Addresses of what is captured, as far as it is read."""
+    """Addresses of what is captured, as far as it is read; of lists always."""
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     inner = params[len(params) - len(captured) :]
-    return {p: g.address(v) for p, v in zip(inner, captured, strict=True) if p in need.values}
+    return {p: g.address(v) for p, v in zip(inner, captured, strict=True) if p in need.values or is_list(p)}
 
 
 def _body(
-    g: Codegen, step: RegionStep, k: int, need: Need, places: Mapping[Value, int], spare: Mapping[int, int]
+    g: Codegen,
+    step: RegionStep,
+    k: int,
+    places: Mapping[Value, int],
+    spare: Mapping[int, int],
+    owned: Collection[Value],
 ) -> Body:
     return Body(
         step.bodies[k], g.maker, (), g.code, g.constants, g.numbers, g.kept, g.kernels, g.checks, sizes=set(g.sizes),
-        regions=g.regions, places=places, spare=spare,
+        regions=g.regions, places=places, spare=spare, owned=owned,
     )  # fmt: skip
 
 
@@ -93,6 +112,10 @@ def _branch(g: Codegen, at: int, step: RegionStep) -> None:
     born: dict[Dim, tuple[int, int]] = node.bound.born
     sizes = {s: code.unset() for s in born}
     before, highest, end = g.regions, g.regions, 0
+    captured = node.op.control.captured(node) if node.op.control is not None else ()
+    given = [v for v in captured if is_list(v) and g.holds.is_last(v, at)]
+    for v in given:
+        g.holds.owned.discard(v)  # each branch takes the hold over
     for k, region in enumerate(node.regions):
         with code.scope():
             g.regions = before
@@ -100,11 +123,13 @@ def _branch(g: Codegen, at: int, step: RegionStep) -> None:
                 _fail(g, region.failure)
             else:
                 need = g.need.bodies[at][k]
-                body = _body(g, step, k, need, _places(g, node, region.params, need), {})
+                inner = dict(zip(captured, region.params[len(region.params) - len(captured) :], strict=True))
+                body = _body(g, step, k, _places(g, node, region.params, need), {}, [inner[v] for v in given])
                 body.emit(need)
                 highest = max(highest, body.regions)
                 for to, v in zip(addresses, region.results, strict=True):
-                    code.move(to, body.address(v))
+                    code.move(to, body.result(v))
+                body.release()
                 for s, (result, axis) in born.items():
                     code.move(sizes[s], code.register((region.results[result].type.shape or ())[axis]))
         if k == 0:
@@ -115,7 +140,14 @@ def _branch(g: Codegen, at: int, step: RegionStep) -> None:
     for s, r in sizes.items():
         code.define(s, r)
     for v, address in zip(node.outputs, addresses, strict=True):
-        g.storages[v].address = address
+        _give(g, v, address)
+
+
+def _give(g: Codegen, v: Value, address: int) -> None:
+    """A result of the node."""
+    g.storages[v].address = address
+    if is_list(v):
+        g.holds.own(v)
 
 
 def _fail(g: Codegen, text: str) -> None:
@@ -182,7 +214,7 @@ class _Loop:
         if known_truth(cond) is not True or known_truth(self.region.results[0]) is not True:
             self.again = self.variable(self.one if cond is None else truth(g, cond))
         initial = [v for v in node.inputs[: self.count] if v is not None]
-        self.addresses = [self.variable(g.address(v)) for v in initial]
+        self.addresses = [self.variable(g.holds.take(v, self.at) if is_list(v) else g.address(v)) for v in initial]
         self.dims: dict[Dim, int] = {}
         for p, v in zip(self.carried, initial, strict=True):
             for n, start in zip(p.type.shape or (), v.type.shape or ()):
@@ -218,7 +250,8 @@ class _Loop:
         if number is not None:
             code.emit(Op.STORE, number, 0, self.turn, ELEMENT_CODE["i64"])
         places = {**self.places, **dict(zip(self.carried, self.addresses, strict=True))}
-        body = _body(self.g, self.step, 0, self.need, places, {1 + k: spare for k, (_, spare) in enumerate(self.pairs)})
+        spare = {1 + k: spare for k, (_, spare) in enumerate(self.pairs)}
+        body = _body(self.g, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
         body.emit(self.need)
         self.g.regions = body.regions
         for k, c in enumerate(self.collected):
@@ -252,12 +285,17 @@ class _Loop:
         code, moves = self.code, list[tuple[int, int]]()
         swaps: list[tuple[int, int]] = []
         for k, (p, v) in enumerate(zip(self.carried, self.region.results[1 : 1 + self.count], strict=True)):
-            if body.need.origin(v) is not p:
+            if is_list(p):
+                handle = body.result(v)
+                if v is not p:
+                    moves.append((self.addresses[k], handle))
+            elif body.need.origin(v) is not p:
                 moves.append((self.addresses[k], self.carried_over(body, k, v)))
                 swaps.append(self.pairs[k])
             for n, after in zip(p.type.shape or (), v.type.shape or ()):
                 if isinstance(n, Dim) and n in self.dims and not (isinstance(after, Dim) and after is n):
                     moves.append((self.dims[n], code.register(after)))
+        body.release()
         if self.again is not None:
             moves.append((self.again, truth(body, self.region.results[0])))
         moves.append((self.turn, code.new(Op.ADD, self.turn, self.one)))
@@ -292,7 +330,7 @@ class _Loop:
                 c = self.collected[k - self.count]
                 code.define(s, self.turn if axis == 0 else c.dims[axis - 1])
         for v, address in zip(node.outputs, self.addresses):
-            self.g.storages[v].address = address
+            _give(self.g, v, address)
         for v, c in zip(node.outputs[self.count :], self.collected, strict=True):
             self.g.storages[v].address = code.new(Op.EXTEND, c.region, c.filled)
 

@@ -19,7 +19,7 @@ from anyshape.vm.address import DATA_OFFSET, FAST, Int64, address_of
 from anyshape.vm.arena import Context
 from anyshape.vm.interpreter import Array, failed_check, failed_kernel, load, store
 from anyshape.vm.interpreter import run as walk
-from anyshape.vm.program import ELEMENT_CODE, Op, Operand, Program, invocation
+from anyshape.vm.program import ELEMENT_CODE, LISTS, Op, Operand, Program, invocation
 
 Run = Callable[[Sequence[Array], Context], "list[Array] | None"]
 
@@ -31,8 +31,8 @@ _ANEW = "return WALK(arguments, context)"
 
 
 def can_translate(program: Program) -> bool:
-    """Whether it has no jumps."""
-    return all(op not in (Op.JUMP, Op.UNLESS) for _, op, _ in program.instructions())
+    """Whether it has no jumps, and no lists, which are made and read in loops."""
+    return all(op not in (Op.JUMP, Op.UNLESS, Op.ROWS, *LISTS) for _, op, _ in program.instructions())
 
 
 def frame_of(program: Program) -> tuple[int, tuple[int, ...]]:

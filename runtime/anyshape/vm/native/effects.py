@@ -10,6 +10,7 @@ from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.vm.native.frame import HEAD, Frame
 from anyshape.vm.native.layout import End, Word
+from anyshape.vm.native.list_effects import LIST_HANDLERS
 from anyshape.vm.program import ELEMENTS, Op
 
 
@@ -18,7 +19,7 @@ def effect(frame: Frame, op: Op) -> bool:
     simple = {
         Op.CONST: _const, Op.DIM: _dim, Op.ARGUMENT: _argument, Op.CONSTANT: _constant, Op.CHECK: _check, Op.GUARD: _guard,
         Op.REGION: _region, Op.OUTPUT: _output, Op.VIEW: _view, Op.LOAD: _load, Op.STORE: _store, Op.COPY: _copy, Op.INVOKE: _invoke,
-        Op.EXTEND: _region, Op.SWAP: _swap, Op.THREADS: _threads, Op.SHARE: _share,
+        Op.EXTEND: _region, Op.SWAP: _swap, Op.THREADS: _threads, Op.SHARE: _share, **LIST_HANDLERS,
     }  # fmt: skip
     if op in simple:
         simple[op](frame)

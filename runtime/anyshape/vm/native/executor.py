@@ -18,8 +18,10 @@ from anyshape.code_version import code_version
 from anyshape.errors import AnyshapeError, OverflowedError, VerifyError
 from anyshape.types import TensorType
 from anyshape.vm.arena import ContextPool
+from anyshape.vm.heap import no_memory_text
 from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, unfit_text
 from anyshape.vm.native.context import NativeContext, tables_of
+from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.pool import Pool, keep_in_order
@@ -46,12 +48,10 @@ def _object(make: Callable[[Target], Module], symbol: str) -> tuple[str, bytes]:
     return key, object_by_key(key, lambda: make(target).text(), target)
 
 
-def _load(
-    make: Callable[[Target], Module], symbol: str, imports: Mapping[str, int], others: Sequence[str] = ()
-) -> Loaded:
+def _load(make: Callable[[Target], Module], symbols: Sequence[str], imports: Mapping[str, int]) -> Loaded:
     from anyshape.lower.llvm.jit import load_object
 
-    return load_object(_object(make, symbol)[1], [symbol, *others], imports)
+    return load_object(_object(make, symbols[0])[1], list(symbols), imports)
 
 
 def loop_objects() -> dict[str, bytes]:
@@ -68,7 +68,8 @@ def _loop() -> tuple[Turn, Loaded]:
     """The loop of this machine, from the object cache after the first time; and what keeps it loaded."""
     from anyshape.vm.native.loop import loop_module
 
-    loaded = _load(loop_module, "anyshape_run", {}, ("anyshape_work", "anyshape_dismiss"))
+    symbols = ("anyshape_run", "anyshape_forget", "anyshape_work", "anyshape_dismiss")
+    loaded = _load(loop_module, symbols, heap_imports())
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.address("anyshape_run")), loaded
 
 
@@ -83,6 +84,11 @@ def _pool() -> Pool:
 
 
 @cache
+def _forget() -> Callable[[int], None]:
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_loop()[1].address("anyshape_forget"))
+
+
+@cache
 def _methods() -> Methods | None:
     """The direct entry of this machine; None where Python's objects are not as it expects them."""
     from anyshape.vm.native.entry import entry_module
@@ -91,7 +97,7 @@ def _methods() -> Methods | None:
     if imports is None:
         return None
     _, loop = _loop()
-    loaded = _load(entry_module, "anyshape_call", {**imports, "anyshape_run": loop.address("anyshape_run")})
+    loaded = _load(entry_module, ("anyshape_call",), {**imports, "anyshape_run": loop.address("anyshape_run")})
     return Methods(loaded.address("anyshape_call"), (loaded, loop))
 
 
@@ -154,12 +160,22 @@ class NativeExecutor:
             results: list[Array] | None = context.call(*arguments)
             if results is not None:
                 return results
+            self._forget(context)
             end = int(context.words[Word.ENDED])
             if end == End.DECLINED:
                 return None
             if end not in (End.REGION, End.OUTPUT, End.ARGUMENTS):
                 raise self.error(end, context)
-        return self._in_turns(arguments, context, places)
+        try:
+            return self._in_turns(arguments, context, places)
+        finally:
+            self._forget(context)
+
+    @staticmethod
+    def _forget(context: NativeContext) -> None:
+        """Gives back the lists of a call that ended early."""
+        if context.words[Word.HELD]:
+            _forget()(context.state)
 
     def _in_turns(
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None]
@@ -219,6 +235,10 @@ class NativeExecutor:
         if end == End.KERNEL:
             number = _number(self._operands(context)[0])
             return failed_kernel(self.program, number, int(context.words[Word.KERNEL_STATUS]))
+        if end == End.MEMORY:
+            op, operands = self._instruction(context)
+            size = context.register(_number(operands[1])) if op is Op.BLOCK else 0
+            return AnyshapeError(no_memory_text(size))
         return VerifyError(f"{self.program.name}: the native loop ended with {end} at word {context.at}")
 
 

@@ -52,7 +52,11 @@ class Word(IntEnum):
     """Address of the pool of threads (`pool_layout`)."""
     THREADS = 23
     """How many threads a kernel may use, 1 if the program shares none."""
-    COUNT = 24
+    HEAP = 24
+    """Handle of the object of lists that was made last, or 0."""
+    HELD = 25
+    """How many objects of lists there are."""
+    COUNT = 26
 
 
 WANTED_WORDS, RESULT_WORDS = 3, 2
@@ -82,3 +86,5 @@ class End(IntEnum):
     """Only from `entry`: an argument is not exactly what the program takes."""
     UNKNOWN = 10
     """AT is no instruction: the table was changed after it was verified."""
+    MEMORY = 11
+    """There is no memory for an object of a list."""

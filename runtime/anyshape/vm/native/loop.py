@@ -11,6 +11,7 @@ from anyshape.lower.llvm.types import I64, PTR
 from anyshape.lower.target import Target
 from anyshape.vm.native.effects import effect
 from anyshape.vm.native.frame import HEAD, Frame
+from anyshape.vm.native.heap import add_heap
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.pool_code import add_pool
 from anyshape.vm.native.scalars import scalar
@@ -20,8 +21,9 @@ STATE = [("state", PTR)]
 
 
 def add_loop(module: Module, internal: bool = False) -> None:
-    """Defines `anyshape_run` in the module, and what it shares kernels with."""
+    """Defines `anyshape_run` in the module, what it shares kernels with, and `anyshape_forget`."""
     add_pool(module, internal=True)
+    add_heap(module)
     for name, careful in (("anyshape_careful", True), ("anyshape_plain", False)):
         with module.function(name, I64, STATE, internal=True, inline=False, noalias=False) as f:
             _loop(f, careful)

@@ -22,7 +22,6 @@ from anyshape.graph.function import Function
 from anyshape.graph.record import read_function, read_values
 from anyshape.graph.value import Value
 from anyshape.vm.executable import Executable
-from anyshape.vm.executors import make_executor
 from anyshape.vm.kernels import target_called
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.plans import Compiler, Plan, Straight
@@ -93,10 +92,10 @@ def _programs(container: Container, options: Options) -> list[Program]:
 def _chain(programs: Sequence[Program], compiler: Compiler, head: SavedHead, guarded: bool) -> Plan:
     """Each program with the next one for what its guards decline; behind the last, if it has guards, what is compiled when needed."""
     following: Callable[[], Plan] | None = (lambda: compiler.plan(head.whole(), 0)) if guarded else None
-    types = [p.type for p in head.params]
+    types = ([p.type for p in head.params], [v.type for v in head.results])
     plan: Straight | None = None
     for k, program in reversed(list(enumerate(programs))):
-        plan = Straight(program, following, make_executor(program, compiler.options, types), compiler.lock)
+        plan = Straight(program, following, compiler.options, types, compiler.lock)
         if k + 1 < len(programs):
             plan.general()
         following = (lambda made: lambda: made)(plan)

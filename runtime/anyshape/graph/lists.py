@@ -1,0 +1,236 @@
+"""The ops on lists: values that hold any number of tensors of one dtype and rank, or of lists.
+
+    list(values…; element="")                  these, in order; `element` is the type where there are none, optional=true makes an optional
+    list_insert(list, value, at)               the list with a value more, before position `at`, at the end if there is none
+    list_erase(list, at)                       the list without the element at a position, the last if there is none
+    list_at(list, at)                          an element
+    list_length(list)                          how many there are: i64[]
+    list_concat(list; axis, new_axis)          all elements, one after the other along an axis, or stacked along a new one
+
+Lists are values like any other: an op never changes its operand. Positions may count from the end. What a list is known to hold, because it
+was put there in sight, needs no list at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from anyshape.dims import Dim, Size, fresh
+from anyshape.dtypes import parse_dtype
+from anyshape.errors import DtypeError, ShapeError
+from anyshape.graph.infer import Inference
+from anyshape.graph.joining import joined_list
+from anyshape.graph.loops import no_relation
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef, Structure
+from anyshape.graph.truth import check_single
+from anyshape.graph.value import Contents, Node, Value
+from anyshape.rules import Bound
+from anyshape.types import DIFFERS, ListType, TensorType, list_of, parse_type
+
+Items = list[Value]
+INDEX = TensorType(parse_dtype("i64"), ())
+
+
+def known_items(v: Value) -> Items | None:
+    """The elements of a list if all of them are in sight."""
+    steps: list[Node] = []
+    while v.node is not None and v.node.op in (INSERT, ERASE):
+        steps.append(v.node)
+        v = _operand(v.node, 0)
+    if v.node is None or v.node.op is not LIST:
+        return None
+    items = [i for i in v.node.inputs if i is not None]
+    for node in reversed(steps):
+        at = _position(node.inputs[-1], len(items), node.op is INSERT)
+        if at is None:
+            return None
+        if node.op is INSERT:
+            items.insert(at, _operand(node, 1))
+        else:
+            del items[at]
+    return items
+
+
+def _position(at: Value | None, n: int, between: bool) -> int | None:
+    """A position in a list of n, or `between` its elements, from 0 on, the last where none is said; None if it is not known, or is none."""
+    last = n if between else n - 1
+    known = last if at is None else at.contents[0] if at.contents else None
+    if not isinstance(known, int):
+        return None
+    known += n if known < 0 else 0
+    return known if 0 <= known <= last else None
+
+
+def _operand(node: Node, k: int) -> Value:
+    v = node.inputs[k]
+    assert v is not None
+    return v
+
+
+def _list_type(node: Node) -> ListType:
+    t = _operand(node, 0).type
+    if not isinstance(t, ListType):
+        raise DtypeError(f"{node.op.full_name}: its first operand must be a list, got {t}")
+    return t
+
+
+def _check_position(node: Node) -> None:
+    at = node.inputs[-1]
+    if at is None:
+        return
+    if not at.type.dtype.is_integer:
+        raise DtypeError(f"{node.op.full_name}: a position must be an integer, got {at.type}")
+    check_single(node.op.full_name, "a position", at)
+
+
+def _inference(
+    t: TensorType, contents: Contents | None = None, born: Mapping[Dim, tuple[int, int]] | None = None
+) -> Inference:
+    return Inference((t,), (contents,), (), Bound({}, {"born": dict(born or {})}), {})
+
+
+def _sized(t: TensorType, name: str = "?") -> tuple[TensorType, dict[Dim, tuple[int, int]]]:
+    """An element's type for one element, and which result dims are symbols of it alone."""
+    if isinstance(t, ListType) or t.shape is None:
+        return t, {}
+    shape = tuple(fresh(name, 0) if n is DIFFERS else n for n in t.shape)
+    born = {
+        n: (0, k) for k, (n, m) in enumerate(zip(shape, t.shape, strict=True)) if m is DIFFERS and isinstance(n, Dim)
+    }
+    return TensorType(t.dtype, shape), born
+
+
+class _Kept:
+    """An op that is what it is, whatever is known of its operands."""
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        return None
+
+
+class _List(_Kept):
+    def infer(self, node: Node) -> Inference:
+        optional = bool(node.attrs.get("optional", False))
+        said = node.attrs.get("element", "")
+        values = [v.type for v in node.inputs if v is not None]
+        if optional and len(values) > 1:
+            raise ShapeError(f"list: an optional holds at most one element, got {len(values)}")
+        lists = [list_of(t, optional) for t in values]
+        if said:
+            element = parse_type(str(said))
+            lists.insert(
+                0, list_of(element, optional, never=element.shape is None and not isinstance(element, ListType))
+            )
+        if not lists:
+            raise ShapeError('list: it is empty, and nothing says of what; say element="f32[...]"')
+        joined = reduce(lambda a, b: _joined(a, b, "list: an element"), lists)
+        return _inference(joined)
+
+
+def _joined(a: ListType, b: ListType, where: str) -> ListType:
+    made = joined_list(a, b, where)
+    assert isinstance(made, ListType)
+    return made
+
+
+class _Insert(_Kept):
+    def infer(self, node: Node) -> Inference:
+        t = _list_type(node)
+        _check_position(node)
+        if t.optional:
+            raise DtypeError(f"{node.op.full_name}: {t} is no list; an optional is made anew")
+        added = list_of(_operand(node, 1).type)
+        return _inference(_joined(t, added, f"{node.op.full_name}: the list"))
+
+
+class _Erase(_Kept):
+    def infer(self, node: Node) -> Inference:
+        t = _list_type(node)
+        _check_position(node)
+        _check_filled(node, t)
+        return _inference(t)
+
+
+def _check_filled(node: Node, t: ListType) -> None:
+    if t.never:
+        raise ShapeError(f"{node.op.full_name}: the list is empty, nothing was put into it")
+
+
+class _At:
+    def infer(self, node: Node) -> Inference:
+        t = _list_type(node)
+        _check_position(node)
+        _check_filled(node, t)
+        element, born = _sized(t.element)
+        return _inference(element, None, born)
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        items = known_items(_operand(node, 0))
+        at = _position(node.inputs[-1], len(items), False) if items else None
+        return None if items is None or at is None else [items[at]]
+
+
+class _Length(_Kept):
+    def infer(self, node: Node) -> Inference:
+        _list_type(node)
+        items = known_items(_operand(node, 0))
+        length: Size = fresh("length", 0) if items is None else len(items)
+        return _inference(INDEX, (length,))
+
+
+class _Concat:
+    def infer(self, node: Node) -> Inference:
+        t = _list_type(node)
+        _check_filled(node, t)
+        if isinstance(t.element, ListType):
+            raise DtypeError(f"{node.op.full_name}: elements must be tensors, got {t}")
+        axis, stacks = int(node.attrs.get("axis", 0)), bool(node.attrs.get("new_axis", False))
+        element = t.element
+        if element.shape is None:
+            return _inference(element)
+        rank = len(element.shape) + stacks
+        if not -rank <= axis < rank:
+            raise ShapeError(
+                f"{node.op.full_name}: {axis} is no axis of a result of rank {rank}; elements are {element}"
+            )
+        axis %= rank
+        shape = list(element.shape)
+        shape[axis : axis + (not stacks)] = [DIFFERS]
+        made, born = _sized(TensorType(element.dtype, tuple(shape)))
+        return _inference(made, None, born)
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        from anyshape import ops
+
+        items = known_items(_operand(node, 0))
+        if not items or any(v.type.rank is None for v in items):
+            return None
+        axis, source = int(node.attrs.get("axis", 0)), node.source
+        if bool(node.attrs.get("new_axis", False)):
+            items = [ops.static.expand_dims(v, axes=(axis,), source=source) for v in items]
+        return [ops.concat(items, axis=axis, source=source)]
+
+
+def _op(
+    name: str, inputs: tuple[InputDef, ...], params: tuple[ParamDef, ...], structure: Structure, summary: str
+) -> OpDef:
+    outputs = (OutputDef("result", "T"),)
+    return OpDef(name, "", inputs, params, outputs, {}, no_relation, summary=summary, structure=structure)
+
+
+_ONE = (InputDef("list", "L"),)
+_AT = ParamDef("at", "int", False, operand=True)
+LIST = _op(
+    "list", (InputDef("values", "T", variadic=True),),
+    (ParamDef("element", "str", False, ""), ParamDef("optional", "bool", False, False)), _List(), "A list of these.",
+)  # fmt: skip
+INSERT = _op("list_insert", (*_ONE, InputDef("value", "T")), (_AT,), _Insert(), "The list with an element more.")
+ERASE = _op("list_erase", _ONE, (_AT,), _Erase(), "The list without an element.")
+AT = _op("list_at", _ONE, (_AT,), _At(), "An element of a list.")
+LENGTH = _op("list_length", _ONE, (), _Length(), "How many elements a list has.")
+CONCAT = _op(
+    "list_concat", _ONE, (ParamDef("axis", "int", False, 0), ParamDef("new_axis", "bool", False, False)), _Concat(),
+    "The elements of a list as one tensor.",
+)  # fmt: skip
+
+LIST_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (LIST, INSERT, ERASE, AT, LENGTH, CONCAT)}

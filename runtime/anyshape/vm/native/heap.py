@@ -1,0 +1,192 @@
+"""Lists and their elements in the native loop: functions that make, hold, change and give back counted objects.
+
+In: an open module. Out: functions in it, on a state and handles. An object's handle is the address behind its head; heads are linked, so
+that what a call leaves behind when it fails is found. Memory comes from Python's raw allocator, which any thread may call without its lock.
+
+    head, before the handle:  the object made before this, the one made after, holders, kind
+    a list, at the handle:    elements, room for how many, address of their handles
+    a block, at the handle:   its bytes
+"""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+
+from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.types import I1, I64, PTR, VOID, Val, const
+from anyshape.vm.native.layout import Word
+
+OLDER, NEWER, HOLDERS, KIND = -4, -3, -2, -1
+LENGTH, ROOM, TABLE = 0, 1, 2
+HEAD_BYTES, LIST_BYTES = 32, 24
+FIRST_ROOM = 4
+
+
+class Kind(IntEnum):
+    BLOCK = 0
+    LIST = 1
+
+
+_OBJECT = [("state", PTR), ("object", PTR)]
+
+
+def heap_imports() -> dict[str, int]:
+    """Addresses of Python's raw allocator."""
+    names = ("PyMem_RawMalloc", "PyMem_RawRealloc", "PyMem_RawFree")
+    return {n: ctypes.cast(getattr(ctypes.pythonapi, n), ctypes.c_void_p).value or 0 for n in names}
+
+
+def add_heap(module: Module) -> None:
+    """Defines `heap_new`, `heap_release`, `heap_own`, `heap_insert`, `heap_erase`, and for Python `anyshape_forget`."""
+    module.declare("PyMem_RawMalloc", PTR, [I64])
+    module.declare("PyMem_RawRealloc", PTR, [PTR, I64])
+    module.declare("PyMem_RawFree", VOID, [PTR])
+    new = [("state", PTR), ("size", I64), ("kind", I64)]
+    with module.function("heap_new", PTR, new, internal=True, inline=False, noalias=False) as f:
+        _new(f)
+    with module.function("heap_free", VOID, _OBJECT, internal=True, inline=False, noalias=False) as f:
+        _free(f)
+    with module.function("heap_release", VOID, _OBJECT, internal=True, inline=False, noalias=False) as f:
+        _release(f)
+    with module.function("heap_own", PTR, _OBJECT, internal=True, inline=False, noalias=False) as f:
+        _own(f)
+    insert = [*_OBJECT, ("at", I64), ("element", I64)]
+    with module.function("heap_insert", I1, insert, internal=True, inline=False, noalias=False) as f:
+        _insert(f)
+    with module.function("heap_erase", VOID, [*_OBJECT, ("at", I64)], internal=True, inline=False, noalias=False) as f:
+        _erase(f)
+    with module.function("anyshape_forget", VOID, [("state", PTR)], noalias=False) as f:
+        _forget(f)
+
+
+def is_null(f: Function, pointer: Val) -> Val:
+    return f.compare("eq", f.convert("ptrtoint", pointer, I64), 0)
+
+
+def _word(f: Function, pointer: Val) -> Val:
+    return f.convert("ptrtoint", pointer, I64)
+
+
+def _pointer(f: Function, word: Val) -> Val:
+    return f.convert("inttoptr", word, PTR)
+
+
+def move(f: Function, to: Val, source: Val, size: Val) -> None:
+    f.call_intrinsic("llvm.memmove", VOID, [to, source, size, const(I1, 0)], "p0.p0.i64")
+
+
+def _new(f: Function) -> None:
+    """An object held once, in front of those made before; a list is empty. Null if there is no memory."""
+    state, size, kind = f.args
+    with f.if_(f.compare("lt", size, 0)):
+        f.ret(_pointer(f, const(I64, 0)))
+    memory = f.call("PyMem_RawMalloc", PTR, [f.add(size, HEAD_BYTES)])
+    with f.if_(is_null(f, memory)):
+        f.ret(memory)
+    made = f.gep(memory, const(I64, HEAD_BYTES // 8), I64)
+    older = f.load(state, I64, Word.HEAP)
+    for value, place in ((older, OLDER), (const(I64, 0), NEWER), (const(I64, 1), HOLDERS), (kind, KIND)):
+        f.store(value, made, place)
+    with f.if_(f.compare("ne", older, 0)):
+        f.store(_word(f, made), _pointer(f, older), NEWER)
+    with f.if_(f.compare("ne", kind, Kind.BLOCK)):
+        for place in (LENGTH, ROOM, TABLE):
+            f.store(const(I64, 0), made, place)
+    f.store(_word(f, made), state, Word.HEAP)
+    f.store(f.add(f.load(state, I64, Word.HELD), 1), state, Word.HELD)
+    f.ret(made)
+
+
+def _free(f: Function) -> None:
+    """Gives back an object's memory, not what it holds."""
+    state, gone = f.args
+    older, newer = f.load(gone, I64, OLDER), f.load(gone, I64, NEWER)
+    with f.if_(f.compare("ne", older, 0)):
+        f.store(newer, _pointer(f, older), NEWER)
+    with f.if_else(f.compare("ne", newer, 0)) as branch:
+        with branch.then():
+            f.store(older, _pointer(f, newer), OLDER)
+        with branch.otherwise():
+            f.store(older, state, Word.HEAP)
+    with f.if_(f.compare("ne", f.load(gone, I64, KIND), Kind.BLOCK)):
+        f.call("PyMem_RawFree", VOID, [f.load(gone, PTR, TABLE)])
+    f.store(f.sub(f.load(state, I64, Word.HELD), 1), state, Word.HELD)
+    f.call("PyMem_RawFree", VOID, [f.gep(gone, const(I64, -(HEAD_BYTES // 8)), I64)])
+    f.ret()
+
+
+def _release(f: Function) -> None:
+    """Lists in lists are as deep as types say, so this calls itself no deeper than that."""
+    state, object_ = f.args
+    left = f.sub(f.load(object_, I64, HOLDERS), 1)
+    f.store(left, object_, HOLDERS)
+    with f.if_(f.compare("ne", left, 0)):
+        f.ret()
+    with f.if_(f.compare("ne", f.load(object_, I64, KIND), Kind.BLOCK)):
+        table = f.load(object_, PTR, TABLE)
+        with f.for_range(0, f.load(object_, I64, LENGTH)) as each:
+            f.call("heap_release", VOID, [state, f.load(table, PTR, each.index)])
+    f.call("heap_free", VOID, [state, object_])
+    f.ret()
+
+
+def _own(f: Function) -> None:
+    state, shared = f.args
+    with f.if_(f.compare("eq", f.load(shared, I64, HOLDERS), 1)):
+        f.ret(shared)
+    made = f.call("heap_new", PTR, [state, const(I64, LIST_BYTES), const(I64, Kind.LIST)])
+    with f.if_(is_null(f, made)):
+        f.ret(made)
+    length = f.load(shared, I64, LENGTH)
+    with f.if_(f.compare("ne", length, 0)):
+        size = f.shl(f.add(length, FIRST_ROOM), 3)
+        table, source = f.call("PyMem_RawMalloc", PTR, [size]), f.load(shared, PTR, TABLE)
+        with f.if_(is_null(f, table)):
+            f.ret(table)
+        f.store(_word(f, table), made, TABLE)
+        f.store(f.add(length, FIRST_ROOM), made, ROOM)
+        f.store(length, made, LENGTH)
+        move(f, table, source, f.shl(length, 3))
+        with f.for_range(0, length) as each:
+            element = f.load(table, PTR, each.index)
+            f.store(f.add(f.load(element, I64, HOLDERS), 1), element, HOLDERS)
+    f.store(f.sub(f.load(shared, I64, HOLDERS), 1), shared, HOLDERS)
+    f.ret(made)
+
+
+def _insert(f: Function) -> None:
+    """Whether there was memory for it. Room doubles."""
+    _, list_, at, element = f.args
+    length, room = f.load(list_, I64, LENGTH), f.load(list_, I64, ROOM)
+    with f.if_(f.compare("eq", length, room)):
+        wider = f.add(f.shl(room, 1), FIRST_ROOM)
+        table = f.call("PyMem_RawRealloc", PTR, [f.load(list_, PTR, TABLE), f.shl(wider, 3)])
+        with f.if_(is_null(f, table)):
+            f.ret(const(I1, 0))
+        f.store(_word(f, table), list_, TABLE)
+        f.store(wider, list_, ROOM)
+    here = f.gep(f.load(list_, PTR, TABLE), at, I64)
+    move(f, f.gep(here, const(I64, 1), I64), here, f.shl(f.sub(length, at), 3))
+    f.store(element, here)
+    f.store(f.add(length, 1), list_, LENGTH)
+    f.ret(const(I1, 1))
+
+
+def _erase(f: Function) -> None:
+    state, list_, at = f.args
+    left = f.sub(f.load(list_, I64, LENGTH), 1)
+    here = f.gep(f.load(list_, PTR, TABLE), at, I64)
+    gone = f.load(here, PTR)
+    move(f, here, f.gep(here, const(I64, 1), I64), f.shl(f.sub(left, at), 3))
+    f.store(left, list_, LENGTH)
+    f.call("heap_release", VOID, [state, gone])
+    f.ret()
+
+
+def _forget(f: Function) -> None:
+    """Gives back every object, for a call that ended early."""
+    (state,) = f.args
+    with f.for_range(0, f.load(state, I64, Word.HELD)) as _:
+        f.call("heap_free", VOID, [state, f.load(state, PTR, Word.HEAP)])
+    f.ret()

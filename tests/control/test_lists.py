@@ -1,0 +1,306 @@
+"""Lists as values: what their ops give, in sight and at run time; types, text, errors; in loops; memory; as arguments and results."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import control, lists, ops
+from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError
+from anyshape.graph.verify import verify
+from anyshape.types import parse_type
+
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+Y = np.ones((3, 4), np.float32)
+
+
+def xs() -> Any:
+    return anyshape.input("xs", "list[f32[?, 4]]")
+
+
+def same(got: Any, wanted: Any) -> None:
+    if isinstance(wanted, list):
+        assert isinstance(got, list) and len(got) == len(wanted)
+        for g, w in zip(got, wanted):
+            same(g, w)
+    else:
+        assert got.dtype == wanted.dtype and got.shape == wanted.shape
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_types_and_text() -> None:
+    x, y, i = anyshape.input("x", "f32[n, 4]"), anyshape.input("y", "f32[m, 4]"), anyshape.input("i", "i64[]")
+    parts = lists.insert(lists.of([x, y]), x, i)
+    assert str(parts.type) == "list[f32[?, 4]]"
+    assert str(lists.of([x, x]).type) == "list[f32[n, 4]]"
+    assert str(lists.of([lists.of([x]), lists.of([y])]).type) == "list[list[f32[?, 4]]]"
+    assert str(lists.of([x, anyshape.input("z", "f32[]")]).type) == "list[f32[...]]"
+    assert str(lists.empty("f32[...]").type) == "list[f32[none]]"
+    assert str(lists.optional(x).type) == "optional[f32[n, 4]]"
+    f = anyshape.function([x, y, i], [lists.at(parts, 0), lists.concat(parts), lists.length(parts), parts])
+    verify(f)
+    assert str(anyshape.parse(str(f))) == str(f)
+    for text in ("list[f32[?, 4]]", "list[list[i64[n]]]", "optional[f32[...]]", "list[bool[none]]"):
+        assert str(parse_type(text)) == text
+
+
+def test_every_op(options: dict[str, Any]) -> None:
+    given, i, x = xs(), anyshape.input("i", "i64[]"), anyshape.input("x", "f32[n, 4]")
+    f = anyshape.function(
+        [given, i, x],
+        [lists.at(given, i), lists.insert(given, x, i), lists.append(given, x), lists.erase(given, i), lists.erase(given),
+         lists.length(given), lists.concat(given), lists.concat(lists.of([lists.at(given, i), lists.at(given, i)]), 1, True)],
+    )  # fmt: skip
+    exe = anyshape.compile(f, **options)
+    Z = X * 2
+    for held in ([X], [X, Y], [Y, X, Y, X]):
+        for k in {0, len(held) - 1, -1, -len(held)}:
+            got = exe(held, k, Z)
+            inserted, erased = list(held), list(held)
+            inserted.insert(k, Z)
+            del erased[k]
+            wanted = [held[k], inserted, [*held, Z], erased, held[:-1], np.array(len(held)), np.concatenate(held)]
+            same(list(got), [*wanted, np.stack([held[k]] * 2, 1)])
+
+
+def test_a_position_outside_is_an_error_that_says_both(options: dict[str, Any]) -> None:
+    given, i = xs(), anyshape.input("i", "i64[]")
+    exe = anyshape.compile(anyshape.function([given, i], lists.at(given, i)), **options)
+    for k in (2, -3, 2**62):
+        with pytest.raises(ShapeError, match=rf"list_at: position {k} is outside of a list of 2"):
+            exe([X, Y], k)
+    same(exe([X, Y], 1), Y)
+    last = anyshape.compile(anyshape.function([given], lists.erase(given)), **options)
+    with pytest.raises(ShapeError, match="list_erase: the list is empty"):
+        last([])
+    whole = anyshape.compile(anyshape.function([given], lists.concat(given)), **options)
+    with pytest.raises(ShapeError, match="list_concat: the list is empty"):
+        whole([])
+    wide = anyshape.compile(anyshape.function([given], lists.concat(given, axis=1)), **options)
+    with pytest.raises(ShapeError, match="elements differ in dim 0 of the result: 2 and 3"):
+        wide([X, Y])
+    same(wide([X, X]), np.concatenate([X, X], 1))
+
+
+def test_what_is_known_to_be_in_a_list_needs_none() -> None:
+    x, y = anyshape.input("x", "f32[n, 4]"), anyshape.input("y", "f32[m, 4]")
+    parts = lists.insert(lists.erase(lists.of([x, y, x]), 0), x, -1)
+    f = anyshape.function([x, y], [lists.at(parts, 0), lists.concat(parts), lists.length(parts)])
+    g = anyshape.passes.optimise(f)
+    assert not [n for n in g.nodes if n.op.structure is not None]
+    same(list(anyshape.compile(f)(X, Y)), [Y, np.concatenate([Y, X, X]), np.array(3)])
+
+
+def test_errors_when_building() -> None:
+    x, z = anyshape.input("x", "f32[n, 4]"), anyshape.input("z", "i64[2]")
+    with pytest.raises(DtypeError, match="elements of a list have one dtype"):
+        lists.of([x, z])
+    with pytest.raises(DtypeError, match="elements of a list have one dtype"):
+        lists.append(lists.of([x]), z)
+    with pytest.raises(ShapeError, match="nothing says of what"):
+        lists.of([])
+    with pytest.raises(ShapeError, match="list_at: the list is empty, nothing was put into it"):
+        lists.at(lists.empty("f32[...]"), 0)
+    with pytest.raises(DtypeError, match="its first operand must be a list, got f32"):
+        lists.length(x)
+    with pytest.raises(DtypeError, match="a position must be an integer"):
+        lists.at(lists.of([x]), x)
+    with pytest.raises(DtypeError, match="list"):
+        ops.add(lists.of([x]), x)
+    with pytest.raises(ShapeError, match="2 is no axis of a result of rank 2"):
+        lists.concat(lists.of([x]), axis=2)
+    with pytest.raises(DtypeError, match="only tensors are stacked"):
+        control.loop(3, lambda i: [lists.of([x])], [], collects=1)
+    with pytest.raises(DtypeError, match="on one side and"):
+        control.loop(3, lambda i, a: [lists.of([lists.of([x])])], [lists.of([x])])
+
+
+def test_arguments_that_do_not_fit(options: dict[str, Any]) -> None:
+    exe = anyshape.compile(_lengths(), **options)
+    assert exe([]) == 0 and exe([X, Y]) == 2 and exe((X.tolist(),)) == 1 and exe(xs=[X[:, ::-1]]) == 1
+    for wrong, why in (
+        (X, "must be a list of arrays"),
+        (None, "must be a list of arrays"),
+        ({"a": X}, "must be a list"),
+    ):
+        with pytest.raises(ArgumentError, match=why):
+            exe(wrong)
+    with pytest.raises(DtypeError, match=r"input xs\[1\] must be f32, got i64"):
+        exe([X, np.ones((2, 4), np.int64)])
+    with pytest.raises(ShapeError, match=r"input xs\[0\] must be f32\[\?, 4\], of rank 2; got rank 1"):
+        exe([X[0]])
+    with pytest.raises(ShapeError, match="input xs: dim 1 of an element must be 4, got 3"):
+        exe([X, X[:, :3]])
+
+
+def _lengths() -> anyshape.Function:
+    given = xs()
+    return anyshape.function([given], ops.sub(lists.length(lists.append(given, Y)), 1))
+
+
+def test_a_dim_that_all_elements_share(options: dict[str, Any]) -> None:
+    given, x = anyshape.input("given", "list[f32[?, n]]"), anyshape.input("x", "f32[n]")
+    exe = anyshape.compile(anyshape.function([given, x], ops.add(lists.concat(given), x)), **options)
+    same(exe([X, Y], X[0]), np.concatenate([X, Y]) + X[0])
+    with pytest.raises(ShapeError, match="dim 1 of an element must be n = 3, got 4"):
+        exe([X], X[0, :3])
+
+
+def test_lists_in_lists(options: dict[str, Any]) -> None:
+    given, x = anyshape.input("given", "list[list[f32[?, 4]]]"), anyshape.input("x", "f32[n, 4]")
+    inner = lists.append(lists.at(given, 0), x)
+    exe = anyshape.compile(
+        anyshape.function([given, x], [inner, lists.append(given, inner), lists.erase(given), lists.length(given)]),
+        **options,
+    )
+    held = [[X, Y], [], [Y]]
+    same(list(exe(held, X)), [[X, Y, X], [*held, [X, Y, X]], held[:-1], np.array(3)])
+
+
+def test_optionals(options: dict[str, Any]) -> None:
+    given = anyshape.input("given", "optional[f32[?, 4]]")
+    (y,) = control.if_(lists.has_element(given), lambda: lists.element(given), lambda: Y)
+    f = anyshape.function([given], [y, lists.has_element(given), lists.optional(y), lists.optional(element="f32[?]")])
+    exe = anyshape.compile(f, **options)
+    y, has, again, nothing = exe(X)
+    same(y, X)
+    same(again, X)
+    assert has and nothing is None
+    y, has, again, nothing = exe(None)
+    same(y, Y)
+    same(again, Y)
+    assert not has and nothing is None
+
+
+def kept_last(limit: int) -> anyshape.Function:
+    """Carries the last `limit` rows that turns made: a list that is appended to and erased from in branches."""
+    x, n = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
+
+    def turn(i: Any, rows: Any) -> list[Any]:
+        longer = lists.append(rows, ops.add(x, ops.cast(i, "f32")))
+        full = ops.greater(lists.length(longer), limit)
+        return [control.if_(full, lambda: lists.erase(longer, 0), lambda: longer)[0]]
+
+    (rows,) = control.loop(n, turn, [lists.empty("f32[...]")])
+    return anyshape.function([x, n], [rows, lists.length(rows)])
+
+
+def test_a_window_of_rows(options: dict[str, Any]) -> None:
+    exe = anyshape.compile(kept_last(3), **options)
+    for n in (0, 1, 3, 7):
+        rows, count = exe(X[0], np.array(n))
+        same(rows, [X[0] + np.float32(k) for k in range(max(n - 3, 0), n)])
+        assert count == len(rows)
+
+
+def test_ten_thousand_turns_do_not_grow_memory() -> None:
+    x = anyshape.input("x", "f32[n]")
+    k = anyshape.input("k", "i64[]")
+    (rows,) = control.loop(
+        k, lambda i, rows: [lists.erase(lists.append(rows, ops.mul(lists.at(rows, 0), 0.5)), 0)], [lists.of([x, x])]
+    )
+    exe = anyshape.compile(anyshape.function([x, k], lists.at(rows, 0)))
+    wide = np.ones(1 << 12, np.float32)
+    exe(wide, np.array(100))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    exe(wide, np.array(20_000))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4096  # KB; all elements would be 320 MB
+
+
+def test_appending_takes_constant_time() -> None:
+    """In a branch of a loop too: the list is not copied where nobody else holds it."""
+    x, k = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
+
+    def turn(i: Any, rows: Any) -> list[Any]:
+        return [control.if_(ops.greater_equal(i, 0), lambda: lists.append(rows, x), lambda: rows)[0]]
+
+    (rows,) = control.loop(k, turn, [lists.empty("f32[...]")])
+    exe = anyshape.compile(anyshape.function([x, k], lists.length(rows)))
+
+    def seconds(n: int) -> float:
+        took = []
+        for _ in range(3):
+            start = time.perf_counter()
+            assert exe(X[0], np.array(n)) == n
+            took.append(time.perf_counter() - start)
+        return min(took)
+
+    seconds(100)
+    assert seconds(64_000) < 500 * seconds(2_000)  # copying a list in each turn makes it 1,024 times as long
+
+
+def test_an_error_inside_leaves_nothing(options: dict[str, Any]) -> None:
+    x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
+    (rows,) = control.loop(k, lambda i, rows: [lists.append(rows, lists.at(rows, ops.sub(i, 3)))], [lists.of([x])])
+    exe = anyshape.compile(anyshape.function([x, k], rows), **options)
+    for _ in range(3):
+        with pytest.raises(ShapeError, match="position -3 is outside of a list of 1"):
+            exe(X[0], np.array(2))
+    assert exe(X[0], np.array(0))[0].shape == (4,)
+
+
+@pytest.mark.parametrize("sizes", [None, 2, [1, 3, 1]])
+@pytest.mark.parametrize("known", [True, False])
+def test_split(options: dict[str, Any], sizes: Any, known: bool) -> None:
+    x, s = anyshape.input("x", "f32[5, m]" if known else "f32[n, m]"), anyshape.input("s", "i64[]")
+    operand = sizes
+    params = [x]
+    if not known and isinstance(sizes, list):
+        s = anyshape.input("s", "i64[k]")
+    if not known and sizes is not None:
+        operand, params = s, [x, s]
+    f = anyshape.function(params, [lists.split(x, operand), lists.split(x, axis=1, keepdims=False)])
+    exe = anyshape.compile(f, **options)
+    data = np.arange(15, dtype=np.float32).reshape(5, 3)
+    at = {None: [1, 2, 3, 4], 2: [2, 4]}.get(sizes if not isinstance(sizes, list) else "", [1, 4])
+    got, rows = exe(*[data, np.array(sizes)][: len(params)])
+    same(got, [np.ascontiguousarray(p) for p in np.split(data, at)])
+    same(rows, [data[:, k] for k in range(3)])
+    if not known and sizes == 2:
+        with pytest.raises(ShapeError, match="a size must be at least 1"):
+            exe(data, np.array(0))
+    if not known and isinstance(sizes, list):
+        with pytest.raises(ShapeError):
+            exe(data, np.array([1, 1]))
+
+
+def test_many_threads() -> None:
+    exe = anyshape.compile(kept_last(5))
+    wrong: list[int] = []
+
+    def work(n: int) -> None:
+        for _ in range(20):
+            rows, _ = exe(X[0], np.array(n))
+            if rows[-1][0] != X[0, 0] + n - 1:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(100, 108)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    given = xs()
+    exe = anyshape.compile(anyshape.function([given], [lists.concat(given), lists.append(given, Y)]))
+    exe.save(tmp_path / "m")
+    again = anyshape.load(tmp_path / "m")
+    same(list(again([X, Y])), list(exe([X, Y])))
+    assert str(again.input_types[0]) == "list[f32[?, 4]]"
+    with pytest.raises(AnyshapeError):
+        again([Y[:, :2]])
+
+
+def test_an_empty_dim_takes_the_general_program(options: dict[str, Any]) -> None:
+    given, x = xs(), anyshape.input("x", "f32[n, 4]")
+    exe = anyshape.compile(anyshape.function([given, x], lists.append(given, ops.exp(x))), **options)
+    same(exe([X[:0], Y], X[:0]), [X[:0], Y, X[:0]])
