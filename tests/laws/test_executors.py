@@ -1,4 +1,4 @@
-"""Laws 6 and 7, on every op of specs/."""
+"""Law 7, on every op of specs/."""
 
 from anyshape.testing.executors import *  # noqa: F403
 

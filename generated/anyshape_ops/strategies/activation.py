@@ -11,7 +11,7 @@ import numpy as np
 import scipy.special
 
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/activation.yaml:26
@@ -102,6 +102,7 @@ PRELU = Property(
         Example({"x": Given((2, 3)), "slope": Given((2,))}, {}, {}, "does not broadcast", "specs/activation.yaml:64"),
     ),
     "specs/activation.yaml:51",
+    asserts=(Refusal(r"slope .* does not broadcast to .*", "specs/activation.yaml:57"),),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/contraction.yaml:5
@@ -97,4 +97,8 @@ GEMM = Property(
         ),
     ),
     "specs/contraction.yaml:19",
+    asserts=(
+        Refusal(r"inner sizes .* of a and .* of b differ", "specs/contraction.yaml:32"),
+        Refusal(r"c .* does not broadcast to .*", "specs/contraction.yaml:33"),
+    ),
 )

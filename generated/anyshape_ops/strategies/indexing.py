@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.rules import Vec, place
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/indexing.yaml:5
@@ -67,6 +67,11 @@ PAD = Property(
         Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:46"),
     ),
     "specs/indexing.yaml:5",
+    asserts=(
+        Refusal(r"a pad is filled with one value, and value has the shape .*", "specs/indexing.yaml:18"),
+        Refusal(r"pads .* leave a negative size of .*", "specs/indexing.yaml:22"),
+        Refusal(r"an axis of size 0 has nothing to fill it from: .*", "specs/indexing.yaml:23"),
+    ),
 )
 
 
@@ -92,6 +97,7 @@ TILE = Property(
         Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:62"),
     ),
     "specs/indexing.yaml:48",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:55"),),
 )
 
 
@@ -120,6 +126,7 @@ REPEAT = Property(
         Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:78"),
     ),
     "specs/indexing.yaml:64",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:72"),),
 )
 
 
@@ -232,6 +239,10 @@ GATHER_ELEMENTS = Property(
         ),
     ),
     "specs/indexing.yaml:105",
+    asserts=(
+        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:112"),
+        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:113"),
+    ),
 )
 
 
@@ -279,6 +290,7 @@ GATHER_ND = Property(
         Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:139"),
     ),
     "specs/indexing.yaml:123",
+    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:130"),),
 )
 
 
@@ -327,6 +339,7 @@ DEPTH_TO_SPACE = Property(
         Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:163"),
     ),
     "specs/indexing.yaml:141",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:149"),),
 )
 
 
@@ -425,4 +438,5 @@ ONE_HOT = Property(
         ),
     ),
     "specs/indexing.yaml:185",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:193"),),
 )

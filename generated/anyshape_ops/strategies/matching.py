@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/matching.yaml:5
@@ -32,4 +32,9 @@ ENSURE_SHAPE = Property(
         Example({"x": Given((2, 3))}, {"shape": (2, 4)}, {}, "the dims are not", "specs/matching.yaml:23"),
     ),
     "specs/matching.yaml:5",
+    asserts=(
+        Refusal(r"the rank is not the wanted one: wanted .*, got .*", "specs/matching.yaml:12"),
+        Refusal(r"a wanted dim is a size, or \-1 for any, got .*", "specs/matching.yaml:13"),
+        Refusal(r"the dims are not the wanted ones: wanted .*, got .*", "specs/matching.yaml:14"),
+    ),
 )

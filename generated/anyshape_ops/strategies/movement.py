@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.rules import Vec, place
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/movement.yaml:5
@@ -45,6 +45,12 @@ RESHAPE = Property(
         Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/movement.yaml:32"),
     ),
     "specs/movement.yaml:5",
+    asserts=(
+        Refusal(r"entries of newshape must be at least \-1, got .*", "specs/movement.yaml:13"),
+        Refusal(r"only one entry of newshape may be \-1, got .*", "specs/movement.yaml:14"),
+        Refusal(r"a 0 copies a dim of x, which has only .*", "specs/movement.yaml:15"),
+        Refusal(r"cannot view .* elements as .*", "specs/movement.yaml:19"),
+    ),
 )
 
 
@@ -95,6 +101,7 @@ SQUEEZE = Property(
         Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:64"),
     ),
     "specs/movement.yaml:50",
+    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:57"),),
 )
 
 
@@ -146,6 +153,7 @@ FLATTEN = Property(
         Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:95"),
     ),
     "specs/movement.yaml:79",
+    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:87"),),
 )
 
 
@@ -170,6 +178,7 @@ BROADCAST_TO = Property(
         Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:111"),
     ),
     "specs/movement.yaml:97",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:104"),),
 )
 
 
@@ -238,6 +247,11 @@ SPLIT = Property(
         Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:149"),
     ),
     "specs/movement.yaml:126",
+    asserts=(
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:135"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:136"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:137"),
+    ),
 )
 
 
@@ -284,6 +298,7 @@ SLICE = Property(
         ),
     ),
     "specs/movement.yaml:151",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:164"),),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/normalisation.yaml:19
@@ -178,6 +178,7 @@ RMS_NORM = Property(
         ),
     ),
     "specs/normalisation.yaml:77",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/normalisation.yaml:86"),),
 )
 
 
@@ -210,6 +211,7 @@ LP_NORM = Property(
         Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:122"),
     ),
     "specs/normalisation.yaml:102",
+    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:111"),),
 )
 
 
@@ -254,6 +256,7 @@ LRN = Property(
         Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:146"),
     ),
     "specs/normalisation.yaml:124",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:135"),),
 )
 
 
@@ -332,4 +335,5 @@ GLOBAL_LP_POOL = Property(
         Example({"x": Given((2, 3, 4))}, {"p": 0}, {}, "must be positive", "specs/normalisation.yaml:177"),
     ),
     "specs/normalisation.yaml:164",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:171"),),
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/quantisation.yaml:18
@@ -80,6 +80,12 @@ DEQUANTIZE_LINEAR = Property(
         ),
     ),
     "specs/quantisation.yaml:18",
+    asserts=(
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:11"),
+        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:12"),
+        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:14"),
+        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:15"),
+    ),
 )
 
 
@@ -159,6 +165,12 @@ QUANTIZE_LINEAR = Property(
         ),
     ),
     "specs/quantisation.yaml:46",
+    asserts=(
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:11"),
+        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:12"),
+        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:14"),
+        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:15"),
+    ),
 )
 
 
@@ -209,4 +221,8 @@ MATMUL_INTEGER = Property(
         ),
     ),
     "specs/quantisation.yaml:80",
+    asserts=(
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:86"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:87"),
+    ),
 )

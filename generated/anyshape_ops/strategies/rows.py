@@ -9,7 +9,7 @@ import numpy as np
 import scipy.special
 
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/rows.yaml:15
@@ -145,4 +145,8 @@ LAYER_NORM = Property(
         Example({"x": Given((2, 3)), "bias": Given((2, 3))}, {}, {}, "bias", "specs/rows.yaml:87"),
     ),
     "specs/rows.yaml:57",
+    asserts=(
+        Refusal(r"scale .* does not broadcast to .*", "specs/rows.yaml:65"),
+        Refusal(r"bias .* does not broadcast to .*", "specs/rows.yaml:66"),
+    ),
 )

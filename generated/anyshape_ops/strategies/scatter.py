@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/scatter.yaml:5
@@ -175,4 +175,8 @@ SCATTER_ELEMENTS = Property(
         ),
     ),
     "specs/scatter.yaml:34",
+    asserts=(
+        Refusal(r"index must have the rank .* of x, got rank .*", "specs/scatter.yaml:43"),
+        Refusal(r"index .* reaches beyond .*", "specs/scatter.yaml:44"),
+    ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/shapes.yaml:19
@@ -89,6 +89,7 @@ ARANGE = Property(
         Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:69"),
     ),
     "specs/shapes.yaml:46",
+    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:56"),),
 )
 
 
@@ -114,6 +115,7 @@ FULL = Property(
         Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:85"),
     ),
     "specs/shapes.yaml:71",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:78"),),
 )
 
 
@@ -140,6 +142,7 @@ ZEROS = Property(
         Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:16"),
     ),
     "specs/shapes.yaml:87",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
 )
 
 
@@ -166,6 +169,7 @@ ONES = Property(
         Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:16"),
     ),
     "specs/shapes.yaml:93",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
 )
 
 

@@ -35,7 +35,7 @@ from anyshape_gen.traverse import free_names, walk, walk_all
 
 KNOWN = {
     **RULE_NAMES,
-    **dict.fromkeys(("Case", "Draw", "Example", "Given", "Property"), "anyshape.testing"),
+    **dict.fromkeys(("Case", "Draw", "Example", "Given", "Property", "Refusal"), "anyshape.testing"),
     "Any": "typing",
     "np": "import numpy as np",
 }
@@ -372,9 +372,19 @@ def _property(a: OpAnalysis) -> str:
     code.dedent()
     code.add("),")
     code.add(f"{quoted(source_of(spec))},")
+    refusals = [f"Refusal({_pattern(s)}, {quoted(source_of(s))})" for s in walk_all(a.rule) if isinstance(s, Assert)]
+    if refusals:
+        code.add(f"asserts={tuple_text(refusals)},")
     code.dedent()
     code.add(")")
     return code.text()
+
+
+def _pattern(s: Assert) -> str:
+    """What an assert says, whatever the values in it."""
+    parts = s.message.parts if s.message is not None else ()
+    pattern = "".join(re.escape(p).replace("\\ ", " ") if isinstance(p, str) else ".*" for p in parts)
+    return f'r"{pattern}"' if '"' not in pattern else f"r'{pattern}'"
 
 
 def _value(v: ExampleValue) -> str:

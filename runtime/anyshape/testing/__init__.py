@@ -111,6 +111,14 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """An assert of a spec's rule: a regular expression of its whole message, and where it stands."""
+
+    message: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class Property:
     """What the laws of one op are tested with."""
 
@@ -119,3 +127,4 @@ class Property:
     reference: Callable[..., Any]
     examples: tuple[Example, ...]
     source: str = ""
+    asserts: tuple[Refusal, ...] = ()

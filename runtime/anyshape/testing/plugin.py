@@ -30,6 +30,8 @@ def pytest_generate_tests(metafunc: Any) -> None:
     chosen = {n: p for n, p in properties.items() if only is None or n in only.split(",")}
     if "op" in metafunc.fixturenames:
         metafunc.parametrize("op", list(chosen))
+    if "asserting_op" in metafunc.fixturenames:
+        metafunc.parametrize("asserting_op", [n for n, p in chosen.items() if p.asserts])
     if "dyn_op" in metafunc.fixturenames:
         metafunc.parametrize("dyn_op", [n for n in chosen if len(variants(n)) == 2])
     if "rewriting_op" in metafunc.fixturenames:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 USUAL = 100
 
@@ -14,8 +14,8 @@ def usual() -> int:
     return int(os.environ.get("ANYSHAPE_EXAMPLES", USUAL))
 
 
-def load_profile(examples: int) -> None:
-    """From here on a law is tested with so many random calls."""
+def load_profile(examples: int, shrink: bool = True) -> None:
+    """From here on a law is tested with so many random calls. Tests of the tests need no smallest call of those that fail."""
     settings.register_profile(
         "laws",
         deadline=None,
@@ -23,6 +23,7 @@ def load_profile(examples: int) -> None:
         derandomize=True,
         report_multiple_bugs=False,
         database=None,
+        phases=list(Phase) if shrink else [Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
     settings.load_profile("laws")

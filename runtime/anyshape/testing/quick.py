@@ -41,7 +41,8 @@ ORDER = (
     "executors:test_parts",
     "rewriting:test_rewrites",
     "executors:test_every_executor_gives_the_same_bits",
-    "executors:test_refusals",
+    "refusals:test_asserts",
+    "refusals:test_refusals",
 )
 """Cheapest first; what compiles comes last."""
 FEW = 5
@@ -78,6 +79,7 @@ def _check(place: str, op: str) -> Check | None:
     missing = ("dyn_op" in wanted and len(variants(op)) < 2) or (
         "rewriting_op" in wanted and not variants(op)[0].rewrites
     )
+    missing |= "asserting_op" in wanted and not PROPERTIES[op].asserts
     words = name.removeprefix("test_").replace("_", " ")
     return None if missing else Check(words, (("", lambda record: law(op, record)),))
 

@@ -1,4 +1,4 @@
-"""Law 5: every rewrite of a spec keeps values and types, on random instances of its left side.
+"""Law 5: every rewrite of a spec keeps values and types, on random instances of its left side, on numbers and on symbols.
 
 An instance is built from the rewrite's own text: inner calls first, each by the random calls of its op with the shape and dtype of
 what comes in. A rewrite that never fires tests nothing, and fails.
@@ -16,13 +16,14 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from anyshape import dims
 from anyshape.errors import AnyshapeError
 from anyshape.graph.call import call
 from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Value
 from anyshape.rules import Vec
 from anyshape.testing import Case
-from anyshape.testing.calls import Recipe, input_dtype, made, random_call, typed, variants
+from anyshape.testing.calls import Recipe, Symbols, input_dtype, made, random_call, typed, variants
 from anyshape.testing.draws import HypothesisDraw
 from anyshape.testing.evaluation import evaluate
 from anyshape.testing.laws import record_property
@@ -33,8 +34,6 @@ Record = Callable[[str, Any], None]
 LAW = "5 rewrites keep values and types"
 ENOUGH = 100
 """Instances after which a rewrite has fired, or never does"""
-EXAMPLES = 2
-"""Instances are drawn this many times as often as calls: conditions refuse many."""
 
 
 class Following(HypothesisDraw):
@@ -59,13 +58,15 @@ class Following(HypothesisDraw):
 
 @dataclass
 class Instance:
-    """The left side as a value on types, with the arrays of its inputs and what was called, for the report."""
+    """The left side as a value on types, with the arrays of its inputs and what was called, for the report; and the same on symbols."""
 
     draw: Any
     arrays: dict[str, Array] = field(default_factory=dict)
     called: list[str] = field(default_factory=list)
     bound: dict[str, Value] = field(default_factory=dict)
-    make: Callable[[Any, str], Value] = typed
+    symbols: Symbols = field(default_factory=lambda: Symbols({}))
+    symbolic: dict[Value, Value] = field(default_factory=dict)
+    """what each value is on symbols"""
     recipes: list[Recipe] = field(default_factory=list)
     """of the calls so far, inner ones first"""
     again: list[Recipe] = field(default_factory=list)
@@ -101,7 +102,9 @@ class Instance:
         self.called.append(
             f"{p.op}({', '.join(str(v.type) if v is not None else 'absent' for v in operands)}, {params})"
         )
-        return call(op, operands, params)[0]
+        result = call(op, operands, params)[0]
+        self.symbolic[result] = call(op, [v if v is None else self.symbolic[v] for v in operands], params)[0]
+        return result
 
     def _leaf(self, part: ast.expr | None, drawn: Array | None) -> Value | None:
         """A new operand, or that of the same name; an absent one where the pattern has none."""
@@ -112,7 +115,8 @@ class Instance:
             return self.bound[part.id]
         name = f"in{len(self.arrays)}"
         self.arrays[name] = drawn
-        value = self.make(drawn, name)
+        value = typed(drawn, name)
+        self.symbolic[value] = self.symbols(drawn, name)
         if part.id != "_":
             self.bound[part.id] = value
         return value
@@ -148,7 +152,7 @@ def fires(op: str, number: int) -> tuple[int, int]:
     counts = [0, 0]
     failing: list[Instance] = []
 
-    @settings(max_examples=settings().max_examples * EXAMPLES)
+    @settings()
     @given(st.data())
     def run(data: st.DataObject) -> None:
         instance = Instance(data.draw)
@@ -175,6 +179,8 @@ def applied(rewrite: RewriteDef, instance: Instance) -> bool:
     except AnyshapeError:
         reject()
     after = rewrite.apply(before.node)
+    general = instance.symbolic[before]
+    compare_on_symbols(rewrite, instance, general, rewrite.apply(general.node), after is not None)
     if after is not None:
         compare(rewrite, instance, before, after[0])
     return after is not None
@@ -222,6 +228,25 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
         got.dtype.kind == "f" and np.allclose(got, want, rtol=64 * np.finfo(got.dtype).eps, atol=0, equal_nan=True)
     )
     assert close, f"{where}: {got!r} in place of {want!r}"
+
+
+def compare_on_symbols(
+    rewrite: RewriteDef, instance: Instance, before: Value, found: Sequence[Value] | None, on_numbers: bool
+) -> None:
+    """What fires on symbols fires for all numbers, and every dim is then the same for these numbers."""
+    if found is None:
+        return
+    after = found[0]
+    where = f"{rewrite.source}: {rewrite.text}\n  on symbols, " + "; ".join(instance.called)
+    assert on_numbers, f"{where}: fires, and does not on {instance.symbols.numbers}"
+    if before.type.shape is None:
+        return
+    assert after.type.dtype == before.type.dtype, f"{where}: type {after.type} in place of {before.type}"
+    assert after.type.shape is not None, f"{where}: the rank of {before.type} is lost"
+    assert len(after.type.shape) == len(before.type.shape), f"{where}: type {after.type} in place of {before.type}"
+    for n, m in zip(after.type.shape, before.type.shape):
+        values = {int(dims.evaluate(x, instance.symbols.numbers)) for x in (n, m)}
+        assert len(values) == 1, f"{where}: type {after.type} in place of {before.type} at {instance.symbols.numbers}"
 
 
 __all__ = ["record_property", "test_rewrites"]

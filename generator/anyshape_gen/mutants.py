@@ -1,0 +1,319 @@
+"""Mutants of a spec: the same op with one thing in its rule, kernel, defaults or outputs changed.
+
+In: an `OpSpec`. Out: `Mutant`s, each a whole `OpSpec`, in the order of the text. The tests of a spec are tried against them:
+a mutant that no test notices is something the spec says and nothing checks. What is mutated is what decides results: the
+statements of the rule, the functions it uses, the equations, the defaults, the outputs' dims, the rewrites' conditions. Words of
+messages, summaries, mappings, references and examples are not: they are not computed with, or they are the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from anyshape_gen.model import AtAxes, AtAxis, Dim, OpSpec, ParamSpec, Piece, Signature, View
+from anyshape_gen.nodes import (
+    Assert,
+    Assign,
+    BinOp,
+    Bool,
+    BoolOp,
+    Call,
+    Compare,
+    Comprehension,
+    Equation,
+    Float,
+    Function,
+    If,
+    IfExp,
+    Index,
+    Int,
+    Message,
+    Name,
+    Node,
+    Reduction,
+    Str,
+    Unary,
+    VecLit,
+)
+from anyshape_gen.printer import equation_text, to_text
+
+Edit = tuple[str, Any]
+"""What is changed, in words, and what stands there then; `None` takes it away."""
+
+OPERATORS = {"+": "-", "-": "+", "*": "+", "/": "*", "//": "*", "%": "//", "**": "*"}
+ORDERED = ("-", "/", "//", "%", "**")
+COMPARED = {
+    "<": ("<=", ">"),
+    "<=": ("<", ">="),
+    ">": (">=", "<"),
+    ">=": (">", "<="),
+    "==": ("!=",),
+    "!=": ("==",),
+    "in": ("not in",),
+    "not in": ("in",),
+    "is": ("is not",),
+    "is not": ("is",),
+}
+REDUCED = {"sum": "prod", "prod": "sum", "max": "min", "min": "max", "any": "all", "all": "any", "argmax": "argmin"}
+REDUCED |= {"argmin": "argmax", "first": "last", "last": "first"}
+CALLED = {
+    "max": "min",
+    "min": "max",
+    "floor": "ceil",
+    "ceil": "floor",
+    "round_even": "floor",
+    "sin": "cos",
+    "cos": "sin",
+}
+CALLED |= {"lowest": "highest", "highest": "lowest", "any": "all", "all": "any", "sum": "prod", "prod": "sum"}
+CALLED |= {"argmax": "argmin", "argmin": "argmax"}
+UPDATED = {"=": (), "+=": ("=", "-="), "-=": ("=", "+="), "*=": ("=", "+="), "max": ("=", "min"), "min": ("=", "max")}
+SHEDDABLE = frozenset(
+    ["abs", "floor", "ceil", "round_even", "trunc", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf"]
+    + ["wrap", "clamp", "unique", "sorted", "broadcast", "prefix"]
+)
+"""Functions whose first argument can stand in their place."""
+
+SYMMETRIC = ("min", "max", "broadcast", "fill", "promote", "zip", "bit_and", "bit_or", "bit_xor")
+"""Functions of two arguments that nobody swaps, or whose order does not matter."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`label` names it among the mutants of its op: where, what stood there, what stands there now."""
+
+    op: str
+    kind: str
+    label: str
+    line: int
+    spec: OpSpec
+
+
+def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: False) -> Iterator[Mutant]:
+    """All mutants of an op; `shared(function)` leaves out a function that another op's mutants cover."""
+    seen: dict[str, int] = {}
+    for room in ("params", "defines", "shape", "outputs", "kernel", "rewrites"):
+        part = getattr(spec, room)
+        if room == "defines":
+            part = tuple(f for f in part if not shared(f))
+        for kind, words, line, changed in _changed(part, spec):
+            if room == "defines":
+                kept = {f.name: f for f in changed}
+                changed = tuple(kept.get(f.name, f) for f in spec.defines)
+            label = f"{room}: {words}"
+            seen[label] = seen.get(label, 0) + 1
+            if seen[label] > 1:
+                label = f"{label} (no. {seen[label]})"
+            yield Mutant(spec.name, kind, label, line, replace(spec, **{room: changed}))
+
+
+def _changed(value: Any, spec: OpSpec) -> Iterator[tuple[str, str, int, Any]]:
+    """(kind, words, line, value with one thing below it changed)."""
+    if isinstance(value, tuple):
+        for k, x in enumerate(value):
+            for kind, words, line, new in _changed(x, spec):
+                yield kind, words, line, (*value[:k], *(() if new is None else (new,)), *value[k + 1 :])
+    elif isinstance(value, Node):
+        for kind, new in _edits(value, spec):
+            words = "" if isinstance(value, (Int, Float, Bool, Name)) else f"{shown(value)} >> {shown(new)}"
+            yield kind, words, value.span.line, new
+        for f in fields(value):
+            if not _left_alone(value, f.name):
+                for kind, words, line, below in _changed(getattr(value, f.name), spec):
+                    new = _whole(replace(value, **{f.name: below}))
+                    yield kind, words or _around(value, new), line, new
+
+
+def _whole(node: Any) -> Any:
+    """A choice from which the only statement of a side was taken."""
+    if isinstance(node, If) and not node.then:
+        return (
+            replace(node, cond=Unary("not", node.cond, span=node.span), then=node.other, other=())
+            if node.other
+            else None
+        )
+    return node
+
+
+def _around(value: Node, new: Node) -> str:
+    """A constant or name that changed is told with what stands around it."""
+    return (
+        f"{shown(value)} >> {shown(new)}" if isinstance(value, (*_TOLD, ParamSpec, Assert, Equation, Signature)) else ""
+    )
+
+
+_TOLD = (BinOp, BoolOp, Call, Compare, IfExp, Index, Reduction, Comprehension, VecLit, Function, Assign)
+
+
+def _left_alone(node: Node, field: str) -> bool:
+    """Spans, words, targets of equations (other names for the same), signatures' texts, patterns of rewrites."""
+    if field in ("span", "message", "target", "text", "alias", "pattern", "annotation", "length", "kind", "variadic"):
+        return True
+    return isinstance(node, (Message, View))
+
+
+def shown(node: Any) -> str:
+    if node is None:
+        return "nothing"
+    if isinstance(node, Assert):
+        return f"assert {to_text(node.cond)}"
+    if isinstance(node, Equation):
+        return equation_text(node)
+    if isinstance(node, Assign):
+        return f"{', '.join(node.names)} = {to_text(node.value)}"
+    if isinstance(node, Function):
+        return f"{node.name} gives {to_text(node.result)}"
+    if isinstance(node, ParamSpec):
+        return f"{node.name} by default {shown(node.default)}"
+    if isinstance(node, Signature):
+        return ", ".join(map(_piece, node.pieces))
+    return to_text(node) if isinstance(node, Node) else str(node)
+
+
+def _piece(p: Piece) -> str:
+    match p:
+        case AtAxis(dim, axis):
+            return f"{_piece(dim)}@{to_text(axis)}"
+        case AtAxes(run, axes):
+            return f"*{_piece(run)}@{to_text(axes)}"
+        case Dim(name):
+            return name
+    inner = getattr(p, "expr", None)
+    return to_text(inner) if inner is not None else str(getattr(p, "name", type(p).__name__))
+
+
+# --- what can be changed about one node -----------------------------------------------------------------------------
+
+
+def _edits(node: Node, spec: OpSpec) -> Iterator[Edit]:
+    match node:
+        case BinOp():
+            yield from _binary(node)
+        case Compare():
+            yield from _compare(node)
+        case BoolOp(op, items):
+            yield "condition", replace(node, op="or" if op == "and" else "and")
+            if len(items) == 2:
+                yield "condition dropped", items[0]
+                yield "condition dropped", items[1]
+        case IfExp(cond, then, other):
+            yield "branches swapped", IfExp(cond, other, then, span=node.span)
+        case Unary(_, operand):
+            yield "sign", operand
+        case Int(value):
+            yield "constant", _integer(value + 1, node)
+            yield "constant", _integer(value - 1, node)
+        case Float(value):
+            yield "constant", Float(value * 2 if value else 1.0, span=node.span)
+            yield "constant", Float(value / 2 if value else 0.5, span=node.span)
+        case Bool(value):
+            yield "constant", Bool(not value, span=node.span)
+        case Call():
+            yield from _call(node)
+        case Reduction():
+            yield from _reduction(node)
+        case Comprehension(conditions=conditions) if conditions:
+            yield "filter dropped", replace(node, conditions=())
+        case Index(_, items) if len(items) == 2 and items[0] != items[1] and type(items[0]) is type(items[1]):
+            yield "indices swapped", replace(node, items=(items[1], items[0]))
+        case Name():
+            yield from _names(node, spec)
+        case _:
+            yield from _statement(node)
+
+
+def _statement(node: Node) -> Iterator[Edit]:
+    match node:
+        case Assert():
+            yield "assert dropped", None
+        case Equation(op=op):
+            for other in UPDATED.get(op, ()):
+                yield "update", replace(node, op=other)
+        case ParamSpec(default=Str(value), kind=kind) if len(kind.members) > 1:
+            at = kind.members.index(value) if value in kind.members else 0
+            other = kind.members[(at + 1) % len(kind.members)]
+            yield "default", replace(node, default=Str(other, span=node.span))
+        case Signature(pieces=pieces) if len(pieces) > 1:
+            for k in range(len(pieces) - 1):
+                if not isinstance(pieces[k], AtAxes) and not isinstance(pieces[k + 1], AtAxes):
+                    swapped = (*pieces[:k], pieces[k + 1], pieces[k], *pieces[k + 2 :])
+                    yield "dims swapped", replace(node, pieces=swapped)
+
+
+def _binary(node: BinOp) -> Iterator[Edit]:
+    yield "operator", replace(node, op=OPERATORS[node.op])
+    if node.op in ORDERED:
+        yield "operands swapped", replace(node, left=node.right, right=node.left)
+
+
+def _compare(node: Compare) -> Iterator[Edit]:
+    for k, (op, right) in enumerate(node.rest):
+        for other in COMPARED.get(op, ()):
+            yield "comparison", replace(node, rest=(*node.rest[:k], (other, right), *node.rest[k + 1 :]))
+
+
+def _integer(value: int, node: Int) -> Node:
+    return Int(value, span=node.span) if value >= 0 else Unary("-", Int(-value, span=node.span), span=node.span)
+
+
+def _call(node: Call) -> Iterator[Edit]:
+    if node.func in CALLED:
+        yield "function", replace(node, func=CALLED[node.func])
+    if node.func in SHEDDABLE and node.args and not node.keywords:
+        yield "function dropped", node.args[0]
+    if len(node.args) == 2 and node.func not in SYMMETRIC and not node.keywords:
+        yield "operands swapped", replace(node, args=(node.args[1], node.args[0]))
+    if node.func == "clamp" and len(node.args) == 3:
+        x, low, high = node.args
+        yield "bound dropped", replace(node, func="max", args=(x, low))
+        yield "bound dropped", replace(node, func="min", args=(x, high))
+
+
+def _reduction(node: Reduction) -> Iterator[Edit]:
+    if node.kind in REDUCED:
+        yield "reduction", replace(node, kind=REDUCED[node.kind])
+    if node.conditions:
+        yield "filter dropped", replace(node, conditions=())
+
+
+def _names(node: Name, spec: OpSpec) -> Iterator[Edit]:
+    """Another dim of the signature, another tensor of the same dtype and rank."""
+    for group in (_dims(spec), _runs(spec)):
+        if node.id in group and len(group) > 1:
+            yield "dim", replace(node, id=group[(group.index(node.id) + 1) % len(group)])
+    same = _alike(node.id, spec)
+    if same:
+        yield "tensor", replace(node, id=same)
+
+
+def _dims(spec: OpSpec) -> list[str]:
+    found: list[str] = []
+    for o in spec.inputs:
+        for p in o.signature.pieces:
+            inner = p.dim if isinstance(p, AtAxis) else p
+            if isinstance(inner, Dim) and not inner.optional and inner.element is None and inner.name not in found:
+                found.append(inner.name)
+    return found
+
+
+def _runs(spec: OpSpec) -> list[str]:
+    from anyshape_gen.model import Run
+
+    found: list[str] = []
+    for o in spec.inputs:
+        for p in o.signature.pieces:
+            inner = p.run if isinstance(p, AtAxes) else p
+            if isinstance(inner, Run) and inner.element is None and inner.name not in found:
+                found.append(inner.name)
+    return found
+
+
+def _alike(name: str, spec: OpSpec) -> str | None:
+    """The next input with the same form of signature."""
+    forms = {o.name: (o.signature.dtype, [type(p) for p in o.signature.pieces]) for o in spec.inputs}
+    if name not in forms:
+        return None
+    same = [n for n, form in forms.items() if form == forms[name]]
+    return same[(same.index(name) + 1) % len(same)] if len(same) > 1 else None

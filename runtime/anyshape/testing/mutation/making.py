@@ -1,0 +1,104 @@
+"""A mutated spec as OpDefs, generated and loaded in memory, and put in place of the op's own for a while.
+
+In: a spec that the generator has not seen before. Out: its OpDefs, or None where the generator refuses it.
+"""
+
+from __future__ import annotations
+import __future__
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, cast
+
+from anyshape.errors import SpecError
+from anyshape.graph.opdef import OpDef
+from anyshape.graph.registry import all_ops
+from anyshape_gen.analysis import analyse_op
+from anyshape_gen.analysis_model import Analysis
+from anyshape_gen.emit import kernels, ops, relations, rewrites
+from anyshape_gen.emit.module import used_names
+from anyshape_gen.emit.names import constant_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.model import OpSpec
+from anyshape_gen.source import Findings
+
+ANNOTATIONS = __future__.annotations.compiler_flag
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The texts of one op, room by room."""
+
+    kernel: str
+    relation: str
+    rewrites: str
+    ops: str
+
+
+class Workshop:
+    """Generates ops one at a time among the others of an analysis."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.specs: Mapping[str, OpSpec] = {a.spec.name: a.spec for a in analysis.ops}
+        self.files = {a.spec.name: a.file for a in analysis.ops}
+
+    def generate(self, spec: OpSpec) -> Generated | None:
+        """None where the generator refuses the spec: such a mutant cannot come into being."""
+        findings = Findings()
+        try:
+            a = analyse_op(spec, self.files[spec.name], findings, set(self.specs), complete=False)
+            if a is None or findings.found:
+                return None
+            kernel = kernels.kernel(a) if a.kernel is not None else None
+            hoisted = kernel.hoisted if kernel is not None else {}
+            bound = dict.fromkeys([*(kernel.bound if kernel is not None else ()), *(p.name for p in spec.params)])
+            relation = relations.relation(a, bound, hoisted)
+            return Generated(
+                kernel.text if kernel is not None else "",
+                relation,
+                rewrites.rewrites(a, {**self.specs, spec.name: spec}),
+                ops.op_defs(a),
+            )
+        except (NotExecuted, SpecError):
+            return None
+
+
+def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:
+    """The variants of an op, from their texts."""
+    rooms = {
+        "kernels": _run(text.kernel, kernels.KNOWN),
+        "relations": _run(text.relation, relations.KNOWN),
+        "rewrites": _run(text.rewrites, rewrites.KNOWN),
+    }
+    found = _run(text.ops, ops.KNOWN, rooms)
+    return tuple(getattr(found, constant_name(spec.name, v)) for v in ops.variants(spec))
+
+
+def _run(code: str, known: Mapping[str, str], more: Mapping[str, Any] | None = None) -> SimpleNamespace:
+    names: dict[str, Any] = {n: _imported(n, known[n]) for n in used_names(code) if n in known}
+    names |= dict(more or {})
+    exec(compile(code, "<mutant>", "exec", flags=ANNOTATIONS, dont_inherit=True), names)
+    return SimpleNamespace(**names)
+
+
+@cache
+def _imported(name: str, origin: str) -> Any:
+    if origin.startswith("import "):
+        return import_module(origin.removeprefix("import ").split(" as ")[0])
+    return getattr(import_module(origin), name)
+
+
+@contextmanager
+def in_place(defs: tuple[OpDef, ...]) -> Iterator[None]:
+    """These in place of the ops of the same names, for everything in this process that looks ops up."""
+    table = cast(dict[str, OpDef], all_ops())
+    kept = {d.full_name: table[d.full_name] for d in defs}
+    table.update((d.full_name, d) for d in defs)
+    try:
+        yield
+    finally:
+        table.update(kept)

@@ -1,0 +1,187 @@
+"""One mutant against the tests of its spec: the examples, then the laws on calls that were drawn once per op.
+
+In: an op and the OpDefs of a mutant of it. Out: what noticed the mutant, or None. Nothing is compiled: kernel and interpreter read the
+same equations, so a change of the spec shows in the interpreter as it does in the kernel. An oracle is asked again wherever the mutant
+resolves a parameter otherwise; its answers are remembered.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
+
+from anyshape import dims
+from anyshape.errors import ShapeError
+from anyshape.graph.opdef import OpDef
+from anyshape.graph.value import Node
+from anyshape.testing import Property
+from anyshape.testing.calls import Call, random_call, resolved, static_node, variants
+from anyshape.testing.examples import call_of, holds_on_numbers
+from anyshape.testing.execution import run_equations, run_reference
+from anyshape.testing.laws import same
+from anyshape.testing.mutation.making import in_place
+from anyshape.testing.rewriting import fires
+
+DRAWN = 250
+"""Calls drawn per op, valid or not."""
+SECONDS = 0.5
+"""What the laws of one mutant may take on calls that the op itself computes in that time; the small ones first."""
+LIMIT = 10.0
+"""A mutant that runs for so many seconds does something that the op does not."""
+LARGEST = 400
+"""Elements of a call: the equations are read slowly."""
+
+
+class TooLong(Exception):
+    """A mutant that does not end."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    def stop(number: int, frame: Any) -> None:
+        raise TooLong(f"no end after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@dataclass
+class Drawn:
+    """One call, and what the oracle says of it for each way its parameters were resolved."""
+
+    call: Call
+    accepted: bool
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    def holds(self) -> bool:
+        """Laws 1 and 2 without a compiler. False where the rule refuses the call."""
+        try:
+            node = static_node(self.call)
+        except ShapeError:
+            return False
+        wanted = self._answer(node)
+        for value, array in zip(node.outputs, wanted, strict=True):
+            shape = value.type.shape
+            assert shape is not None and len(shape) == array.ndim, f"{value.type} against {array.shape}"
+            for n, m in zip(shape, array.shape):
+                low, high = dims.bounds(n)
+                assert (low is None or low <= m) and (high is None or m <= high), f"{value.type} against {array.shape}"
+            assert value.type.dtype.numpy == array.dtype, f"{value.type} against {array.dtype}"
+        same(run_equations(self.call, node), wanted, self.call, node, "interpreter against reference")
+        return True
+
+    def _answer(self, node: Node) -> list[Any]:
+        key = repr(resolved(node, self.call.property))
+        if key not in self.answers:
+            try:
+                self.answers[key] = run_reference(self.call, node)
+            except Exception as e:
+                self.answers[key] = e
+        found = self.answers[key]
+        if isinstance(found, Exception):
+            raise found
+        return list(found)
+
+
+class Tests:
+    """The tests of one op: its examples, and calls drawn from its spec as it stands."""
+
+    def __init__(self, p: Property) -> None:
+        self.property = p
+        self.examples = [(call_of(p.op, e), e) for e in p.examples]
+        self.calls = self._draw()
+        self.accepted = sum(d.accepted for d in self.calls)
+
+    def _draw(self) -> list[Drawn]:
+        found: list[tuple[float, Drawn]] = []
+
+        @settings(max_examples=DRAWN, database=None, derandomize=True)
+        @given(st.data())
+        def run(data: st.DataObject) -> None:
+            c = random_call(self.property, data.draw)
+            if sum(a.size for a in c.flat_inputs()) > LARGEST:
+                return
+            d = Drawn(c, False)
+            start = time.perf_counter()
+            try:
+                d.accepted = d.holds()
+            except UnsatisfiedAssumption:
+                return
+            found.append((time.perf_counter() - start, d))
+
+        with suppress(Unsatisfiable):
+            run()
+        kept: list[Drawn] = []
+        spent = 0.0
+        for seconds, d in sorted(found, key=lambda x: x[0]):
+            spent += seconds
+            if spent > SECONDS and sum(k.accepted for k in kept) >= 5:
+                break
+            kept.append(d)
+        return kept
+
+    def killer(self, defs: Sequence[OpDef], what: str) -> str | None:
+        """What notices a mutant, in a few words; None if nothing does. `what`: the room of the spec that was changed."""
+        with in_place(tuple(defs)):
+            try:
+                with time_limit(LIMIT), np.errstate(all="ignore"):
+                    return self._tried(what)
+            except TooLong as e:
+                return str(e)
+            except MemoryError:
+                return "no memory"
+
+    def _tried(self, what: str) -> str | None:
+        if what == "rewrites":
+            return self._rewrites()
+        for k, (c, e) in enumerate(self.examples):
+            try:
+                holds_on_numbers(c, e)
+            except TooLong:
+                raise
+            except (Exception, _Failed):
+                return f"example {k + 1}"
+        accepted = 0
+        for d in self.calls:
+            try:
+                accepted += d.holds()
+            except TooLong:
+                raise
+            except Exception as e:
+                return f"law 1: {type(e).__name__}"
+        return "no call is valid" if self.accepted and not accepted else None
+
+    def _rewrites(self) -> str | None:
+        for k in range(len(variants(self.property.op)[0].rewrites)):
+            try:
+                if not fires(self.property.op, k)[0]:
+                    return "law 5: never fires"
+            except TooLong:
+                raise
+            except Exception as e:
+                return f"law 5: {type(e).__name__}"
+        return None
+
+
+def _failed() -> type[BaseException]:
+    """What pytest raises where nothing was raised: no Exception."""
+    import pytest
+
+    return pytest.fail.Exception
+
+
+_Failed = _failed()

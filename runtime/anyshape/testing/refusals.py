@@ -1,0 +1,167 @@
+"""Law 6: what is refused is refused alike everywhere.
+
+A call that an assert refuses is refused with the assert's text: on numbers when it is built, by either variant; on symbols when it is
+built or, at the latest, when it runs, by the native loop and by Python with the same words. Calls are drawn at random with one dim wrong,
+and for every assert by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import reject
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+
+import anyshape
+from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
+from anyshape.testing import Case, Property, Refusal
+from anyshape.testing.aiming import aims, says
+from anyshape.testing.calls import Call, dyn_node, made, random_call, static_node, variants
+from anyshape.testing.draws import HypothesisDraw
+from anyshape.testing.executors import WAYS, Array, arguments, compiled, program
+from anyshape.testing.running import PROPERTIES, on_random_calls
+
+Record = Callable[[str, Any], None]
+LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
+AIMED = 20 if LONG else 2
+"""Calls per assert."""
+
+
+class Wrong(HypothesisDraw):
+    """Random choices that are as often wrong as they may be."""
+
+    def _mostly(self) -> bool:
+        return bool(self._among(True, False))
+
+
+def wrong_call(p: Property, draw: Any) -> Call:
+    """A random call, one dim of which is another in half of all cases."""
+
+    def case(d: Any) -> Case:
+        found = p.case(d)
+        names = [n for n, s in found.shapes.items() if s is not None and not isinstance(s, list)]
+        if not names or draw(st.booleans()):
+            return found
+        name = draw(st.sampled_from(names))
+        shape = list(found.shapes[name])
+        at = draw(st.integers(0, len(shape)))
+        what = draw(st.sampled_from(("more", "other", "less")))
+        if what == "more" or at == len(shape):
+            shape.insert(at, draw(st.sampled_from((1, 2))))
+        elif what == "less":
+            del shape[at]
+        else:
+            shape[at] += draw(st.sampled_from((-1, 1, 2))) if shape[at] else 1
+        return Case({**found.shapes, name: tuple(shape)}, found.params, found.ranges)
+
+    c = random_call(replace(p, case=case), draw, choices=Wrong(draw))
+    assert c.recipe is not None
+    return made(p, c.recipe)
+
+
+def test_refusals(op: str, record_property: Record) -> None:
+    def body(c: Call) -> None:
+        try:
+            static_node(c)
+        except ShapeError as e:
+            refused_everywhere(c, str(e))
+            return
+        reject()
+
+    try:
+        on_random_calls(op, "6 refused alike", record_property, body, wrong_call, share=10)
+    except Unsatisfiable:
+        assert not any(e.error for e in PROPERTIES[op].examples), (
+            "no draw is refused, and the spec has an example that is"
+        )
+
+
+def refused_everywhere(c: Call, said: str) -> None:
+    """Every executor says what is said of numbers, and then perhaps which equation does not hold; all the same."""
+    ways = compiled(c)
+    if isinstance(ways, TypeRelationError):
+        return
+    messages = {}
+    for way, f in ways.items():
+        given = arguments(c)
+        try:
+            f.run({name: given[name] for name in f.input_names})
+        except AnyshapeError as e:
+            messages[way] = str(e)
+            continue
+        raise AssertionError(f"refused on numbers ({said}), and the {way} runs it")
+    assert len(set(messages.values())) == 1, f"one refusal in different words: {messages}"
+    (message,) = set(messages.values())
+    assert core(message).startswith(core(said)), f"on numbers: {said}; when it runs: {message}"
+
+
+def core(message: str) -> str:
+    """Without the variant: the call on numbers is static, the program's is dyn."""
+    return re.sub(r"^(static|dyn)\.", "", message)
+
+
+# --- each assert by itself
+
+
+def test_asserts(asserting_op: str, record_property: Record) -> None:
+    found = aims(PROPERTIES[asserting_op], AIMED)
+    drawn = 0
+    for a in found:
+        calls = a.chosen(AIMED)
+        assert calls, f"{a.refusal.source}: no call was found that this assert refuses: {a.refusal.message}"
+        drawn += bool(a.drawn)
+        for c in calls:
+            refused_by(c, a.refusal)
+    said = {
+        "law": "6 each assert refuses, by a draw of its own",
+        "op": asserting_op,
+        "drawn": len(found),
+        "accepted": drawn,
+    }
+    for key, value in said.items():
+        record_property(key, value)
+
+
+def refused_by(c: Call, r: Refusal) -> None:
+    """In both variants and both executors, in the words of the assert."""
+    where = f"{r.source}: {r.message}"
+    said = message_of(lambda: static_node(c))
+    assert says(r, said), f"{where} does not say so of numbers: {said}"
+    both = len(variants(c.property.op)) == 2
+    if both:
+        again = message_of(lambda: dyn_node(c))
+        assert core(again).startswith(core(said)) or says(r, again), f"{where}: static says {said}, and dyn {again}"
+    for static in (True, False) if both else (True,):
+        try:
+            f = program(c, static)
+        except UnsupportedError:
+            continue
+        except TypeRelationError as e:
+            assert says(r, str(e)), f"{where} is told in other words of symbols: {e}"
+            continue
+        given = arguments(c) if not static else arguments(c, static=True)
+        messages = {way: run_message(anyshape.compile(f, **options), given) for way, options in ASKED.items()}
+        (message, *others) = set(messages.values())
+        assert not others, f"{where} is told in different words: {messages}"
+        assert says(r, message), f"{where} is told in other words when it runs: {message}"
+        assert core(message).startswith(core(said)), f"on numbers: {said}; when it runs: {message}"
+
+
+ASKED = {way: WAYS[way] for way in ("native loop", "walked table")}
+
+
+def run_message(exe: Any, given: Mapping[str, Array]) -> str:
+    return message_of(lambda: exe.run({n: given[n] for n in exe.input_names}))
+
+
+def message_of(run: Callable[[], Any]) -> str:
+    try:
+        run()
+    except AnyshapeError as e:
+        return str(e)
+    raise AssertionError("what is refused elsewhere is taken here")

@@ -1,0 +1,67 @@
+"""Law 5 tells a wrong rewrite from a right one: each of these has one thing wrong, and is generated as a spec's own would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from anyshape.testing.mutation.making import Workshop, in_place, load
+from anyshape.testing.profile import load_profile, usual
+from anyshape.testing.rewriting import fires
+from anyshape.testing.running import register
+from anyshape_gen.analysis import analyse
+from anyshape_gen.cli import read_folder
+from anyshape_gen.parse_rewrites import parse_rewrite
+from anyshape_gen.source import Findings
+from anyshape_gen.text import Text
+
+SPECS = Path(__file__).parents[2] / "specs"
+WRONG = {
+    "value": ("abs", "abs(neg(x)) >> neg(x)", "in place of"),
+    "order of composition": ("transpose", "transpose(transpose(x, p), q) >> transpose(x, q[p])", "in place of"),
+    "shape": ("transpose", "transpose(x, p) >> x", "type .* in place of"),
+    "dtype": ("cast", "cast(x, to=_) >> x", "type .* in place of"),
+    "digits lost on the way": ("cast", "cast(cast(x, to=_), to=t) >> cast(x, to=t)", "in place of"),
+    "a condition that is too weak": (
+        "reshape",
+        "reshape(x, _, allowzero=_) as y >> x if len(shape(y)) == len(shape(x))",
+        "type .* in place of",
+    ),
+    "a condition left out": (
+        "reshape",
+        "reshape(reshape(x, _, allowzero=_), s, allowzero=z) >> reshape(x, s, allowzero=z)",
+        "in place of|copies a dim",
+    ),
+    "no condition that ever holds": ("relu", "relu(relu(x)) >> x if len(shape(x)) < 0", "never fired"),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_shrinking() -> Iterator[None]:
+    load_profile(100, shrink=False)
+    yield
+    load_profile(usual())
+
+
+@pytest.fixture(scope="module")
+def workshop() -> Workshop:
+    register("anyshape_ops")
+    return Workshop(analyse(read_folder(SPECS)))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_it_is_rejected(name: str, workshop: Workshop) -> None:
+    op, text, why = WRONG[name]
+    findings = Findings()
+    rewrite = parse_rewrite(Text.plain(text), findings)
+    assert rewrite is not None and not findings.found
+    spec = replace(workshop.specs[op], rewrites=(rewrite,))
+    code = workshop.generate(spec)
+    assert code is not None
+    defs = load(spec, code)
+    with in_place(defs), pytest.raises(Exception, match=why):
+        here, times = fires(op, 0)
+        assert here, f"never fired in {times} instances"
