@@ -11,7 +11,8 @@ from anyshape_gen.emit.module import render
 LAWS = {
     "laws": "Laws 1 to 4: kernel, equations and reference agree; types are what comes out; dyn agrees with static.",
     "rewriting": "Law 5: rewrites keep values and types.",
-    "executors": "Laws 6 and 7: refusals in the same words everywhere, the same bits from every executor.",
+    "refusals": "Law 6: what is refused is refused in the same words everywhere.",
+    "executors": "Law 7: the same bits from every executor.",
     "examples": "Every example of the specs.",
 }
 

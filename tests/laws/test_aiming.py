@@ -1,0 +1,40 @@
+"""The search for calls that an assert refuses finds them, and says so where there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from anyshape.testing import Refusal
+from anyshape.testing.aiming import aims, refused
+from anyshape.testing.refusals import refused_by
+from anyshape.testing.running import register
+
+PROPERTIES = register("anyshape_ops")
+
+
+def test_a_call_is_found_for_each_assert_from_valid_calls_alone() -> None:
+    p = replace(PROPERTIES["reshape"], examples=())
+    found = aims(p, 2)
+    assert len(found) == 4
+    for a in found:
+        assert a.drawn and all(refused(c) is not None for c in a.drawn), a.refusal.message
+
+
+def test_an_example_of_an_error_serves_where_no_draw_does() -> None:
+    found = aims(replace(PROPERTIES["gather_elements"]), 1)
+    assert all(a.near for a in found)
+
+
+def test_nothing_is_found_for_an_assert_that_always_holds() -> None:
+    never = Refusal("this is never said", "specs/nowhere.yaml:1")
+    (found,) = aims(replace(PROPERTIES["reshape"], asserts=(never,)), 1)
+    assert not found.chosen(2)
+
+
+def test_words_of_another_assert_do_not_count() -> None:
+    first, second = PROPERTIES["split"].asserts[:2]
+    (found,) = aims(replace(PROPERTIES["split"], asserts=(first,)), 1)
+    with pytest.raises(AssertionError, match="does not say so of numbers"):
+        refused_by(found.chosen(1)[0], second)
