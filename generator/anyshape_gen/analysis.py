@@ -20,7 +20,7 @@ from anyshape_gen.analysis_model import (
     ValueKind,
 )
 from anyshape_gen.check import check_completeness, check_meaning
-from anyshape_gen.kinds import PARAM_KINDS, kind_of
+from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
 from anyshape_gen.model import OpSpec, Run, SpecFile
@@ -144,7 +144,8 @@ def _split_asserts(spec: OpSpec) -> tuple[tuple[Statement, ...], tuple[Assert, .
 
 def name_kinds(spec: OpSpec, steps: tuple[SolveStep, ...], rule: tuple[Statement, ...]) -> dict[str, ValueKind]:
     """Kinds of all names of the rule: dims, runs, params, then locals in order."""
-    kinds: dict[str, ValueKind] = {param.name: PARAM_KINDS[param.kind.base] for param in spec.params}
+    params = {param.name: PARAM_KINDS[param.kind.base] for param in spec.params}
+    kinds = Kinds(params, {function.name: function for function in spec.defines})
     _step_kinds(spec, steps, kinds)
     _rule_kinds(rule, kinds)
     return kinds

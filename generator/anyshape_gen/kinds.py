@@ -17,6 +17,7 @@ from anyshape_gen.nodes import (
     Compare,
     Comprehension,
     Float,
+    Function,
     Generator,
     IfExp,
     Index,
@@ -55,6 +56,22 @@ VECTOR_FUNCTIONS = {
 INT_FUNCTIONS = {"len", "rank", "prod", "count", "ravel", "index", "exact_div", "sum", "argmax", "argmin", "int"}
 BOOL_FUNCTIONS = {"broadcasts", "any", "all", "inside", "present", "is_int", "is_float"}
 CONSTANTS = {"inf": K.FLOAT, "pi": K.FLOAT}
+
+
+class Kinds(dict[str, ValueKind]):
+    """The names of a scope, and the `define:` functions that its expressions may call."""
+
+    def __init__(self, names: Mapping[str, ValueKind], functions: Mapping[str, Function]) -> None:
+        super().__init__(names)
+        self.functions = functions
+
+    def of_call(self, f: Function, args: tuple[Item, ...]) -> ValueKind:
+        """What a function gives for arguments of these kinds."""
+        inner = Kinds({name: kind_of(arg, self) for name, arg in zip(f.args, args)}, self.functions)
+        for assign in f.body:
+            known = kind_of(assign.value, inner) if len(assign.names) == 1 else K.ANY
+            inner.update(dict.fromkeys(assign.names, known))
+        return kind_of(f.result, inner)
 
 
 def kind_of(expr: Item, scope: Mapping[str, ValueKind]) -> ValueKind:
@@ -121,6 +138,8 @@ def _call(expr: Call, scope: Mapping[str, ValueKind]) -> ValueKind:
     if expr.func in ("min", "max") and len(kinds) == 1:
         return K.INT
     if expr.func not in FUNCTIONS:
+        if isinstance(scope, Kinds) and expr.func in scope.functions:
+            return scope.of_call(scope.functions[expr.func], expr.args)
         return K.ANY
     # Everything else is elementwise: a vector where any argument is one.
     return K.VECTOR if K.VECTOR in kinds else kinds[0] if kinds else K.ANY

@@ -6,7 +6,7 @@ In: paths and their contents. Out: the parsed model and the findings of parsing;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from anyshape_gen.keys import FILE_KEYS, OP_KEYS, PARAM_KEYS, TRAITS, Key, names
@@ -16,11 +16,13 @@ from anyshape_gen.model import (
     OnnxMapping,
     Operand,
     OpSpec,
+    Oracle,
     ParamSpec,
+    Reference,
     Rewrite,
     SpecFile,
 )
-from anyshape_gen.nodes import Function, Node
+from anyshape_gen.nodes import Function, Name, Node
 from anyshape_gen.parse_kernel import parse_kernel, parse_procedure
 from anyshape_gen.parse_onnx import parse_mapping
 from anyshape_gen.parse_rewrites import parse_rewrite
@@ -34,6 +36,7 @@ from anyshape_gen.parse_values import (
     parse_default,
     parse_dtype_rule,
     parse_example,
+    parse_oracles,
     parse_reference,
     parse_view,
 )
@@ -57,12 +60,16 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
     loader = _Loader(findings)
     loader.known_keys(root, FILE_KEYS, "a spec file")
     shared = loader.functions(root.get("define"))
+    loader.oracles = {o.name: o for o in loader.parsed(root.get("oracles"), parse_oracles) or ()}
     families = {key.text.value: value for key, value in loader.entries(root.get("families"))}
     found = [loader.op(key, value, families, shared) for key, value in loader.entries(root.get("ops"))]
     ops = [op for op in found if op is not None]
     if len(ops) == len(found):
         # Otherwise an op that could not be read may be the one that uses it.
         loader.uncalled(shared, ops)
+        for name, oracle in loader.oracles.items():
+            if name not in loader.asked:
+                findings.add(oracle.span, f"the oracle '{name}' is never called")
         used = {op.family for op in ops}
         for key, _ in loader.entries(root.get("families")):
             if key.text.value not in used:
@@ -73,6 +80,8 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
 @dataclass
 class _Loader:
     findings: Findings
+    oracles: dict[str, Oracle] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
 
     # --- shapes of YAML
     # -----------------------------------------------------------------------------------------------------
@@ -117,6 +126,22 @@ class _Loader:
         for name, function in functions.items():
             if name not in called:
                 self.findings.add(function.span, f"the function '{name}' is never called")
+
+    def reference(self, text: Text, findings: Findings) -> Reference:
+        """A reference, and the oracles it calls."""
+        found = parse_reference(text, findings)
+        called: dict[str, Oracle] = {}
+        self._calls(found.reads, called)
+        self.asked |= set(called)
+        listed = tuple(o for o in self.oracles.values() if o.name in called)
+        return replace(found, reads=tuple(r for r in found.reads if r.id not in self.oracles), oracles=listed)
+
+    def _calls(self, reads: tuple[Name, ...], called: dict[str, Oracle]) -> None:
+        for read in reads:
+            oracle = self.oracles.get(read.id)
+            if oracle is not None and oracle.name not in called:
+                called[oracle.name] = oracle
+                self._calls(oracle.reads, called)
 
     def functions(self, node: YNode | None) -> dict[str, Function]:
         text = self.text(node)
@@ -165,7 +190,7 @@ class _Loader:
             procedure=self.parsed(node.get("procedure"), parse_procedure),
             compose=self.parsed(node.get("compose"), parse_procedure),
             rewrites=tuple(self._rewrites(node.get("rewrites"))),
-            reference=self.parsed(node.get("reference"), parse_reference),
+            reference=self.parsed(node.get("reference"), self.reference),
             onnx=tuple(self._onnx(node.get("onnx"), tuple(operand.name for operand in inputs))),
             examples=(),
             span=key.span,
@@ -263,7 +288,8 @@ class _Loader:
 
 
 def merge(own: YMap, base: YMap) -> YMap:
-    """The op's entries over the family's; those in MERGED key by key, in the family's order."""
+    """The op's entries over the family's; those in MERGED key by key, in the family's order; of the shape rule, the family's lines
+    come first."""
     values: dict[str, tuple[YScalar, YNode]] = {key.text.value: (key, value) for key, value in base.entries}
     for key, value in own.entries:
         name = key.text.value
@@ -272,6 +298,8 @@ def merge(own: YMap, base: YMap) -> YMap:
             inner = {k.text.value: (k, v) for k, v in below.entries}
             inner |= {k.text.value: (k, v) for k, v in value.entries}
             value = YMap(tuple(inner.values()), value.span)
+        if name == "shape" and isinstance(value, YScalar) and isinstance(below, YScalar) and below is not value:
+            value = replace(value, text=below.text.followed_by(value.text))
         values[name] = (key, value)
     return YMap(tuple(values.values()), own.span)
 

@@ -238,12 +238,23 @@ class Example(Node):
 
 
 @dataclass(frozen=True)
+class Oracle(Node):
+    """A Python function that references call; printed as it is."""
+
+    name: str
+    text: str
+    reads: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
 class Reference(Node):
     """The independent oracle, an expression over np, scipy, inputs and params; printed as it is."""
 
     text: str
     reads: tuple[Name, ...]
-    """the free names, each where it first stands"""
+    """the free names, each where it first stands, but for oracles"""
+    oracles: tuple[Oracle, ...] = ()
+    """the functions it calls, and those that they call"""
 
     @property
     def names(self) -> tuple[str, ...]:

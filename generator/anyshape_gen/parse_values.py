@@ -7,8 +7,9 @@ gets them passed in.
 from __future__ import annotations
 
 import ast
+import builtins
 
-from anyshape_gen.model import DtypeRule, Example, ExampleValue, Kind, Reference, View
+from anyshape_gen.model import DtypeRule, Example, ExampleValue, Kind, Oracle, Reference, View
 from anyshape_gen.nodes import Bool, Expr, Name, NoneLit, Str
 from anyshape_gen.parse_rules import parse_expression, parse_python
 from anyshape_gen.source import Findings
@@ -86,6 +87,34 @@ def parse_reference(text: Text, findings: Findings) -> Reference:
         at = max((error.offset or 1) - 1, 0)
         findings.add(text.span(at, at + 1), f"not a Python expression: {error.msg}")
         return Reference(text.value, (), span=text.span())
+    return Reference(text.value, _free_names(tree, text), span=text.span())
+
+
+def parse_oracles(text: Text, findings: Findings) -> tuple[Oracle, ...]:
+    """Functions that references call: their text, and the names in it that they do not bind."""
+    try:
+        tree = parse_python(text.value, "exec")
+    except SyntaxError as error:
+        at = text.offset(error.lineno or 1, max((error.offset or 1) - 1, 0))
+        findings.add(text.span(at, at + 1), f"not Python: {error.msg}")
+        return ()
+    found = []
+    known = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)} | {"np", "scipy"}  # type: ignore[attr-defined]
+    for node in tree.body:  # type: ignore[attr-defined]
+        at = text.offset(node.lineno, node.col_offset)
+        if not isinstance(node, ast.FunctionDef):
+            findings.add(text.span(at, at + 1), "oracles are functions: `def f(a): …`")
+            continue
+        reads = _free_names(node, text)
+        for read in reads:
+            if read.id not in known and not hasattr(builtins, read.id):
+                findings.unknown(read.span, "name", read.id, known, " in an oracle")
+        found.append(Oracle(node.name, ast.unparse(node), reads, span=text.span(at, at + len(node.name) + 4)))
+    return tuple(found)
+
+
+def _free_names(tree: ast.AST, text: Text) -> tuple[Name, ...]:
+    """The names that Python code reads and does not bind anywhere, each where it first stands."""
     bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
     reads: dict[str, Name] = {}
@@ -93,7 +122,7 @@ def parse_reference(text: Text, findings: Findings) -> Reference:
         if isinstance(node, ast.Name) and node.id not in bound:
             at = text.offset(node.lineno, node.col_offset)
             reads.setdefault(node.id, Name(node.id, span=text.span(at, at + len(node.id))))
-    return Reference(text.value, tuple(reads.values()), span=text.span())
+    return tuple(reads.values())
 
 
 def parse_default(kind: Kind, node: YScalar, findings: Findings) -> Expr:

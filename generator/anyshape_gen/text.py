@@ -47,6 +47,11 @@ class Text:
             end -= 1
         return Text(self.value[start:end], self.file, self.places[start : end + 1])
 
+    def followed_by(self, other: Text) -> Text:
+        """The lines of this text, then those of another."""
+        first = self.cut(0)
+        return Text(f"{first.value}\n{other.value}", self.file, (*first.places, *other.places))
+
     def masked(self, start: int, end: int) -> Text:
         """The same text with blanks at value[start:end]."""
         return self.replaced(start, end, " " * (end - start))

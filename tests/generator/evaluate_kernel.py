@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -189,9 +189,9 @@ class KernelEvaluation(Evaluation):
                 value = chosen[at]
                 return self._number(value)
             case Reduction(kind=kind, element=element):
-                values = [self.expr(element, turn) for turn in self._reduction_turns(node, env)]
                 if kind in ("argmax", "argmin"):
-                    return getattr(np, kind)(values)
+                    return self._place(node, env)
+                values = [self.expr(element, turn) for turn in self._reduction_turns(node, env)]
                 if kind in ("max", "min") and not values:
                     return -math.inf if kind == "max" else math.inf
                 return self._reduce(kind, values)
@@ -215,6 +215,13 @@ class KernelEvaluation(Evaluation):
             case Index(base=Call()):
                 return super().expr(node, env)
         return super().expr(node, env)
+
+    def _place(self, node: Reduction, env: Env) -> int:
+        """The first place of an extreme, counted among all turns; as many as there are bits where no turn is wanted."""
+        every = self._reduction_turns(replace(node, conditions=()), env)
+        wanted = [k for k, turn in enumerate(every) if all(self.truth(self.expr(c, turn)) for c in node.conditions)]
+        values = [self.expr(node.element, every[k]) for k in wanted]
+        return wanted[int(getattr(np, node.kind)(values))] if wanted else 2**63 - 1
 
     @staticmethod
     def _number(value: Any) -> Any:

@@ -106,6 +106,8 @@ def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[
             names[operand.name] = np.array(constant(operand.signature.default, dtype, evaluation), dtype)
     names |= inputs(op, example)
     assert op.spec.reference is not None
+    for oracle in op.spec.reference.oracles:
+        exec(oracle.text, names)
     with np.errstate(all="ignore"):
         result = eval(op.spec.reference.text, names)
     if op.spec.outputs[0].signature.variadic is not None:

@@ -300,7 +300,7 @@ def depth_to_space_case(d: Draw) -> Case:
     f = d.dim("f")
     h = d.dim("h")
     w = d.dim("w")
-    size = d.integer()
+    size = d.positives(1)[0]
     mode = d.member(("DCR", "CRD"))
     return Case({"x": Vec((b, f, h, w))}, {"size": size, "mode": d.default(mode)})
 

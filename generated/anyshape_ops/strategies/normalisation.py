@@ -220,7 +220,7 @@ def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    size = d.integer()
+    size = d.positives(1)[0]
     alpha = d.real(0.0001)
     beta = d.real(0.75)
     bias = d.real(1.0)
@@ -317,7 +317,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    p = d.integer()
+    p = d.positives(1)[0]
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 

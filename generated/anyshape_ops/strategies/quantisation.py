@@ -177,9 +177,9 @@ QUANTIZE_LINEAR = Property(
 # specs/quantisation.yaml:80
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
-    m = d.run("m")
+    m = Vec(d.dim("m") for _ in range(1))
     k = d.dim("k")
-    n = d.run("n")
+    n = Vec(d.dim("n") for _ in range(1))
     u = d.broadcasting_to(m)
     w = d.broadcasting_to(n)
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})

@@ -51,6 +51,7 @@ _FUNCTIONS = {**UNARY, "max": "maximum", "min": "minimum", "trunc_div": "trunc_d
               **{name: name for name in _BITS}}  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _CLASSES = {"is_int": "is_integer", "is_float": "is_float", "is_bool": "is_bool"}
+_FOLDED = ("sum", "prod", "max", "min", "any", "all")
 _NESTABLE = ("sum", "prod", "max", "min", "any", "all", "count")
 _VECTOR_CALLS = frozenset(("fill", "put", "range", "prefix", "sorted", "unique", "shape", "drop", "place", "unravel"))
 
@@ -250,6 +251,8 @@ class KernelText:
             raise NotExecuted(e, f"a run as an argument of {e.func}")
         if e.func in _CLASSES:
             return f"{self.dtype_text(plain[0])}.{_CLASSES[e.func]}", ATOM
+        if e.func in ("inside", "ravel"):
+            return f"{e.func}({self.run(plain[0])}, {self.run(plain[1])})", ATOM
         if e.func in ("cast", "saturate"):
             return f"{e.func}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
         if e.func in ("lowest", "highest"):
@@ -357,6 +360,10 @@ class KernelText:
             ):
                 put = self.run(items) if self.is_vector(items) else self.text(items)  # type: ignore[arg-type]
                 return f"rules.put({self.run(base)}, {self.text(positions)}, {put})"  # type: ignore[arg-type]
+            case Call("unravel", (position, extents), ()) if not isinstance(position, (Star, Slice)) and not isinstance(
+                extents, (Star, Slice)
+            ):
+                return f"unravel({self.text(position)}, {self.run(extents)})"
             case Comprehension(element, (g,), ()) if len(g.targets) == 1 and g.over in (Over.EXTENT, Over.RANGE):
                 return self._listed(element, g)
             case Index(base, (single,)) if not isinstance(single, (Star, Slice)):
@@ -401,6 +408,8 @@ class KernelText:
     def _reduction(self, e: Reduction) -> str:
         if e.keywords or e.kind not in (*_NESTABLE, "argmax", "argmin"):
             raise NotExecuted(e, f"{e.kind} with keywords" if e.keywords else f"{e.kind} of elements")
+        if len(e.generators) == 1 and e.generators[0].over is Over.ITEMS:
+            return self._over_items(e, e.generators[0])
         if len(e.generators) > 1 and any(g.targets[0].run for g in e.generators[:-1]):
             if e.kind not in _NESTABLE:
                 raise NotExecuted(e, f"{e.kind} over several runs")
@@ -409,6 +418,22 @@ class KernelText:
                 raise NotExecuted(e, "count over several runs")
             return self._fold(e.kind, e.generators[:1], inner, ())
         return self._fold(e.kind, e.generators, e.element, e.conditions)
+
+    def _over_items(self, e: Reduction, g: Generator) -> str:
+        """Over the items of vectors, of which there are as many as a rank says: folded while the kernel is built."""
+        if e.conditions or e.kind not in _FOLDED:
+            raise NotExecuted(e, f"{e.kind} over some items of vectors" if e.conditions else f"{e.kind} of items")
+        domains = g.domain.args if isinstance(g.domain, Call) and g.domain.func == "zip" else (g.domain,)
+        texts = [self.run(x) for x in domains if not isinstance(x, (Star, Slice))]
+        if len(texts) != len(g.targets):
+            raise NotExecuted(g, "items taken apart in another way than `for a, b in zip(v, w)`")
+        before = dict(self.variables)
+        self.variables.update((target.name, False) for target in g.targets)
+        names = ", ".join(kernel_name(target.name) for target in g.targets)
+        body = self.text(e.element)
+        self.variables = before
+        domain = texts[0] if len(texts) == 1 else f"zip({', '.join(texts)})"
+        return f'fold("{e.kind}", ({body} for {names} in {domain}))'
 
     def _fold(self, kind: str, generators: tuple[Generator, ...], element: Expr, conditions: tuple[Expr, ...]) -> str:
         return f'reduce_("{kind}", {self.loop(generators, element, conditions)})'

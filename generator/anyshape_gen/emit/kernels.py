@@ -138,6 +138,8 @@ class KernelEmitter:
                 self._equation(equations[at])
                 at, last = at + 1, None
                 continue
+            if not outer:
+                self._shared_scratch(equations)
             cond = inner[0]
             end = at
             while end < len(equations) and equations[end].conditions[len(outer) :][:1] == (cond,):
@@ -148,6 +150,13 @@ class KernelEmitter:
             self._equations(equations[at:end], (*outer, cond))
             self.code.dedent()
             at, last = end, None if is_else else cond
+
+    def _shared_scratch(self, equations: tuple[ResolvedEquation, ...]) -> None:
+        """Scratches that equations under different conditions define stand before all of them."""
+        for name in list(self.scratch):
+            own = [q for q in equations if q.target.tensor == name]
+            if len({q.conditions for q in own}) > 1:
+                self._scratch(self.scratch.pop(name), own[0])
 
     def _static(self, cond: Expr) -> str:
         return self.text.text(cond)

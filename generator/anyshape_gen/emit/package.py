@@ -6,7 +6,7 @@ Every construct that an emitter has no code for is a finding; there is no partia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -106,6 +106,7 @@ class PackageEmitter:
         title: str,
         known: Mapping[str, str],
         emit: Callable[[OpAnalysis], str],
+        before: Callable[[Iterable[OpAnalysis]], str] = lambda ops: "",
         gap: str = "\n\n\n",
     ) -> None:
         """One file of one room: the ops' texts one after the other. No file where no op has any."""
@@ -113,14 +114,16 @@ class PackageEmitter:
         for a in family.ops:
             with collecting(self.findings):
                 texts.append(emit(a))
-        code = gap.join(t for t in texts if t)
+        code = gap.join(t for t in [before(family.ops), *texts] if t)
         if code:
             doc = Doc(family.origin, f"{title} of {family.names}.")
             self.files[f"{room}/{family.stem}.py"] = python_module(wrapped(doc), code, known, self.package)
 
     def _strategies(self, family: Family) -> None:
         known = strategies.known_names(family.ops)
-        self._module(family, "strategies", "Random calls, oracles and examples", known, self._strategy)
+        self._module(
+            family, "strategies", "Random calls, oracles and examples", known, self._strategy, strategies.oracles
+        )
 
     def _onnx(self, family: Family) -> None:
         texts: list[str] = []

@@ -24,6 +24,7 @@ from anyshape_gen.model import (
     DimExpr,
     ExampleValue,
     Operand,
+    Oracle,
     ParamSpec,
     Piece,
     Product,
@@ -51,6 +52,28 @@ def known_names(ops: Iterable[OpAnalysis]) -> dict[str, str]:
 def strategy(a: OpAnalysis) -> str:
     """The three texts of one op."""
     return "\n\n\n".join([_Case(a).emit(), _reference(a), _property(a)])
+
+
+def oracles(ops: Iterable[OpAnalysis]) -> str:
+    """The functions that the references of a file call, each once."""
+    found = {o.name: o for a in ops if a.spec.reference is not None for o in a.spec.reference.oracles}
+    return "\n\n\n".join(_oracle(o) for o in found.values())
+
+
+def _oracle(o: Oracle) -> str:
+    """With types, of which nothing is known, and long lines broken."""
+    (tree,) = ast.parse(o.text).body
+    assert isinstance(tree, ast.FunctionDef)
+    for arg in tree.args.args:
+        arg.annotation = ast.Name("Any")
+    tree.returns = ast.Name("Any")
+    code = Code()
+    code.comment(source_of(o))
+    for line in ast.unparse(tree).replace("'", '"').splitlines():
+        text = line.lstrip()
+        code.depth = (len(line) - len(text)) // 4
+        code.add(text)
+    return code.text()
 
 
 class _Case:
@@ -151,7 +174,7 @@ class _Case:
                 self._new(name, f"d.dim({quoted(name)})")
                 return _local(name)
             case Run(name, length):
-                self._new(name, self._run(name))
+                self._new(name, self._run(name, length))
                 if isinstance(length, Name) and length.id in self.params and length.id not in self.drawn:
                     self._length(o, length.id, name)
                 elif isinstance(length, Name) and length.id not in self.params:  # a dim: as long as the run is
@@ -170,8 +193,14 @@ class _Case:
             self.drawn.add(name)
             self.code.add(f"{_local(name)} = {draw}")
 
-    def _run(self, name: str) -> str:
+    def _run(self, name: str, length: Expr | None = None) -> str:
         """A run of any sizes, or of such as the asserts want."""
+        if length is not None and not isinstance(length, Name) and free_names(length) <= self.drawn:
+            count = self.text.text(length)
+            draws = (
+                f"d.positives({count})" if self._positive(name) else f"d.dim({quoted(name)}) for _ in range({count})"
+            )
+            return f"Vec({draws})"
         for s in self.a.rule:
             match s:
                 case Assert(Compare(Name(id), (("==", Int(value)),)), _) if id == name:
@@ -253,6 +282,8 @@ class _Case:
 
     def _draw(self, p: ParamSpec) -> str:
         base = p.kind.base
+        if base == "int" and self._positive(p.name):
+            return "d.positives(1)[0]"
         simple = {"int": "d.integer()", "number": "d.integer()", "bool": "d.truth()"}
         if base in simple:
             return simple[base]
@@ -287,7 +318,8 @@ class _Case:
             return f"d.partition({self.text.text(total)})"
         if self.spec.view and p.kind.length is not None and isinstance(p.kind.length, Name):
             return f"d.regrouped({self._first_shape()})"
-        return f"d.{'sizes' if self._not_negative(p.name) else 'ints'}({self._count(p)})"
+        kind = "positives" if self._positive(p.name) else "sizes" if self._not_negative(p.name) else "ints"
+        return f"d.{kind}({self._count(p)})"
 
     def _first_shape(self) -> str:
         pieces = self.spec.inputs[0].signature.pieces
@@ -304,7 +336,12 @@ class _Case:
         return None
 
     def _not_negative(self, name: str) -> bool:
-        wanted = Compare(Name(name), ((">=", Int(0)),))
+        return self._asserted(Compare(Name(name), ((">=", Int(0)),)))
+
+    def _positive(self, name: str) -> bool:
+        return self._asserted(Compare(Name(name), ((">", Int(0)),)))
+
+    def _asserted(self, wanted: Expr) -> bool:
         return any(isinstance(s, Assert) and s.cond == wanted for s in self.a.rule)
 
     def _ranges(self) -> list[str]:

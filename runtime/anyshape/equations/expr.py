@@ -6,6 +6,7 @@ and a common subexpression is found by identity. A dtype of None is *weak*: a li
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -275,12 +276,35 @@ def apply(op: str, *operands: ExprLike) -> Expr:
             return branches[0] if c.value else branches[1]
         return branches[0] if branches[0] is branches[1] else _apply(op, (c, *branches), dtype)
     if op in _COMPARISONS:
-        return _apply(op, _unify(op, args)[0], BOOL)
+        known = _compared(op, args)
+        return known if known is not None else _apply(op, _unify(op, args)[0], BOOL)
     if op in _LOGICAL:
-        return _apply(op, args, BOOL)
+        known = _decided(op, args)
+        return known if known is not None else _apply(op, args, BOOL)
     unified, dtype = _unify(op, args)
     simple = _simplify(op, unified)
     return simple if simple is not None else _apply(op, unified, dtype)
+
+
+def _compared(op: str, args: tuple[Expr, ...]) -> Expr | None:
+    """A comparison of two integer literals."""
+    a, b = args
+    if isinstance(a, Const) and isinstance(b, Const) and type(a.value) is int and type(b.value) is int:
+        return const(bool(getattr(operator, op)(a.value, b.value)))
+    return None
+
+
+def _decided(op: str, args: tuple[Expr, ...]) -> Expr | None:
+    """A logical operation that a literal decides, or leaves to the other operand."""
+    known = [a for a in args if isinstance(a, Const) and isinstance(a.value, bool)]
+    if not known:
+        return None
+    if op == "not":
+        return const(not known[0].value)
+    if known[0].value is (op == "or"):
+        return known[0]
+    other = args[1] if args[0] is known[0] else args[0]
+    return other if other.dtype is BOOL else None
 
 
 def _simplify(op: str, args: tuple[Expr, ...]) -> Expr | None:

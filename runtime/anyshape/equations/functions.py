@@ -214,7 +214,7 @@ def reduce_(
     """`kind(body for vars in extents if where)`; one fresh variable for each extent.
 
     sum and prod accumulate in accum(T) and give T; count gives i64; any and all give bool; argmax and argmin the
-    (first) position along the single variable, as i64.
+    (first) position among the extents in row-major order, as i64.
     """
     if kind not in REDUCTIONS:
         raise SpecError(f"{kind} is not a reduction; the reductions are {', '.join(REDUCTIONS)}")
@@ -268,6 +268,47 @@ def item(values: Iterable[ExprLike], position: ExprLike) -> Expr:
     return result
 
 
+def fold(kind: str, items: Iterable[ExprLike]) -> Expr:
+    """sum, prod, max, min, any or all of values that are listed one by one. Raises SpecError for the max or min of none."""
+    op, neutral = _FOLDS[kind]
+    result: Expr | None = None
+    for value in items:
+        result = as_expr(value) if result is None else apply(op, result, value)
+    if result is not None:
+        return result
+    if neutral is None:
+        raise SpecError(f"the {kind} of no values")
+    return const(neutral)
+
+
+_FOLDS: dict[str, tuple[str, int | bool | None]] = {
+    "sum": ("add", 0), "prod": ("mul", 1), "max": ("max", None), "min": ("min", None), "any": ("or", False), "all": ("and", True),
+}  # fmt: skip
+
+
+def inside(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
+    """Whether 0 <= i < n for every index and its extent."""
+    return fold("all", (and_(ge(i, 0), lt(i, n)) for i, n in zip(index, extents, strict=True)))
+
+
+def ravel(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
+    """The position of an element in row-major order."""
+    position: Expr = const(0, I64)
+    for i, n in zip(index, extents, strict=True):
+        position = position * n + cast(i, I64)
+    return position
+
+
+def unravel(position: ExprLike, extents: Iterable[Size]) -> tuple[Expr, ...]:
+    """The index of the element at a position in row-major order. The first entry is not cut to its extent: a position past the end
+    is an index past the end."""
+    rest, index = cast(position, I64), []
+    for k, n in reversed(list(enumerate(extents))):
+        index.append(rest % n if k else rest)
+        rest = rest // n
+    return tuple(reversed(index))
+
+
 def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tuple[Expr, ...]:
     """The index of `[*rest, *picked@axes]`: picked[k] at position axes[k], rest in order elsewhere."""
     chosen = dict(zip(axes, picked, strict=True))
@@ -280,7 +321,7 @@ def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tup
 __all__ = [
     "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
     "cast", "ceil", "clamp", "cos",
-    "eq", "erf", "exp", "fit", "floor", "fmod", "ge", "gt", "item", "le", "log", "lt", "maximum", "minimum", "ne", "not_", "or_",
-    "pad", "pow_", "reduce_", "round_even", "saturate",
-    "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "where", "wrap",
+    "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "item", "le", "log", "lt", "maximum", "minimum", "ne",
+    "not_", "or_", "pad", "pow_", "ravel", "reduce_", "round_even", "saturate",
+    "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",
 ]  # fmt: skip

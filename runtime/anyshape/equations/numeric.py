@@ -110,8 +110,16 @@ def _cast(a: Array, dtype: DType) -> Array:
 
 
 _FOLDS: dict[str, Callable[..., Any]] = {
-    "any": np.any, "all": np.all, "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "argmax": np.argmax, "argmin": np.argmin,
+    "any": np.any, "all": np.all, "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "argmax": np.max, "argmin": np.min,
 }  # fmt: skip
+
+
+def _position(values: Array, extreme: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+    """argmax or argmin in row-major order: the first place that is kept and holds the extreme, or NaN."""
+    sizes = [n if k in axes else 1 for k, n in enumerate(values.shape)]
+    hit = keep & ((values == extreme) | (values != values))
+    places = np.where(hit, np.arange(math.prod(sizes)).reshape(sizes), highest(I64))
+    return np.asarray(np.min(places, axis=axes, keepdims=True, initial=highest(I64)))
 
 
 def reduce_numeric(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
@@ -126,8 +134,5 @@ def reduce_numeric(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -
     assert e.body.dtype is not None
     least = np.asarray(lowest(e.body.dtype) if e.kind.endswith("max") else highest(e.body.dtype), body.dtype)
     masked = np.where(keep, body, least)
-    if e.kind in ("argmax", "argmin") and masked.shape[axes[0]] == 0:  # no place; what kernels give
-        return np.full([1 if k in axes else n for k, n in enumerate(masked.shape)], highest(I64), np.int64)
-    if e.kind in ("argmax", "argmin"):
-        return np.asarray(f(masked, axis=axes[0], keepdims=True)).astype(np.int64)
-    return np.asarray(f(masked, axis=axes, keepdims=True, initial=least))
+    extreme = np.asarray(f(masked, axis=axes, keepdims=True, initial=least))
+    return _position(masked, extreme, keep, axes) if e.kind in ("argmax", "argmin") else extreme

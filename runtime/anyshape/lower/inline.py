@@ -7,6 +7,7 @@ where several equations write it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from anyshape import dims
@@ -334,22 +335,24 @@ class _Inliner:
         if where is not None:
             body = self.dag.op("select", body.dtype, where, body, self.dag.const(neutral(kind, body.dtype), body.dtype))
         if kind in ("argmax", "argmin"):
-            return self._first(kind[3:], body, inner[e.vars[0]], tuple(bound))
+            return self._first(kind[3:], body, _position([inner[v] for v in e.vars], e.vars), tuple(bound), where)
         if not bound:
             return body
         return self.dag.red(kind, tuple(bound), body, body.dtype)
 
-    def _first(self, kind: str, body: Node, at: Affine, bound: tuple[LoopVar, ...]) -> Node:
-        """argmax as two reductions: the least position whose value is the maximum, or NaN (which is then the maximum)."""
+    def _first(self, kind: str, body: Node, at: Affine, bound: tuple[LoopVar, ...], where: Node | None) -> Node:
+        """argmax as two reductions: the least position, of those wanted, whose value is the maximum, or NaN (which then is it)."""
         dag = self.dag
-        if not bound:
+        if not bound and where is None:
             return dag.const(0, I64)
-        best = dag.red(kind, bound, body, body.dtype)
+        best = dag.red(kind, bound, body, body.dtype) if bound else body
         hit = dag.op("eq", BOOL, body, best)
         if body.dtype.is_float:
             hit = dag.op("or", BOOL, hit, dag.op("ne", BOOL, body, body))
+        if where is not None:
+            hit = dag.op("and", BOOL, where, hit)
         position = dag.op("select", I64, hit, self._affine_value(at), dag.const(highest(I64), I64))
-        return dag.red("min", bound, position, I64)
+        return dag.red("min", bound, position, I64) if bound else position
 
 
 def neutral(kind: str, dtype: DType) -> int | float | bool:
@@ -362,9 +365,17 @@ def neutral(kind: str, dtype: DType) -> int | float | bool:
 
 
 def _flatten(t: Tensor, index: list[Affine]) -> Affine:
+    return _row_major(index, t.shape)
+
+
+def _position(index: list[Affine], variables: tuple[Var, ...]) -> Affine:
+    return _row_major(index, [v.extent for v in variables])
+
+
+def _row_major(index: Sequence[Affine], extents: Sequence[Size]) -> Affine:
     total = Affine()
     stride: Size = 1
-    for i, n in zip(reversed(index), reversed(t.shape), strict=True):
+    for i, n in zip(reversed(index), reversed(extents), strict=True):
         total = total + i.scaled(stride)
         stride = stride * n
     return total

@@ -63,6 +63,9 @@ class Draw(Protocol):
     def sizes(self, n: int) -> tuple[int, ...]:
         """n sizes, rarely a negative one."""
 
+    def positives(self, n: int) -> tuple[int, ...]:
+        """n small positive integers, rarely a 0."""
+
     def real(self, default: float | None) -> float:
         """A number; near the default's magnitude if there is one."""
 

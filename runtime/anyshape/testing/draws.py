@@ -98,6 +98,9 @@ class HypothesisDraw:
     def ints(self, n: int) -> tuple[int, ...]:
         return tuple(self._among(-100, -3, -2, -1, 0, 1, 2, 3, 100, *self.pool) for _ in range(n))
 
+    def positives(self, n: int) -> tuple[int, ...]:
+        return tuple(self._among(1, 1, 2, 2, 3, 4) if self.draw(st.integers(0, 19)) else 0 for _ in range(n))
+
     def sizes(self, n: int) -> tuple[int, ...]:
         return tuple(self.dim("size") if self._mostly() else -1 for _ in range(n))
 
