@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.rules import Vec
-from anyshape.testing import Case, Draw, Example, Given, Property
+from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/window.yaml:21
@@ -186,6 +186,14 @@ CONV = Property(
         Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:135"),
     ),
     "specs/window.yaml:96",
+    asserts=(
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:108"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:109"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:110"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:111"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:112"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:115"),
+    ),
 )
 
 
@@ -294,6 +302,13 @@ MAX_POOL = Property(
         Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:164"),
     ),
     "specs/window.yaml:137",
+    asserts=(
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:73"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:74"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:75"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:76"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:79"),
+    ),
 )
 
 
@@ -416,6 +431,13 @@ AVERAGE_POOL = Property(
         Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:93"),
     ),
     "specs/window.yaml:166",
+    asserts=(
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:73"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:74"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:75"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:76"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:79"),
+    ),
 )
 
 
@@ -524,4 +546,12 @@ LP_POOL = Property(
         Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0}, {}, "p must be positive", "specs/window.yaml:212"),
     ),
     "specs/window.yaml:184",
+    asserts=(
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:73"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:74"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:75"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:76"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:79"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:191"),
+    ),
 )
