@@ -13,7 +13,7 @@ TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated:.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long watch show lint types bench bench-memory new-op clean
+.PHONY: help setup run retrain gen check test test-long programs watch show lint types bench bench-memory new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -55,7 +55,10 @@ watch: $(STAMP)  ## on every save of a spec, generate again and test one op: mak
 
 test-long: export ANYSHAPE_LONG = 1
 test-long: export ANYSHAPE_EXAMPLES ?= 1000
-test-long: test  ## the same with nothing sampled: all of ONNX's node tests that ever passed
+test-long: test  ## the same with nothing sampled: all of ONNX's node tests that ever passed, 5,000 random programs
+
+programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of what they contained (COUNT=5000)
+	$(BIN)/python -m anyshape.testing.programs --count $(or $(COUNT),5000)
 
 lint: $(STAMP)
 	$(BIN)/ruff check runtime generator generated tests benchmarks examples

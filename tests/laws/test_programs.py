@@ -1,4 +1,4 @@
-"""Programs of several ops at random, over all ops of specs/."""
+"""Random programs over all ops of specs/: calls, branches, loops, computed parameters, sizes found in data; laws 3, 4, 6 and 7."""
 
 import os
 from typing import Any
@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from anyshape.testing.laws import record_property
-from anyshape.testing.programs import check_programs
+from anyshape.testing.programs.drawing import sized_by_data
+from anyshape.testing.programs.seeds import run_seed
+from anyshape.testing.programs.tally import Tally
 from anyshape.testing.running import register
 
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
-OPS = list(register("anyshape_ops"))
+OPS = tuple(register("anyshape_ops"))
+COUNT = 1250 if LONG else 20
 __all__ = ["record_property"]
 
 
@@ -18,4 +21,18 @@ __all__ = ["record_property"]
 def test_programs(part: int, record_property: Any, request: Any) -> None:
     if request.config.getoption("--op"):
         pytest.skip("one op only")
-    check_programs(OPS[part:] + OPS[:part], 400 if LONG else 15, record_property)
+    tally, seed = Tally(), part * 1_000_000
+    while tally.programs < COUNT:
+        run_seed(seed, OPS, tally)
+        seed += 1
+    for key, value in {"law": "several ops at random", "op": f"{tally.statements} statements", "drawn": tally.drawn,
+                       "accepted": tally.programs}.items():  # fmt: skip
+        record_property(key, value)
+    kinds = {"a branch", "a loop", "a size found in data", "a parameter as an operand", "a parameter computed from dims",
+             "a parameter that is an input"}  # fmt: skip
+    assert kinds <= set(tally.contained) and tally.refusals, str(tally)
+
+
+def test_sizes_found_in_data_are_seen_in_the_form_of_an_op() -> None:
+    assert {"nonzero", "compress", "argwhere", "select", "unique"} <= set(sized_by_data(OPS))
+    assert not {"add", "reshape", "concat"} & set(sized_by_data(OPS))

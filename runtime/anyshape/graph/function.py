@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
 
-from anyshape.dims import Dim, Size
+from anyshape.dims import Dim, Size, free_symbols
 from anyshape.errors import ArgumentError, VerifyError
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Check
@@ -77,11 +77,12 @@ class Function:
                 yield from region.all_nodes()
 
     def symbols(self) -> list[Dim]:
-        """Symbols of the parameters' shapes, in order of appearance."""
+        """Symbols of the parameters' shapes, in order of appearance: dim by dim, those of one dim by name."""
         found: dict[Dim, None] = {}
         for p in self.params:
-            for s in sorted(p.type.symbols(), key=str):
-                found[s] = None
+            for n in p.type.shape or ():
+                for s in sorted(free_symbols(n), key=str):
+                    found[s] = None
         return list(found)
 
     def specialize(self, **dims: Size | tuple[int, int | None]) -> Function:

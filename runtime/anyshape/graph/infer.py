@@ -88,9 +88,14 @@ def build(
             "say more of the inputs, such as dims={'n': (1, None)} for sizes that are never 0"
         ) from None
     except AnyshapeError as e:
-        if source and source not in str(e):
-            raise type(e)(f"{e} (at {source})") from e
-        raise
+        from anyshape.graph.origins import reworded
+
+        said = reworded(str(e), node)
+        if source and source not in said:
+            said = f"{said} (at {source})"
+        if said == str(e):
+            raise
+        raise type(e)(said) from e
     node.checks, node.bound, node.dtypes = result.checks, result.bound, result.dtypes
     node.regions = result.regions
     node.outputs = tuple(

@@ -39,11 +39,18 @@ def read_type(record: Sequence[Any], size: SizeReader) -> TensorType:
 
 
 def value_records(values: Sequence[Value], size: SizeWriter) -> list[Any]:
-    return [[v.name, *type_record(v.type, size)] for v in values]
+    """Name, type and what is known of the elements, which dims of other values may mention."""
+    return [
+        [v.name, *type_record(v.type, size), None if v.contents is None else [size(e) for e in v.contents]]
+        for v in values
+    ]
 
 
 def read_values(records: Sequence[Any], size: SizeReader) -> list[Value]:
-    return [Value(read_type(type_, size), name) for name, *type_ in records]
+    return [
+        Value(read_type((dtype, shape), size), name, contents=None if known is None else tuple(map(size, known)))
+        for name, dtype, shape, known in records
+    ]
 
 
 def write_function(f: Function, number_of: Callable[[NDArray[Any]], int]) -> Record:

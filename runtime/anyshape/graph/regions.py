@@ -120,7 +120,8 @@ def _part(p: Size | bool | Cond) -> str | Dim | Cond:
 
 def fits(param: Value, given: Value) -> bool:
     """Whether a region's parameter says what is known of the value that it stands for."""
-    return param.type == given.type and (param.contents == given.contents or given.contents is None)
+    known = given.elements()
+    return param.type == given.type and (param.contents == known or known is None)
 
 
 def spliced(region: Function, given: Sequence[Value]) -> list[Value] | None:

@@ -303,8 +303,8 @@ class _Inliner:
         found: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
             if _has_load(i):
-                text = f"{self.group.name}: an index is out of range for axis {axis} of {t.name} with size {n}"
-                self.errors.append(KernelError(text))
+                text = f"{self.group.name}: an index is out of range for axis {axis} of {t.name} with size "
+                self.errors.append(KernelError(text, n))
                 found.append(Bound(i, n, len(self.errors), guard))
         return tuple(found)
 

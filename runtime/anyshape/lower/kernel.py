@@ -6,7 +6,7 @@ frozen; the text holds no name of a symbol or tensor, so groups that differ only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,9 +40,19 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class KernelError:
-    """What a non-zero result of a kernel means."""
+    """What a non-zero result of a kernel means: an index beyond `size`, at the place that `before` tells."""
 
-    message: str
+    before: str
+    size: Size
+
+    @property
+    def message(self) -> str:
+        """With the size as it is written, where no run gives its value."""
+        return f"{self.before}{self.size}"
+
+    def template(self, scalars: Sequence[Size | Cond]) -> str:
+        """The message with a mark in place of a size that the caller passes: the number of the scalar between two NULs."""
+        return f"{self.before}\0{scalars.index(self.size)}\0" if self.size in scalars else self.message
 
 
 @dataclass(frozen=True, slots=True)

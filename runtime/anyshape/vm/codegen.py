@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, fresh, ge, substitute, symbol
 from anyshape.dims import eq as equal
 from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.graph.origins import Names
 from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule
@@ -68,8 +69,8 @@ class Codegen:
     storages: dict[Value, Storage] = field(default_factory=dict)
     pending: list[Check] = field(default_factory=list)
     sizes: set[Dim] = field(default_factory=set)
-    origins: dict[Dim, str] = field(default_factory=dict)
-    """What messages call a symbol that nobody named."""
+    names: Names | None = None
+    """What messages call a symbol that nobody named; that of the whole function."""
     lists: dict[Value, int] = field(default_factory=dict)
     """Registers of parameters that are lists."""
     regions: int = 0
@@ -77,6 +78,7 @@ class Codegen:
 
     def run(self) -> Program:
         self.f = self.schedule.function
+        self.names = Names(self.f)
         self.need: Need = analyse(self.schedule, self.maker)
         self.numbering = list(accumulate((len(result_dtypes(v.type)) for v in self.f.results), initial=0))
         self.entry()
@@ -131,8 +133,6 @@ class Codegen:
                 if isinstance(n, Dim) and n.is_symbol and not self.code.is_defined(n):
                     self.code.define(n, r)
                     bound.append((n, p, axis))
-                    if is_anonymous(n):
-                        self.origins[n] = f"{p.name}.shape[{axis}]"
                 else:
                     owed.append((p, axis, r))
         if THREADS in self.need.symbols:
@@ -203,7 +203,7 @@ class Codegen:
         symbols = tuple(dict.fromkeys(s for p in parts if not isinstance(p, str) for s in _sorted_symbols(p)))
         known = tuple(s for s in symbols if self.code.is_defined(s))
         if len(known) < len(symbols):
-            parts = tuple(p if isinstance(p, str) or self.code.is_defined(p) else str(p) for p in parts)
+            parts = tuple(p if isinstance(p, str) or self.code.is_defined(p) else self.named(p) for p in parts)
         registers = tuple(self.code.register(s) for s in known)
         self.checks.append(CheckRecord(parts, known, registers, equation or str(cond), op, source))
         self.code.emit(Op.CHECK, self.code.register(cond), len(self.checks) - 1)
@@ -227,7 +227,8 @@ class Codegen:
 
     def named(self, e: Dim | Cond) -> str:
         """The expression with sizes that have no name called by what they were read off."""
-        known = {s: symbol(self.origins[s], *bounds(s)) for s in free_symbols(e) if s in self.origins}
+        assert self.names is not None
+        known = {s: symbol(self.names[s], *bounds(s)) for s in free_symbols(e) if is_anonymous(s)}
         return str(substitute(e, known)) if known else str(e)
 
     def load_symbols(self, v: Value) -> None:
@@ -235,7 +236,6 @@ class Codegen:
         loads = self.need.loads.get(v, ())
         for k, s in loads:
             self.code.define(s, self.code.new(Op.LOAD, self.address(v), k, ELEMENT_CODE[v.type.dtype]))
-            self.origins[s] = f"{v.name or (v.node.op.full_name if v.node is not None else 'value')}[{k}]"
         if loads:
             self.flush()
 

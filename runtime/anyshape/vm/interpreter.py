@@ -201,7 +201,7 @@ class _Run:
             ctypes.c_int64(1),
         )
         if status:
-            raise failed_kernel(self.program, number, status)
+            raise failed_kernel(self.program, number, status, [self.r[k] for k in scalars])
 
 
 def _n(operand: Operand) -> int:
@@ -227,10 +227,12 @@ def failed_check(program: Program, number: int, values: Sequence[int]) -> Anysha
     return ShapeError(program.checks[number].text(values))
 
 
-def failed_kernel(program: Program, number: int, status: int) -> AnyshapeError:
+def failed_kernel(program: Program, number: int, status: int, scalars: Sequence[int]) -> AnyshapeError:
+    """`scalars`: what the kernel was called with; the numbers of some stand in its messages, between NULs."""
     kernel = program.kernels[number]
     if 0 < status <= len(kernel.errors):
-        return ShapeError(kernel.errors[status - 1])
+        pieces = kernel.errors[status - 1].split("\0")
+        return ShapeError("".join(str(scalars[int(p)]) if k % 2 else p for k, p in enumerate(pieces)))
     return AnyshapeError(f"kernel {kernel.name} ended with the unknown status {status}")
 
 

@@ -142,7 +142,7 @@ class NativeKernels:
         )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
-        errors = tuple(f"{e.message}{_at(step)}" for e in kernel.errors)
+        errors = tuple(f"{e.template(kernel.scalars)}{_at(step)}" for e in kernel.errors)
         key = (kernel.text, errors)
         found = self._kernels.get(key)
         if found is None:

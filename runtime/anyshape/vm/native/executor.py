@@ -233,8 +233,10 @@ class NativeExecutor:
             _, _, register, code = self._operands(context)
             return OverflowedError(unfit_text(context.register(_number(register)), _number(code)))
         if end == End.KERNEL:
-            number = _number(self._operands(context)[0])
-            return failed_kernel(self.program, number, int(context.words[Word.KERNEL_STATUS]))
+            kernel, _, scalars, _ = self._operands(context)
+            assert isinstance(scalars, tuple)
+            values = [context.register(r) for r in scalars]
+            return failed_kernel(self.program, _number(kernel), int(context.words[Word.KERNEL_STATUS]), values)
         if end == End.MEMORY:
             op, operands = self._instruction(context)
             size = context.register(_number(operands[1])) if op is Op.BLOCK else 0

@@ -31,7 +31,7 @@ from anyshape.errors import SavedFileError
 Array = NDArray[Any]
 
 MAGIC = b"anyshape\r\n\x1a\n"
-FORMAT = 1
+FORMAT = 2
 HEADER = struct.Struct("<12sIQQ32s32s")
 """Magic, format version, bytes of the file, bytes of the record, SHA-256 of the record, SHA-256 of the header before it."""
 ALIGNMENT = 64

@@ -1,0 +1,95 @@
+"""What messages call a symbol that nobody named: the place it was read off, `x.shape[0]` or `s[1]`.
+
+Names that `fresh` makes count what a process has made, and say nothing to anybody; no message may show one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from anyshape.dims import Dim
+from anyshape.graph.function import Function, topological
+from anyshape.graph.text import is_anonymous
+from anyshape.graph.value import Node, Value
+
+_NAME = re.compile(r"\?\d+|[A-Za-z_?][\w?]*\.\d+")
+
+
+def origins(values: Iterable[tuple[str, Value]]) -> dict[Dim, str]:
+    """Anonymous symbols by where they stand alone first. Names that two places would share are numbered."""
+    found: dict[Dim, str] = {}
+    taken: set[str] = set()
+    for label, v in values:
+        places = [(n, f"shape[{axis}]", ".") for axis, n in enumerate(v.type.shape or ())]
+        places += [(e, f"[{k}]" if v.type.rank else "", "") for k, e in enumerate(v.contents or ())]  # type: ignore[misc]
+        for n, place, dot in places:
+            if isinstance(n, Dim) and n.is_symbol and n not in found and is_anonymous(n):
+                found[n] = _unused(label, f"{dot}{place}", taken)
+    return found
+
+
+class Names:
+    """Of the anonymous symbols of one function, found when the first is asked for."""
+
+    def __init__(self, f: Function) -> None:
+        self.f = f
+
+    @cached_property
+    def told(self) -> dict[Dim, str]:
+        return origins(places_of(self.f))
+
+    def __getitem__(self, s: Dim) -> str:
+        return self.told.get(s, str(s))
+
+
+def _unused(label: str, place: str, taken: set[str]) -> str:
+    name, k = f"{label}{place}", 1
+    while name in taken:
+        k += 1
+        name = f"{label}#{k}{place}"
+    taken.add(name)
+    return name
+
+
+def places_of(f: Function) -> Iterator[tuple[str, Value]]:
+    """Every value of a function, those of its regions included, with what a message calls it."""
+    for p in f.params:
+        yield p.name, p
+    for node in f.nodes:
+        for region in node.regions:
+            yield from places_of(region)
+        for v in node.outputs:
+            yield node.op.name, v
+
+
+def reworded(text: str, node: Node) -> str:
+    """A message about a call, its anonymous symbols called by what they were read off: an operand, or what it is computed from."""
+    asked = set(_NAME.findall(text))
+    if not asked:
+        return text
+    told: dict[str, str] = {}
+    known = origins(_with_operands(node))
+    told.update((str(s), name) for s, name in known.items())
+    if not asked <= told.keys():
+        told = {str(s): name for s, name in origins(_behind(node)).items()} | told
+    return _NAME.sub(lambda m: told.get(m.group(), m.group()), text)
+
+
+def _with_operands(node: Node) -> Iterator[tuple[str, Value]]:
+    names = [i.name for i in node.op.inputs for _ in range(node.variadic_count() if i.variadic else 1)]
+    names += [p.name for p in node.op.operands]
+    for name, v in zip(names, node.inputs):
+        if v is not None:
+            yield v.name or name, v
+
+
+def _behind(node: Node) -> Iterator[tuple[str, Value]]:
+    """Everything that the operands are computed from: inputs first, then results in order."""
+    nodes = topological([v for v in node.inputs if v is not None])
+    for p in dict.fromkeys(v for n in (*nodes, node) for v in n.inputs if v is not None and v.is_param):
+        yield p.name, p
+    for n in nodes:
+        for v in n.outputs:
+            yield n.op.name, v
