@@ -209,7 +209,10 @@ _SHAPE = re.compile(r"\[[^\[\]]*\]")
 
 def core(message: str) -> str:
     """Without the variant (the plain reading's calls are static) and shapes (a refused rank is told with the dims as they are written)."""
-    return _SHAPE.sub("[]", re.sub(r"^(static|dyn)\.", "", message))
+    said = re.sub(r"^(static|dyn)\.", "", message)
+    while (shorter := _SHAPE.sub("()", said)) != said:
+        said = shorter
+    return said
 
 
 __all__ = ["WAYS", "Program", "close", "function_of", "holds"]
