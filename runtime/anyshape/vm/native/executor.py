@@ -233,7 +233,7 @@ class NativeExecutor:
             _, _, register, code = self._operands(context)
             return OverflowedError(unfit_text(context.register(_number(register)), _number(code)))
         if end == End.KERNEL:
-            kernel, _, scalars, _ = self._operands(context)
+            kernel, *_, scalars, _ = self._operands(context)
             assert isinstance(scalars, tuple)
             values = [context.register(r) for r in scalars]
             return failed_kernel(self.program, _number(kernel), int(context.words[Word.KERNEL_STATUS]), values)
