@@ -13,17 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from anyshape.errors import ArgumentError, ShapeError
 from anyshape.graph.call import as_value
 from anyshape.graph.infer import build
-from anyshape.graph.lists import AT, CONCAT, ERASE, INSERT, LENGTH, LIST
-from anyshape.graph.value import Value, constant
+from anyshape.graph.lists import AT, CONCAT, ERASE, INSERT, LENGTH, LIST, SPLIT
+from anyshape.graph.value import Value
 from anyshape.types import TensorType
-
-MOST_IN_SIGHT = 64
-"""Pieces of a split that are made one by one, so that nothing of it is left to run time."""
 
 
 def of(values: Sequence[Any], element: str | TensorType = "", source: str = "") -> Value:
@@ -89,96 +83,8 @@ def split(x: Value, sizes: Any | None = None, axis: int = 0, keepdims: bool = Tr
     up, where it is a vector; one by one where it is None, with or without the axis. Raises ShapeError, also at run time, for sizes that
     do not add up.
     """
-    from anyshape import ops
-
-    x = as_value(x)
-    if x.type.shape is None:
-        raise ArgumentError("lists.split: the rank of what is split must be known")
-    axis %= len(x.type.shape)
-    pieces = _in_sight(x, sizes, axis, keepdims, source)
-    if pieces is not None:
-        return of(pieces, TensorType(x.type.dtype, None) if not pieces else "", source)
-    total = ops.gather(ops.shape_of(x, source=source), axis, source=source)
-    if sizes is None:
-        return _one_by_one(x, total, axis, keepdims, source)
-    given = as_value(sizes, None)
-    given = ops.cast(given, "i64", source=source) if given.type.dtype.name != "i64" else given
-    if given.type.rank == 0:
-        return _equal_parts(x, given, total, axis, source)
-    return _parts(x, given, axis, source)
-
-
-def _in_sight(x: Value, sizes: Any | None, axis: int, keepdims: bool, source: str) -> list[Value] | None:
-    """The pieces where their number and sizes are known."""
-    from anyshape import ops
-
-    n = (x.type.shape or ())[axis]
-    said = as_value(sizes).constant if sizes is not None else np.array(1)
-    if not isinstance(n, int) or said is None:
-        return None
-    if said.ndim == 0:
-        step = int(said)
-        if step <= 0:
-            raise ArgumentError(f"lists.split: a size must be at least 1, got {step}")
-        parts = [min(step, n - k) for k in range(0, n, step)]
-    else:
-        parts = [int(k) for k in said]
-    if len(parts) > MOST_IN_SIGHT:
-        return None
-    if sizes is None and not keepdims:
-        return [ops.gather(x, constant(np.int64(k)), axis=axis, source=source) for k in range(n)]
-    return list(ops.split(x, sizes=parts, axis=axis, source=source)) if parts else []
-
-
-def _slice(x: Value, start: Value, end: Value, axis: int, source: str) -> Value:
-    from anyshape import ops
-
-    bounds = [ops.static.reshape(v, newshape=(1,), source=source) for v in (start, end)]
-    return ops.slice(x, bounds[0], bounds[1], [axis], [1], source=source)
-
-
-def _one_by_one(x: Value, total: Value, axis: int, keepdims: bool, source: str) -> Value:
-    from anyshape import control, ops
-
-    def turn(k: Value, made: Value) -> list[Value]:
-        piece = ops.gather(x, k, axis=axis, source=source)
-        return [append(made, ops.static.expand_dims(piece, axes=(axis,), source=source) if keepdims else piece, source)]
-
-    return control.loop(total, turn, [empty(TensorType(x.type.dtype, None), source)], source=source)[0]
-
-
-def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) -> Value:
-    from anyshape import control, ops
-
-    def refused() -> Value:
-        raise ShapeError("lists.split: a size must be at least 1")
-
-    (size,) = control.if_(ops.greater(size, 0, source=source), lambda: size, refused, source)
-    count = ops.div(ops.add(total, ops.sub(size, 1, source=source), source=source), size, source=source)
-
-    def turn(k: Value, made: Value) -> list[Value]:
-        start = ops.mul(k, size, source=source)
-        end = ops.minimum(ops.add(start, size, source=source), total, source=source)
-        return [append(made, _slice(x, start, end, axis, source), source)]
-
-    return control.loop(count, turn, [empty(TensorType(x.type.dtype, None), source)], source=source)[0]
-
-
-def _parts(x: Value, sizes: Value, axis: int, source: str) -> Value:
-    """Sizes that do not add up are found by a view of x under a shape with their sum."""
-    from anyshape import control, ops
-
-    whole = ops.sum(sizes, axes=(0,), keepdims=True, source=source)
-    shape = [ops.shape_of(x, start=0, end=axis, source=source), whole, ops.shape_of(x, start=axis + 1, source=source)]
-    x = ops.dyn.reshape(x, ops.concat(shape, axis=0, source=source), allowzero=True, source=source)
-
-    def turn(k: Value, made: Value, start: Value) -> list[Value]:
-        end = ops.add(start, ops.gather(sizes, k, source=source), source=source)
-        return [append(made, _slice(x, start, end, axis, source), source), end]
-
-    begin = [empty(TensorType(x.type.dtype, None), source), constant(np.int64(0))]
-    count = ops.gather(ops.shape_of(sizes, source=source), 0, source=source)
-    return control.loop(count, turn, begin, source=source)[0]
+    given = None if sizes is None else as_value(sizes)
+    return _one(SPLIT, [as_value(x), given], {"axis": axis, "keepdims": keepdims}, source)
 
 
 def _position(at: Any | None) -> Value | None:
@@ -186,4 +92,4 @@ def _position(at: Any | None) -> Value | None:
 
 
 def _one(op: Any, inputs: Sequence[Value | None], attrs: dict[str, Any], source: str) -> Value:
-    return build(op, inputs, {k: v for k, v in attrs.items() if v not in ("", False)}, source).outputs[0]
+    return build(op, inputs, {k: v for k, v in attrs.items() if v != ""}, source).outputs[0]

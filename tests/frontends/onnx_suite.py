@@ -73,8 +73,7 @@ def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[str]]:
         if is_operand(value) and len(case.data_sets) == 1:
             model.graph.initializer.append(onnx.numpy_helper.from_array(value, info.name))
         else:
-            if info.type.HasField("tensor_type"):
-                forget(info.type.tensor_type, form == "rankless")
+            forget(tensor_of(info.type), form == "rankless")
             kept.append(info)
     del model.graph.input[:]
     model.graph.input.extend(kept)
@@ -87,9 +86,15 @@ def tensors(model: onnx.ModelProto) -> bool:
 
 
 def as_array(a: Any) -> Any:
-    """The suite holds a few tensors as protobuf, and scalars as NumPy's."""
+    """The suite holds a few values as protobuf, and scalars as NumPy's."""
     if isinstance(a, onnx.TensorProto):
         return onnx.numpy_helper.to_array(a)
+    if isinstance(a, onnx.SequenceProto):
+        return onnx.numpy_helper.to_list(a)
+    if isinstance(a, onnx.OptionalProto):
+        return onnx.numpy_helper.to_optional(a)
+    if isinstance(a, list):
+        return [as_array(element) for element in a]
     return np.asarray(a) if isinstance(a, np.generic) else a
 
 
@@ -98,6 +103,14 @@ def is_operand(value: Any) -> bool:
     if not isinstance(value, np.ndarray) or value.ndim > 1 or value.size > 16:
         return False
     return value.dtype == np.int64 or (value.dtype.kind in "if" and value.ndim == 0)
+
+
+def tensor_of(type_: Any) -> Any:
+    """The type of the tensors in a sequence or an optional."""
+    kind = type_.WhichOneof("value")
+    return (
+        tensor_of(getattr(type_, kind).elem_type) if kind in ("sequence_type", "optional_type") else type_.tensor_type
+    )
 
 
 def forget(tensor: Any, rank: bool) -> None:
@@ -135,7 +148,13 @@ def run_case(name: str, form: str) -> Outcome:
 def compare(wanted: Sequence[Any], got: Sequence[Any], rtol: float, atol: float) -> None:
     assert len(wanted) == len(got), f"{len(wanted)} outputs wanted, got {len(got)}"
     for k, (w, g) in enumerate(zip(wanted, got)):
+        if w is None or isinstance(w, list):
+            assert type(g) is type(w), f"output {k}: {type(w)} wanted, got {type(g)}"
+            if w is not None:
+                compare(w, g, rtol, atol)
+            continue
         w = np.asarray(w)
+        assert isinstance(g, np.ndarray), f"output {k}: an array wanted, got {type(g)}"
         assert g.dtype == w.dtype, f"output {k}: {w.dtype} wanted, got {g.dtype}"
         assert g.shape == w.shape, f"output {k}: shape {w.shape} wanted, got {g.shape}"
         if w.dtype.itemsize == 2 and (w.dtype.kind == "f" or w.dtype.name == "bfloat16"):

@@ -20,7 +20,7 @@ def joined_type(values: Sequence[Value], where: str) -> TensorType:
     """Raises DtypeError where dtypes differ."""
     first = values[0].type
     if any(isinstance(v.type, ListType) for v in values):
-        return reduce(lambda a, b: joined_list(a, b, where), (v.type for v in values))
+        return reduce(lambda a, b: joined_list(a, b, where), (v.type for v in values[1:]), values[0].type)
     for v in values[1:]:
         if v.type.dtype is not first.dtype:
             raise DtypeError(f"{where} is {first.dtype} on one side and {v.type.dtype} on the other")
@@ -31,7 +31,7 @@ def joined_type(values: Sequence[Value], where: str) -> TensorType:
     return TensorType(first.dtype, tuple(joined_size(sizes) for sizes in zip(*known, strict=True)))
 
 
-def joined_list(a: TensorType, b: TensorType, where: str) -> TensorType:
+def joined_list(a: TensorType, b: TensorType, where: str) -> ListType:
     """What holds of the elements of both lists. Raises DtypeError where only one is a list, or their elements are of different kinds."""
     if not (isinstance(a, ListType) and isinstance(b, ListType) and (a.optional, a.depth) == (b.optional, b.depth)):
         raise DtypeError(f"{where} is {a} on one side and {b} on the other")

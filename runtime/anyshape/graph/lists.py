@@ -6,6 +6,7 @@
     list_at(list, at)                          an element
     list_length(list)                          how many there are: i64[]
     list_concat(list; axis, new_axis)          all elements, one after the other along an axis, or stacked along a new one
+    list_split(x, sizes; axis, keepdims)       a tensor in pieces of a size, of these sizes, or one by one
 
 Lists are values like any other: an op never changes its operand. Positions may count from the end. What a list is known to hold, because it
 was put there in sight, needs no list at run time.
@@ -123,14 +124,7 @@ class _List(_Kept):
             )
         if not lists:
             raise ShapeError('list: it is empty, and nothing says of what; say element="f32[...]"')
-        joined = reduce(lambda a, b: _joined(a, b, "list: an element"), lists)
-        return _inference(joined)
-
-
-def _joined(a: ListType, b: ListType, where: str) -> ListType:
-    made = joined_list(a, b, where)
-    assert isinstance(made, ListType)
-    return made
+        return _inference(reduce(lambda a, b: joined_list(a, b, "list: an element"), lists))
 
 
 class _Insert(_Kept):
@@ -140,7 +134,7 @@ class _Insert(_Kept):
         if t.optional:
             raise DtypeError(f"{node.op.full_name}: {t} is no list; an optional is made anew")
         added = list_of(_operand(node, 1).type)
-        return _inference(_joined(t, added, f"{node.op.full_name}: the list"))
+        return _inference(joined_list(t, added, f"{node.op.full_name}: the list"))
 
 
 class _Erase(_Kept):
@@ -161,13 +155,20 @@ class _At:
         t = _list_type(node)
         _check_position(node)
         _check_filled(node, t)
-        element, born = _sized(t.element)
+        found = self._found(node)
+        element, born = _sized(t.element if found is None else found.type)
         return _inference(element, None, born)
 
-    def simplify(self, node: Node) -> Sequence[Value] | None:
+    @staticmethod
+    def _found(node: Node) -> Value | None:
+        """The element if it is in sight."""
         items = known_items(_operand(node, 0))
         at = _position(node.inputs[-1], len(items), False) if items else None
-        return None if items is None or at is None else [items[at]]
+        return None if items is None or at is None else items[at]
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        found = self._found(node)
+        return None if found is None else [found]
 
 
 class _Length(_Kept):
@@ -211,6 +212,44 @@ class _Concat:
         return [ops.concat(items, axis=axis, source=source)]
 
 
+class _Split:
+    """Made of other ops as soon as the rank is known (`list_split`)."""
+
+    def infer(self, node: Node) -> Inference:
+        x, sizes = _operand(node, 0).type, node.inputs[1]
+        if isinstance(x, ListType):
+            raise DtypeError(f"{node.op.full_name}: what is split must be a tensor, got {x}")
+        axis = self._axis(node)
+        if sizes is not None:
+            if not sizes.type.dtype.is_integer:
+                raise DtypeError(f"{node.op.full_name}: sizes must be integers, got {sizes.type}")
+            if (sizes.type.rank or 0) > 1:
+                raise ShapeError(f"{node.op.full_name}: sizes must be a scalar or a vector, got {sizes.type}")
+        if axis is None or x.shape is None:
+            return _inference(list_of(TensorType(x.dtype, None)))
+        kept = sizes is not None or bool(node.attrs.get("keepdims", True))
+        piece: tuple[Size, ...] = (DIFFERS if sizes is not None else 1,) if kept else ()
+        return _inference(list_of(TensorType(x.dtype, (*x.shape[:axis], *piece, *x.shape[axis + 1 :]))))
+
+    @staticmethod
+    def _axis(node: Node) -> int | None:
+        """From 0 on; None while the rank is not known."""
+        axis, t = int(node.attrs.get("axis", 0)), _operand(node, 0).type
+        if t.rank is None:
+            return None
+        if not -t.rank <= axis < t.rank:
+            raise ShapeError(f"{node.op.full_name}: {axis} is no axis of {t}")
+        return axis % t.rank
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        from anyshape.graph.list_split import split
+
+        axis, sizes = self._axis(node), node.inputs[1]
+        if axis is None or (sizes is not None and sizes.type.rank is None):
+            return None
+        return [split(_operand(node, 0), sizes, axis, bool(node.attrs.get("keepdims", True)), node.source)]
+
+
 def _op(
     name: str, inputs: tuple[InputDef, ...], params: tuple[ParamDef, ...], structure: Structure, summary: str
 ) -> OpDef:
@@ -232,5 +271,9 @@ CONCAT = _op(
     "list_concat", _ONE, (ParamDef("axis", "int", False, 0), ParamDef("new_axis", "bool", False, False)), _Concat(),
     "The elements of a list as one tensor.",
 )  # fmt: skip
+SPLIT = _op(
+    "list_split", (InputDef("x", "T"), InputDef("sizes", "I", optional=True)),
+    (ParamDef("axis", "int", False, 0), ParamDef("keepdims", "bool", False, True)), _Split(), "A tensor in pieces.",
+)  # fmt: skip
 
-LIST_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (LIST, INSERT, ERASE, AT, LENGTH, CONCAT)}
+LIST_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (LIST, INSERT, ERASE, AT, LENGTH, CONCAT, SPLIT)}

@@ -8,6 +8,8 @@ live value fixes of a tail is its level:
     RANK    its rank; dims stay symbols
     SHAPE   its shape: an operand whose length decides a rank, or data of which a dim does (squeeze of all that is 1)
     VALUE   its elements: an operand that decides more, such as axes; it becomes a constant of the tail
+
+Of a list: RANK is which ranks are in it, SHAPE that of each element; the tail takes it apart then, so that each element has its own.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +26,12 @@ from numpy.typing import NDArray
 from anyshape.dims import Dim, Size, free_symbols, fresh
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.function import Function
+from anyshape.graph.infer import build as make_node
+from anyshape.graph.joining import joined_list, without_dims
+from anyshape.graph.lists import LIST
 from anyshape.graph.retype import rebuild
 from anyshape.graph.value import Node, Value, constant
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType, list_of
 from anyshape.vm.program import Program
 
 if TYPE_CHECKING:
@@ -33,6 +39,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 RANK, SHAPE, VALUE = 0, 1, 2
+Passed = tuple[tuple["Value", "int | None"], ...]
+"""What a tail takes: live values, and elements of those that are lists."""
 LIMIT = 64
 """How many tails one cut keeps."""
 
@@ -50,22 +58,22 @@ class Continued:
         if computed:
             self.prefix = compiler.plan(Function(self.known_params, computed, f"{f.name}.prefix", None, f.checks))
         self.levels = dict.fromkeys((*f.params, *computed), RANK)
-        self._tails: OrderedDict[Any, tuple[Plan, tuple[Value, ...]]] = OrderedDict()
+        self._tails: OrderedDict[Any, tuple[Plan, Passed]] = OrderedDict()
         self._lock = threading.Lock()
         for v in _first_operands(self.tail_nodes, set(self.levels)):
             self.levels[v] = SHAPE
 
     direct = None
 
-    def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
-        values = dict(zip(self.f.params, arrays, strict=True))
+    def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
+        values: dict[Value, Any] = dict(zip(self.f.params, arrays, strict=True))
         if self.prefix is not None:
             results = self.prefix.run([values[p] for p in self.known_params])
             values.update(zip((v for v in self.live if not v.is_param), results, strict=True))
         plan, passed = self.tail(values)
-        return plan.run([values[v] for v in passed], places)
+        return plan.run([values[v] if k is None else values[v][k] for v, k in passed], places)
 
-    def tail(self, values: dict[Value, Array]) -> tuple[Plan, tuple[Value, ...]]:
+    def tail(self, values: dict[Value, Any]) -> tuple[Plan, Passed]:
         """The plan for what the live values are now, and which of them it takes."""
         key = self.key(values)
         with self._lock:
@@ -86,14 +94,17 @@ class Continued:
                 self._tails.popitem(last=False)
         return made
 
-    def key(self, values: dict[Value, Array]) -> tuple[Any, ...]:
+    def key(self, values: dict[Value, Any]) -> tuple[Any, ...]:
         parts: list[Any] = []
         for v, level in self.levels.items():
             a = values[v]
+            if isinstance(v.type, ListType):
+                parts.append(_ranks(a) if level == RANK else tuple(map(_ranks, a)))
+                continue
             parts.append(a.ndim if level == RANK else a.shape if level == SHAPE else (a.shape, a.tobytes()))
         return tuple(parts)
 
-    def build(self, values: dict[Value, Array]) -> tuple[Plan, tuple[Value, ...]]:
+    def build(self, values: dict[Value, Any]) -> tuple[Plan, Passed]:
         """Raises levels until the first node of the tail can be typed."""
         while True:
             f, passed, mapping = self.typed(values)
@@ -121,21 +132,28 @@ class Continued:
             self.levels[v] += 1
         return bool(raised)
 
-    def typed(self, values: dict[Value, Array]) -> tuple[Function, tuple[Value, ...], dict[Value, Value]]:
+    def typed(self, values: dict[Value, Any]) -> tuple[Function, Passed, dict[Value, Value]]:
         """The tail over the live values as they are; those it takes; what stands for each in it."""
         given: list[Size] = [n for v in self.levels for n in v.type.shape or ()]
         bound = {n for n in given if isinstance(n, Dim) and n.is_symbol}
         mapping: dict[Value, Value] = {}
         params: list[Value] = []
-        passed: list[Value] = []
+        passed: list[tuple[Value, int | None]] = []
         for k, (v, level) in enumerate(self.levels.items()):
             a = values[v]
             if level == VALUE:
                 mapping[v] = constant(np.array(a))
                 continue
-            mapping[v] = Value(_type(v, a, level, bound), v.name or f"live{k}")
+            name = v.name or f"live{k}"
+            if isinstance(v.type, ListType) and level == SHAPE:
+                elements = [Value(_own_type(e, v.type.element), f"{name}_{j}") for j, e in enumerate(a)]
+                mapping[v] = _list(elements, v.type)
+                params += elements
+                passed += [(v, j) for j in range(len(a))]
+                continue
+            mapping[v] = Value(_type(v, a, level, bound), name)
             params.append(mapping[v])
-            passed.append(v)
+            passed.append((v, None))
         return rebuild(self.f, mapping, params, self.tail_nodes), tuple(passed), mapping
 
     @property
@@ -154,11 +172,37 @@ class Continued:
 
 def _type(v: Value, a: Array, level: int, bound: set[Dim]) -> TensorType:
     """What the tail knows of a value: relations between dims are kept where their symbols are bound by some live value."""
+    if isinstance(v.type, ListType):
+        made = _own_type(a, v.type)
+        assert isinstance(made, ListType)
+        said = without_dims(v.type, lambda s: s not in bound)
+        return said if made.never or said.tensor.shape is not None else made
     if level == SHAPE:
         return TensorType(v.type.dtype, a.shape)
     if v.type.shape is None:
         return TensorType(v.type.dtype, tuple(fresh("?", 0) for _ in a.shape))
     return TensorType(v.type.dtype, tuple(n if free_symbols(n) <= bound else fresh("?", 0) for n in v.type.shape))
+
+
+def _own_type(given: Any, t: TensorType) -> TensorType:
+    """What is seen of a value: the ranks of its tensors."""
+    if not isinstance(t, ListType):
+        return TensorType(t.dtype, tuple(fresh("?", 0) for _ in given.shape))
+    elements = [list_of(_own_type(e, t.element), t.optional) for e in given]
+    if not elements:
+        return list_of(t.element, t.optional, never=True)
+    return without_dims(reduce(lambda a, b: joined_list(a, b, "an element"), elements), lambda s: True)
+
+
+def _ranks(given: Any) -> Any:
+    """The ranks that are among the tensors."""
+    return frozenset(map(_ranks, given)) if isinstance(given, list) else given.ndim
+
+
+def _list(elements: Sequence[Value], t: ListType) -> Value:
+    """A list of these as a value of the tail."""
+    said = "" if elements else str(t.element)
+    return make_node(LIST, elements, {"element": said, "optional": t.optional}).outputs[0]
 
 
 def _blocked(f: Function) -> tuple[Node, ...]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from anyshape import control
+import numpy as np
+
+from anyshape import control, lists
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed
 from anyshape.graph.value import Value, constant
+from anyshape.types import ListType
 
 GRAPH = 5
 """The attribute type of a graph."""
@@ -55,11 +58,27 @@ def loop_1(n: OnnxNode) -> Sequence[Value]:
     _check_sizes(n, body, "body", 2 + len(carried), max(collects, 0) + 1 + len(carried))
     names = [i.name for i in body.input[2:]]
 
+    again: list[Value] = []
+
     def turn(number: Value, *values: Value) -> Sequence[Value]:
-        return n.region("body", (number, constant(True), *values))
+        made = again[:] = list(n.region("body", (number, constant(True), *values)))
+        return [made[0], *map(_as_optional, made[1:], carried), *made[1 + len(carried) :]]
 
     start = constant(True) if cond is None else cond
-    return control.loop(trip, turn, carried, start, collects, n.source, names)
+    results = list(control.loop(trip, turn, carried, start, collects, n.source, names))
+    for k, v in enumerate(carried):
+        if _is_optional(v) and not _is_optional(again[1 + k]):
+            results[k] = lists.element(results[k], n.source)
+    return results
+
+
+def _is_optional(v: Value) -> bool:
+    return isinstance(v.type, ListType) and v.type.optional
+
+
+def _as_optional(made: Value, first: Value) -> Value:
+    """What a turn makes of an optional may be an element, which every later turn finds in it."""
+    return lists.optional(made) if _is_optional(first) and not _is_optional(made) else made
 
 
 def scan_9(n: OnnxNode) -> Sequence[Value]:
@@ -81,29 +100,47 @@ def scan_9(n: OnnxNode) -> Sequence[Value]:
 
 
 def scan_8(n: OnnxNode) -> Sequence[Value]:
-    """With a leading batch dim everywhere: a scan for each entry of it."""
+    """With a leading batch dim everywhere: a scan for each entry of it, over as many slices as `sequence_lens` says; what is collected is
+    filled up with zeros then. Backwards begins at the end of each sequence."""
     from anyshape import ops
 
-    if n.input(0) is not None:
-        n.refuse("sequence_lens is not supported")
-    values = n.inputs(1)
+    lengths, values = n.input(0), n.inputs(1)
     count = _scanned(n, len(values))
     states, scanned = values[:-count], values[-count:]
     body = n.attr("body")
     collects = len(body.output) - len(states)
     _check_sizes(n, body, "body", len(states) + count, max(collects, 0) + len(states))
     back = _directions(n, "directions", count)
-
-    def one(*slices: Value) -> Sequence[Value]:
-        first, rest = slices[: len(states)], slices[len(states) :]
-        return control.scan(lambda *v: n.region("body", v), first, rest, collects, (), back, n.source)
-
-    batch = ops.gather(ops.shape_of(scanned[0], source=n.source), 0, source=n.source)
+    batch, longest = (ops.gather(ops.shape_of(scanned[0], source=n.source), k, source=n.source) for k in (0, 1))
 
     def turn(number: Value) -> Sequence[Value]:
-        return one(*(ops.gather(v, number, axis=0, source=n.source) for v in values))
+        slices = [ops.gather(v, number, axis=0, source=n.source) for v in values]
+        first, rest = slices[: len(states)], slices[len(states) :]
+        length = None if lengths is None else ops.gather(ops.cast(lengths, "i64"), number, source=n.source)
+        if length is not None:
+            end = ops.static.reshape(length, newshape=(1,), source=n.source)
+            rest = [ops.slice(v, [0], end, source=n.source) for v in rest]
+        made = control.scan(lambda *v: n.region("body", v), first, rest, collects, (), back, n.source)
+        last, stacked = made[: len(states)], made[len(states) :]
+        return (*last, *(v if length is None else _filled(n, v, longest) for v in stacked))
 
     return control.loop(batch, turn, (), None, len(states) + collects, n.source)
+
+
+def _filled(n: OnnxNode, v: Value, rows: Value) -> Value:
+    """With zeros behind, up to so many rows."""
+    from anyshape import ops
+
+    there = ops.shape_of(v, source=n.source)
+    missing = ops.sub(rows, ops.gather(there, 0, source=n.source), source=n.source)
+    shape = [
+        ops.static.reshape(missing, newshape=(1,), source=n.source),
+        ops.slice(there, [1], [2**31], source=n.source),
+    ]
+    zeros = ops.full(
+        constant(np.zeros((), v.type.dtype.numpy)), ops.concat(shape, axis=0, source=n.source), source=n.source
+    )
+    return ops.concat([v, zeros], axis=0, source=n.source)
 
 
 def _scanned(n: OnnxNode, given: int) -> int:

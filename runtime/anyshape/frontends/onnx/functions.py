@@ -14,6 +14,7 @@ from anyshape.frontends.onnx.dtypes import NUMBER_OF
 from anyshape.frontends.onnx.mappings import normal_domain
 from anyshape.frontends.onnx.order import sort_nodes
 from anyshape.graph.value import Value
+from anyshape.types import ListType, TensorType
 
 NEWEST = 100_000
 """No opset will ever have a number above this; a larger one is damage"""
@@ -125,13 +126,21 @@ def _type_bytes(v: Value | None) -> bytes:
 
     proto = onnx.TypeProto()
     if v is not None:
-        proto.tensor_type.elem_type = NUMBER_OF[v.type.dtype]
-        if v.type.shape is not None:
-            proto.tensor_type.shape.SetInParent()
-            for n in v.type.shape:
-                d = proto.tensor_type.shape.dim.add()
-                if isinstance(n, int):
-                    d.dim_value = n
-                else:
-                    d.dim_param = str(n)
+        _spell_type(proto, v.type)
     return bytes(proto.SerializeToString())
+
+
+def _spell_type(proto: Any, t: TensorType) -> None:
+    if isinstance(t, ListType):
+        return _spell_type((proto.optional_type if t.optional else proto.sequence_type).elem_type, t.element)
+    proto.tensor_type.elem_type = NUMBER_OF[t.dtype]
+    if t.shape is None:
+        return None
+    proto.tensor_type.shape.SetInParent()
+    for n in t.shape:
+        d = proto.tensor_type.shape.dim.add()
+        if isinstance(n, int):
+            d.dim_value = n
+        else:
+            d.dim_param = str(n)
+    return None

@@ -19,14 +19,16 @@ from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
 from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, typed_body
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
 from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_names, input_type
-from anyshape.frontends.onnx.mappings import Table, all_mappings, find_schema, normal_domain, why_missing
+from anyshape.frontends.onnx.mappings import Table, all_mappings, find_mapping, find_schema, normal_domain, why_missing
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source, read_model
 from anyshape.frontends.onnx.refusals import Refusal, Refusals
 from anyshape.frontends.onnx.resolve import DEEPEST, Resolver
+from anyshape.frontends.onnx.sequences import OF_LISTS
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value, constant
+from anyshape.types import ListType, TensorType
 
 MOST_INLINED = 100_000
 """Nodes that bodies of functions may add to a model"""
@@ -176,6 +178,8 @@ class Import:
             raise Refusal(why_missing(self.resolver.table, domain, node.op_type, opset))
         if isinstance(found, Body):
             return self._inline(found, node, said, operands, scope, source)
+        if any(v is not None and isinstance(v.type, ListType) for v in operands):
+            found = find_mapping(OF_LISTS, domain, node.op_type, opset) or found
         try:
             return found(self._node(node, operands, said, schema, scope, source))
         except DtypeError as e:
@@ -269,6 +273,8 @@ class Import:
 def _check_declared(info: Any, made: Value, where: str) -> None:
     """Raises ModelError for a result of another dtype than the graph says."""
     said = info.type.tensor_type.elem_type if info.type.HasField("tensor_type") else 0
+    if said and said in BY_NUMBER and isinstance(made.type, ListType):
+        raise ModelError(f"{where}: output {info.name!r} is declared as a tensor, but what is computed is {made.type}")
     if said and BY_NUMBER.get(said) != made.type.dtype:
         raise ModelError(
             f"{where}: output {info.name!r} is declared as {spell(said)}, but what is computed is {made.type.dtype}"
@@ -278,8 +284,8 @@ def _check_declared(info: Any, made: Value, where: str) -> None:
 def _given(v: Value, info: Any, where: str) -> Value:
     """An input of a graph within a node: a scalar is a vector of one where that is what the graph wants."""
     kind = info.type.WhichOneof("value")
-    if kind not in (None, "tensor_type"):
-        raise Refusal(f"a {kind.removesuffix('_type')} as input {info.name!r} of a graph; only tensors are supported")
+    if kind not in (None, "tensor_type") or isinstance(v.type, ListType):
+        return _given_list(v, info, where)
     said = info.type.tensor_type
     if kind and said.elem_type and BY_NUMBER.get(said.elem_type) != v.type.dtype:
         raise ModelError(
@@ -290,6 +296,20 @@ def _given(v: Value, info: Any, where: str) -> Value:
 
         return ops.static.reshape(v, newshape=(1,))
     return v
+
+
+def _given_list(v: Value, info: Any, where: str) -> Value:
+    """The same of a sequence or an optional."""
+    if info.type.WhichOneof("value") is not None:
+        wanted = input_type(info.type, DimNames(None), where)
+        if wanted.dtype is not v.type.dtype or _kinds(wanted) != _kinds(v.type):
+            raise ModelError(f"{where}: input {info.name!r} is declared as {wanted}, but gets {v.type}")
+    return v
+
+
+def _kinds(t: TensorType) -> tuple[object, ...]:
+    """Lists and optionals from the outside in, and the dtype of the tensors."""
+    return (t.optional, *_kinds(t.element)) if isinstance(t, ListType) else (t.dtype,)
 
 
 def _used(nodes: Sequence[Any], results: Sequence[str]) -> frozenset[str]:

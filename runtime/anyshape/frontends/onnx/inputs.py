@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from anyshape.dims import Size, fresh, symbol
+from anyshape.dims import Dim, Size, fresh, symbol
 from anyshape.errors import ArgumentError, ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
-from anyshape.types import TensorType
+from anyshape.types import DIFFERS, TensorType, list_of
 
 DimBinding = int | tuple[int | None, int | None]
 LARGEST = 2**63 - 1
@@ -84,12 +84,18 @@ def check_names(declared: Sequence[Any], what: str, where: str) -> None:
 
 
 def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
-    """Raises ModelError for damage, Refusal for what is not a tensor of our dtypes."""
+    """Of a tensor, a sequence or an optional. Raises ModelError for damage, Refusal for what we do not have."""
     kind = proto.WhichOneof("value")
     if kind is None:
         raise ModelError(f"{where} has no type")
+    if kind in ("sequence_type", "optional_type"):
+        element = input_type(getattr(proto, kind).elem_type, names, where)
+        differing: dict[Dim, Size] = dict.fromkeys(element.symbols(), DIFFERS)
+        return list_of(element.substitute(differing), kind == "optional_type")
     if kind != "tensor_type":
-        raise Refusal(f"a {kind.removesuffix('_type').replace('_', ' ')}; only tensors are supported")
+        raise Refusal(
+            f"a {kind.removesuffix('_type').replace('_', ' ')}; only tensors, sequences and optionals are supported"
+        )
     tensor = proto.tensor_type
     if tensor.elem_type not in BY_NUMBER:
         if is_known(tensor.elem_type):

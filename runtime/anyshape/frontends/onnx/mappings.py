@@ -24,7 +24,9 @@ def all_mappings() -> Table:
 
     Of all packages of ops. Raises UnsupportedError where two say what one operator means.
     """
-    found: dict[str, MappingType[int, Mapping | None]] = {**BOOKKEEPING, **CONTROL}
+    from anyshape.frontends.onnx.sequences import SEQUENCES
+
+    found: dict[str, MappingType[int, Mapping | None]] = {**BOOKKEEPING, **CONTROL, **SEQUENCES}
     for package in packages():
         table: Table = package.ONNX
         for operator, versions in table.items():

@@ -1,0 +1,108 @@
+"""What splitting a tensor into a list is made of, once its rank is known: pieces in sight, or a loop that appends them.
+
+In: the operands of a `list_split`. Out: the list. Raises ShapeError for sizes that cannot be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anyshape.errors import ShapeError
+from anyshape.graph.value import Value, constant
+from anyshape.types import TensorType
+
+MOST_IN_SIGHT = 64
+"""Pieces of a split that are made one by one, so that nothing of it is left to run time."""
+
+
+def split(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str) -> Value:
+    from anyshape import lists, ops
+
+    pieces = _in_sight(x, sizes, axis, keepdims, source)
+    if pieces is not None:
+        return lists.of(pieces, "" if pieces else TensorType(x.type.dtype, None), source)
+    total = ops.gather(ops.shape_of(x, source=source), axis, source=source)
+    if sizes is None:
+        return _one_by_one(x, total, axis, keepdims, source)
+    given = ops.cast(sizes, "i64", source=source) if sizes.type.dtype.name != "i64" else sizes
+    if given.type.rank == 0:
+        return _equal_parts(x, given, total, axis, source)
+    return _parts(x, given, axis, source)
+
+
+def _in_sight(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str) -> list[Value] | None:
+    """The pieces where their number is known."""
+    from anyshape import ops
+
+    n = (x.type.shape or ())[axis]
+    said = np.array(1) if sizes is None else sizes.constant
+    if said is None or (said.ndim == 0 and not isinstance(n, int)):
+        return None
+    if said.ndim == 0:
+        assert isinstance(n, int)
+        step = int(said)
+        if step <= 0:
+            raise ShapeError(f"list_split: a size must be at least 1, got {step}")
+        parts = [min(step, n - k) for k in range(0, n, step)]
+    else:
+        parts = [int(k) for k in said]
+    if len(parts) > MOST_IN_SIGHT:
+        return None
+    if sizes is None and not keepdims:
+        return [ops.gather(x, constant(np.int64(k)), axis=axis, source=source) for k in range(len(parts))]
+    return list(ops.split(x, sizes=parts, axis=axis, source=source)) if parts else []
+
+
+def _slice(x: Value, start: Value, end: Value, axis: int, source: str) -> Value:
+    from anyshape import ops
+
+    bounds = [ops.static.reshape(v, newshape=(1,), source=source) for v in (start, end)]
+    return ops.slice(x, bounds[0], bounds[1], [axis], [1], source=source)
+
+
+def _one_by_one(x: Value, total: Value, axis: int, keepdims: bool, source: str) -> Value:
+    from anyshape import control, lists, ops
+
+    def turn(k: Value, made: Value) -> list[Value]:
+        piece = ops.gather(x, k, axis=axis, source=source)
+        return [
+            lists.append(
+                made, ops.static.expand_dims(piece, axes=(axis,), source=source) if keepdims else piece, source
+            )
+        ]
+
+    return control.loop(total, turn, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
+
+
+def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) -> Value:
+    from anyshape import control, lists, ops
+
+    def refused() -> Value:
+        raise ShapeError("list_split: a size must be at least 1")
+
+    (size,) = control.if_(ops.greater(size, 0, source=source), lambda: size, refused, source)
+    count = ops.div(ops.add(total, ops.sub(size, 1, source=source), source=source), size, source=source)
+
+    def turn(k: Value, made: Value) -> list[Value]:
+        start = ops.mul(k, size, source=source)
+        end = ops.minimum(ops.add(start, size, source=source), total, source=source)
+        return [lists.append(made, _slice(x, start, end, axis, source), source)]
+
+    return control.loop(count, turn, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
+
+
+def _parts(x: Value, sizes: Value, axis: int, source: str) -> Value:
+    """Sizes that do not add up are found by a view of x under a shape with their sum."""
+    from anyshape import control, lists, ops
+
+    whole = ops.sum(sizes, axes=(0,), keepdims=True, source=source)
+    shape = [ops.shape_of(x, start=0, end=axis, source=source), whole, ops.shape_of(x, start=axis + 1, source=source)]
+    x = ops.dyn.reshape(x, ops.concat(shape, axis=0, source=source), allowzero=True, source=source)
+
+    def turn(k: Value, made: Value, start: Value) -> list[Value]:
+        end = ops.add(start, ops.gather(sizes, k, source=source), source=source)
+        return [lists.append(made, _slice(x, start, end, axis, source), source), end]
+
+    begin = [lists.empty(TensorType(x.type.dtype, None), source), constant(np.int64(0))]
+    count = ops.gather(ops.shape_of(sizes, source=source), 0, source=source)
+    return control.loop(count, turn, begin, source=source)[0]
