@@ -172,7 +172,7 @@ def warm(package: Path) -> None:
     import_module("anyshape.testing.quick").warm()
 
 
-LAWS = ("laws", "examples", "rewriting", "executors")
+LAWS = ("laws", "examples", "rewriting", "refusals", "executors")
 
 
 def compiling() -> list[str]:

@@ -99,7 +99,7 @@ def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) 
             for n, m in zip(shape, array.shape):
                 low, high = dims.bounds(n)
                 assert (low is None or low <= m) and (high is None or m <= high), f"{value.type} against {array.shape}"
-            assert value.type.dtype.numpy == array.dtype
+            assert value.type.dtype.numpy == array.dtype, f"{value.type} against {array.dtype} from the reference"
 
     on_random_calls(op, "2 relation == shape that came out", record_property, body)
 
@@ -177,12 +177,17 @@ def test_dyn_is_static(dyn_op: str, record_property: Any) -> None:
         node = valid(c)
         params = flat_values(c.values(typed))
         dyn = dyn_node(c, ByName(params))
-        assert [v.type for v in dyn.outputs] == [v.type for v in node.outputs]
+        same_types(dyn.outputs, node.outputs, "dyn against static")
         made = dyn_to_static(Function(params, dyn.outputs))
-        assert {n.op.variant for n in made.nodes} <= {"static"}, str(made)
-        assert [v.type for v in made.results] == [v.type for v in node.outputs]
+        assert {n.op.variant for n in made.nodes} <= {"static"}, f"not static after the pass:\n{made}"
+        same_types(made.results, node.outputs, "dyn made static against static")
 
     on_random_calls(dyn_op, "4a dyn becomes static", record_property, body)
+
+
+def same_types(got: Sequence[Value], want: Sequence[Value], what: str) -> None:
+    types = ", ".join(str(v.type) for v in got), ", ".join(str(v.type) for v in want)
+    assert [v.type for v in got] == [v.type for v in want], f"{what}: {types[0]} against {types[1]}"
 
 
 def test_dyn_at_run_time_is_static(dyn_op: str, record_property: Any) -> None:

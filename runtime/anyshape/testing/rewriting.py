@@ -81,9 +81,12 @@ class Instance:
         parts = dict(zip(names, pattern.args)) | {k.arg: k.value for k in pattern.keywords if k.arg}
         inner = {i.name: self.of(a) for i in op.inputs if isinstance(a := parts.get(i.name), ast.Call)}
         dtypes = {i.dtype: inner[i.name].type.dtype.name for i in op.inputs if i.name in inner and i.dtype in op.dtypes}
-        first = next(iter(inner.values()), None)
-        follow = None if first is None else Following(self.draw, _shape(first))
-        c = made(p, self.again.pop(0)) if self.again else random_call(p, self.draw, dtypes, follow)
+        if self.again:
+            c = made(p, self.again.pop(0))
+        else:
+            first = next(iter(inner.values()), None)
+            follow = None if first is None else Following(self.draw, _shape(first))
+            c = random_call(p, self.draw, dtypes, follow)
         assert c.recipe is not None
         self.recipes.append(c.recipe)
         operands: list[Any] = []
@@ -214,6 +217,9 @@ def rerun(package: str, op: str, number: int, calls: Sequence[Mapping[str, Any]]
     register(package)
     again = [Recipe(Case(c["shapes"], c["params"], c["ranges"]), c["dtypes"], c["seed"], c["style"]) for c in calls]
     rewrite = variants(op)[0].rewrites[number]
+    if sum(isinstance(n, ast.Call) for n in ast.walk(pattern_of(rewrite))) != len(calls):
+        print(f"{rewrite.text} is another rewrite than these calls were made for")
+        return
     fired = applied(rewrite, Instance(None, again=again))
     print(f"{rewrite.text} {'holds for' if fired else 'does not fire on'} these calls")
 
