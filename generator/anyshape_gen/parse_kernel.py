@@ -33,7 +33,7 @@ from anyshape_gen.parse_rules import BROKEN, RuleReader, parse_expression
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 
-_UPDATES: dict[type[ast.operator], str] = {ast.Add: "+=", ast.Sub: "-=", ast.Mult: "*="}
+UPDATES: dict[type[ast.operator], str] = {ast.Add: "+=", ast.Sub: "-=", ast.Mult: "*="}
 _LIMIT = re.compile(r"^( *while .*?)( limit (.+?)):", re.MULTILINE)
 
 
@@ -74,8 +74,8 @@ class KernelReader(RuleReader):
         match node:
             case ast.Assign(targets=[target], value=value):
                 op = "="
-            case ast.AugAssign(target=target, op=operator, value=value) if type(operator) in _UPDATES:
-                op = _UPDATES[type(operator)]
+            case ast.AugAssign(target=target, op=operator, value=value) if type(operator) in UPDATES:
+                op = UPDATES[type(operator)]
             case ast.AnnAssign(target=target, annotation=described, value=ast.expr() as value):
                 op = "="
                 annotation = self._annotation(described)
@@ -126,9 +126,9 @@ class KernelReader(RuleReader):
                 elements = target.elts if isinstance(target, ast.Tuple) else [target]
                 stores = tuple(store for element in elements if (store := self.store(element)))
                 return Set(stores, "=", self.expr(value), span=span)
-            case ast.AugAssign(target=target, op=operator, value=value) if type(operator) in _UPDATES:
+            case ast.AugAssign(target=target, op=operator, value=value) if type(operator) in UPDATES:
                 store = self.store(target)
-                return Set((store,), _UPDATES[type(operator)], self.expr(value), span=span) if store else None
+                return Set((store,), UPDATES[type(operator)], self.expr(value), span=span) if store else None
             case ast.For(target=target, iter=domain, body=inner, orelse=[]):
                 return For(self.targets(target), self.expr(domain), self._steps(inner, limits), span=span)
             case ast.While(test=test, body=inner, orelse=[]):

@@ -66,7 +66,7 @@ REDUCTIONS = (
 )
 STRING_METHODS = ("replace", "partition", "split", "count", "strip")
 
-_BINARY: dict[type[ast.operator], str] = {
+BINARY: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
@@ -75,7 +75,7 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.Mod: "%",
     ast.Pow: "**",
 }
-_COMPARE: dict[type[ast.cmpop], str] = {
+COMPARE: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
     ast.Lt: "<",
@@ -145,10 +145,10 @@ class RuleReader:
                 return Unary("-", self.expr(operand), span=span)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return Unary("not", self.expr(operand), span=span)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                return BinOp(_BINARY[type(op)], self.expr(left), self.expr(right), span=span)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
+                return BinOp(BINARY[type(op)], self.expr(left), self.expr(right), span=span)
             case ast.Compare(left=left, ops=ops, comparators=right_sides):
-                rest = tuple((_COMPARE[type(op)], self.expr(side)) for op, side in zip(ops, right_sides))
+                rest = tuple((COMPARE[type(op)], self.expr(side)) for op, side in zip(ops, right_sides))
                 return Compare(self.expr(left), rest, span=span)
             case ast.BoolOp(op=op, values=values):
                 word = "and" if isinstance(op, ast.And) else "or"

@@ -14,6 +14,7 @@ from anyshape_gen.emit.relations import NOT_LITERAL, literal
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Operand, OpSpec, ParamSpec
 from anyshape_gen.nodes import Call, Expr, Name
+from anyshape_gen.parse_values import OTHER_DTYPES
 
 KNOWN = {
     **dict.fromkeys(("InputDef", "OpDef", "OutputDef", "ParamDef", "RewriteDef"), "anyshape.graph.opdef"),
@@ -57,6 +58,9 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
         code.add(
             f"computed={{{', '.join(f'{quoted(v)}: {tuple_text(map(quoted, c))}' for v, c in computed.items())}}},"
         )
+    for body, what in ((spec.procedure, "a procedure"), (spec.compose, "a composition of ops")):
+        if body is not None:
+            raise NotExecuted(body, what)
     if a.kernel is not None:
         code.add(f"kernel=kernels.{spec.name}_kernel,")
     if spec.view:
@@ -88,6 +92,8 @@ def _input(o: Operand) -> str:
     s = o.signature
     if s.container is not None:
         raise NotExecuted(o, f"a {s.container} operand")
+    if s.dtype in OTHER_DTYPES:
+        raise NotExecuted(o, f"a tensor of {s.dtype}")
     words = [quoted(o.name), quoted(s.dtype)]
     if s.default is not None:
         words += ["optional=True", f"default={_absent(s.default, s.dtype)}"]

@@ -92,6 +92,7 @@ class _Case:
         code.comment(source_of(self.spec))
         code.add(f"def {self.spec.name}_case(d: Draw) -> Case:")
         code.indent()
+        start = len(code.lines)
         for names in self.joint:
             code.add(f"{', '.join(map(_local, names))} = d.broadcastable({len(names)})")
             self.drawn |= set(names)
@@ -105,6 +106,9 @@ class _Case:
         if ranges:
             words.append(f"{{{', '.join(ranges)}}}")
         code.add(f"return Case({', '.join(words)})")
+        if any("rule." in line for line in code.lines):
+            # A partial operation in a signature: what it refuses rejects the draw.
+            code.lines.insert(start, f'    rule = Rule("{self.spec.name}")')
         return code.text()
 
     def _joint(self) -> list[tuple[str, ...]]:
