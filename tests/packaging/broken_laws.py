@@ -63,7 +63,7 @@ BREAKS = {
     "4a": ("laws:test_dyn_is_static", "widen", OPS, DYN + "relations.widen_relation", DYN + MORE),
     "5": ("rewriting:test_rewrites", "turn", SPECS, "turn(turn(x)) >> x", "turn(turn(x)) >> turn(x)"),
     "6": (
-        "executors:test_refusals", "widen", RELATIONS, 'f"cannot repeat', '("" if isinstance(k, int) else "never, ") + f"cannot repeat',
+        "refusals:test_refusals", "widen", RELATIONS, 'f"cannot repeat', '("" if isinstance(k, int) else "never, ") + f"cannot repeat',
     ),
     "7a": ("executors:test_every_executor_gives_the_same_bits", "widen", KERNELS, "x[*i] * 2", OTHER_EACH_TIME),
 }  # fmt: skip
@@ -126,7 +126,7 @@ def main(folder: Path) -> None:
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True
     start(folder)
-    for room in ("laws", "rewriting", "executors"):
+    for room in ("laws", "rewriting", "refusals", "executors"):
         import_module(f"anyshape.testing.{room}")
     found = []
     for label, (place, op, file, old, new) in BREAKS.items():
