@@ -171,7 +171,10 @@ class ResolvedEquation(Node):
     value: Expr
     conditions: tuple[Expr, ...]
     recurrence: str | None = None
-    """the variable through which this equation reads earlier (or later) positions of itself"""
+    """the variable of a recurrence: this equation and those of the same `cycle` read earlier positions of each other"""
+    backward: bool = False
+    """the positions go down: what is read comes later"""
+    cycle: int = -1
 
 
 @dataclass(frozen=True)

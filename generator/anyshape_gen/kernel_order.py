@@ -1,38 +1,70 @@
 """The order of equations: what is read is defined before, updates follow definitions, cycles are recurrences.
 
-In: resolved equations in the order written. Out: the same in dependency order; members of a cycle stay together and
-name the variable through which they read earlier positions of each other.
+In: resolved equations in the order written. Out: the same in dependency order; members of a cycle stay together, in the order in which
+each position computes them, and name the variable through which they read other positions of each other.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from anyshape_gen.analysis_model import ResolvedEquation
-from anyshape_gen.nodes import BinOp, Exact, Int, Name, TensorRead
-from anyshape_gen.traverse import walk, walk_all
+from anyshape_gen.nodes import Expr, TensorRead, Unary
+from anyshape_gen.recurrences import Cycle
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import walk_all
 
 
-def in_order(equations: list[ResolvedEquation]) -> tuple[ResolvedEquation, ...]:
-    """Dependency order; equations of a cycle in the order written."""
+def in_order(
+    equations: list[ResolvedEquation], findings: Findings, positive: Sequence[Expr] = ()
+) -> tuple[ResolvedEquation, ...]:
+    """Dependency order. `positive` are expressions that the spec asserts to be at least 1."""
     reads = [{node.tensor for node in walk_all((e.value, *e.parts)) if isinstance(node, TensorRead)} for e in equations]
     needs: list[set[int]] = []
     for k, equation in enumerate(equations):
-        found = {j for j, other in enumerate(equations) if other.target.tensor in reads[k] and j != k}
+        found = {
+            j
+            for j, other in enumerate(equations)
+            if other.target.tensor in reads[k] and j != k and not _exclusive(equation, other)
+        }
         if equation.op != "=":
             same = [j for j, other in enumerate(equations) if other.target.tensor == equation.target.tensor]
             found |= {j for j in same if equations[j].op == "=" or j < k}
         needs.append(found)
     reach = _closure(needs)
-    order: list[int] = []
+    order: list[ResolvedEquation] = []
     left = list(range(len(equations)))
+    done: list[int] = []
+    number = 0
     while left:
         # The first equation all of whose needs are met, but for those that need it in turn.
-        ready = next(k for k in left if all(j in order or k in reach[j] for j in reach[k] - {k}))
+        ready = next(k for k in left if all(j in done or k in reach[j] for j in reach[k] - {k}))
         cycle = [j for j in left if j == ready or (j in reach[ready] and ready in reach[j])]
-        order += cycle
+        if len(cycle) == 1 and not (equations[ready].op == "=" and equations[ready].target.tensor in reads[ready]):
+            order.append(equations[ready])
+        else:
+            order += _recurrence([equations[j] for j in cycle], positive, number, findings)
+            number += 1
+        done += cycle
         left = [j for j in left if j not in cycle]
-    return tuple(_recurrence(k, equations, reach, reads) for k in order)
+    return tuple(order)
+
+
+def _recurrence(
+    cycle: list[ResolvedEquation], positive: Sequence[Expr], number: int, findings: Findings
+) -> list[ResolvedEquation]:
+    found = Cycle(cycle, positive).resolve(number)
+    if found is None:
+        names = " and ".join(f"'{t}'" for t in dict.fromkeys(e.target.tensor for e in cycle))
+        text = f"{names} would be read before it is computed: a recurrence reads strictly earlier positions of one variable, `s - 1`"
+        findings.add(cycle[0].target.span, text)
+        return cycle
+    return found
+
+
+def _exclusive(a: ResolvedEquation, b: ResolvedEquation) -> bool:
+    """Whether no call has both: they stand under a condition and its opposite."""
+    return any(c == Unary("not", d) or d == Unary("not", c) for c in a.conditions for d in b.conditions)
 
 
 def _closure(needs: list[set[int]]) -> list[set[int]]:
@@ -42,21 +74,3 @@ def _closure(needs: list[set[int]]) -> list[set[int]]:
             if middle in reach[k]:
                 reach[k] |= reach[middle]
     return reach
-
-
-def _recurrence(
-    k: int, equations: list[ResolvedEquation], reach: list[set[int]], reads: list[set[str]]
-) -> ResolvedEquation:
-    equation = equations[k]
-    cycle = {equations[j].target.tensor for j in reach[k] if k in reach[j]}
-    if equation.target.tensor in reads[k]:
-        cycle.add(equation.target.tensor)
-    if not cycle:
-        return equation
-    for node in walk(equation.value):
-        if isinstance(node, TensorRead) and node.tensor in cycle:
-            for part in node.parts:
-                match part:
-                    case Exact(items=(BinOp(op="-" | "+", left=Name(id=name), right=Int()),)):
-                        return replace(equation, recurrence=name)
-    return replace(equation, recurrence=equation.vars[0].name) if equation.vars and len(cycle) > 0 else equation

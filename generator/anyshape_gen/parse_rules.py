@@ -222,9 +222,9 @@ class RuleReader:
                 return (Target(name, span=self.span(node)),)
             case ast.Starred(value=ast.Name(id=name)):
                 return (Target(name, run=True, span=self.span(node)),)
-            case ast.Tuple(elts=elements):
+            case ast.Tuple(elts=elements) if not any(isinstance(element, ast.Tuple) for element in elements):
                 return tuple(target for element in elements for target in self.targets(element))
-        self.reject(node, "a `for` binds names: `k`, `*j` or `a, b`")
+        self.reject(node, "a `for` binds names: `k`, `*j` or `a, b`, of `zip` and `enumerate` one level")
         return ()
 
     # --- items of an index, a call, a vector

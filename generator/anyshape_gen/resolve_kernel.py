@@ -44,6 +44,7 @@ from anyshape_gen.nodes import (
     Store,
     TensorRead,
 )
+from anyshape_gen.recurrences import asserted_positive, with_starts
 from anyshape_gen.scratch_dtypes import value_dtype
 from anyshape_gen.slots import Many, Matcher, One, Slot, slots_of
 from anyshape_gen.source import Findings
@@ -96,6 +97,7 @@ class KernelResolver:
         self.counts = {o.name: o.signature.variadic.count for o in self.operands.values() if o.signature.variadic}
         assert spec.kernel is not None
         self.kernel = replace(spec.kernel, asserts=(*reading, *spec.kernel.asserts))
+        self.positive = asserted_positive(spec.shape)
         self.sizes = {e.target.tensor for e in self.kernel.equations if e.target.items is None}
         for name in self.sizes:
             self.kinds[name] = ValueKind.INT
@@ -151,7 +153,10 @@ class KernelResolver:
         )
         if len(self.findings.found) > before:
             return None
-        return ResolvedKernel(scratch, born, in_order(equations), asserts)
+        ordered, scratch = with_starts(in_order(equations, self.findings, self.positive), scratch, self.findings)
+        if len(self.findings.found) > before:
+            return None
+        return ResolvedKernel(scratch, born, ordered, asserts)
 
     def _declare_scratch(self) -> None:
         for equation in self.kernel.equations:

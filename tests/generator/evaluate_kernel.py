@@ -77,13 +77,19 @@ class KernelEvaluation(Evaluation):
         self.dtypes = dtypes
         self.tensors = {**tensors, **outputs}
         scratch = {s.name: s.shape for s in kernel.scratch}
-        for equation in kernel.equations:
+        for cycle, members in itertools.groupby(kernel.equations, lambda e: (e.cycle, id(e) if e.cycle < 0 else 0)):
             self.born()
-            name = equation.target.tensor
-            if name not in self.tensors:
-                self.tensors[name] = np.full(self.expr(scratch[name], self.env), np.nan, object)
-            if all(self.truth(self.expr(condition, self.env)) for condition in equation.conditions):
-                self.equation(equation)
+            own = list(members)
+            for equation in own:
+                name = equation.target.tensor
+                if name not in self.tensors:
+                    self.tensors[name] = np.full(self.expr(scratch[name], self.env), np.nan, object)
+            held = [e for e in own if all(self.truth(self.expr(condition, self.env)) for condition in e.conditions)]
+            if cycle[0] < 0:
+                for equation in held:
+                    self.equation(equation)
+            elif held:
+                self.recurrence(held)
 
     def born(self) -> None:
         """Sizes that can be counted by now."""
@@ -93,8 +99,20 @@ class KernelEvaluation(Evaluation):
             if isinstance(self.env[born.name], Found) and reads <= set(self.tensors):
                 self.env[born.name] = self.expr(born.value, self.env)
 
-    def equation(self, equation: ResolvedEquation) -> None:
+    def recurrence(self, equations: list[ResolvedEquation]) -> None:
+        """Position by position, all equations at each."""
+        first = equations[0]
+        extent = self.expr(next(v.extent for v in first.vars if v.name == first.recurrence), self.env)
+        positions = range(extent)
+        for at in reversed(positions) if first.backward else positions:
+            for equation in equations:
+                assert equation.recurrence is not None
+                self.equation(equation, {equation.recurrence: at})
+
+    def equation(self, equation: ResolvedEquation, fixed: Env | None = None) -> None:
         for env in self._positions(equation):
+            if fixed is not None and any(env[name] != at for name, at in fixed.items()):
+                continue
             tensor = self.tensors[equation.target.tensor]
             if equation.target.element is not None:
                 tensor = tensor[self.expr(equation.target.element, env)]

@@ -94,29 +94,25 @@ def test_what_has_no_code_is_told_at_once() -> None:
     spec = """
 ops:
   first:
-    summary: A running sum, by recurrence.
-    inputs: {x: "F[n]"}
+    summary: The sum of as many elements as another tensor says.
+    inputs: {x: "F[n]", many: "i64[n]"}
     outputs: {y: "F[n]"}
     kernel: |
-      acc[-1] = 0.0 * x[0]
-      acc[s] = acc[s - 1] + x[s]
-      y[s] = acc[s]
-    reference: np.cumsum(x)
-    examples: [{x: [3], y: [3]}]
+      y[i] = sum(x[k] for k in range(many[i]))
+    reference: np.array([x[:k].sum() for k in many])
+    examples: [{x: [3], many: [3], y: [3]}]
   second:
-    summary: A running product, by recurrence.
-    inputs: {x: "F[n]"}
+    summary: The product of as many elements as another tensor says.
+    inputs: {x: "F[n]", many: "i64[n]"}
     outputs: {y: "F[n]"}
     kernel: |
-      acc[-1] = 1.0 + 0.0 * x[0]
-      acc[s] = acc[s - 1] * x[s]
-      y[s] = acc[s]
-    reference: np.cumprod(x)
-    examples: [{x: [3], y: [3]}]
+      y[i] = prod(x[k] for k in range(many[i]))
+    reference: np.array([x[:k].prod() for k in many])
+    examples: [{x: [3], many: [3], y: [3]}]
 """
     findings = Findings({"specs/later.yaml": spec.splitlines()})
     emit_package(analyse({"specs/later.yaml": spec}), PACKAGE, findings)
     with pytest.raises(SpecError) as caught:
         findings.raise_if_any()
-    assert "specs/later.yaml:9:" in str(caught.value) and "specs/later.yaml:19:" in str(caught.value)
+    assert "specs/later.yaml:8:" in str(caught.value) and "specs/later.yaml:16:" in str(caught.value)
     assert "no code is generated for it yet" in str(caught.value)

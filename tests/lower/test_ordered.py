@@ -1,4 +1,4 @@
-"""Compaction, sorting, updates and recurrences: native code against the interpreter, over dtypes, sizes, parts and NaN."""
+"""Compaction, sorting and updates: native code against the interpreter, over dtypes, sizes, parts and NaN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from anyshape import dims
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.functions import item, ne, where, wrap
+from anyshape.equations.functions import item, ne, wrap
 from anyshape.equations.interpret import interpret
 from anyshape.lower import Group, describe
 from tests.lower.native import Native
@@ -89,17 +89,3 @@ def test_updates_in_order(op: str, dtype: str) -> None:
     arrays[at][5] = 9
     status, _ = kernel.run(arrays, {N: 9, M: 12})
     assert "out of range for axis 0 of y" in kernel.kernel.errors[status - 1].message
-
-
-def test_a_recurrence_looks_back() -> None:
-    x, y, eqs = tensor("x", "i64", M, N), tensor("y", "i64", M, N), Equations("scan", {}, {})
-    a, j = eqs.index("a", M), eqs.index("j", N)
-    eqs.update(y[a, j], "set", where(ne(j, 0), lambda: y[a, j - 1], 0) + x[a, j])
-    kernel = Native(Group("scan", tuple(eqs.equations), (x,), (y,)))
-    for shape in ((3, 7), (1, 1), (2, 0)):
-        values = RNG.integers(-5, 5, shape)
-        sizes = {M: shape[0], N: shape[1]}
-        status, (got,) = kernel.run({x: values}, sizes, 2)
-        assert status == 0
-        np.testing.assert_array_equal(got, np.cumsum(values, 1))
-        np.testing.assert_array_equal(interpret(eqs.equations, {x: values}, sizes)[y], np.cumsum(values, 1))

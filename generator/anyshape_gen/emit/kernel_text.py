@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.emit.rule_text import ADD, ATOM, LAZY, MUL, NEGATE, TERNARY, RuleText, Spelled
 from anyshape_gen.nodes import (
     Along,
@@ -27,6 +28,7 @@ from anyshape_gen.nodes import (
     IfExp,
     Index,
     Item,
+    Message,
     Name,
     Offset,
     Over,
@@ -111,6 +113,10 @@ class KernelText:
         self.hoisted[name] = e
         self.used[name] = None
         return kernel_name(name)
+
+    def message(self, message: Message | None, fallback: str) -> str:
+        """The text of an assert that reads values: what it shows are sizes."""
+        return self.rules.message(message, fallback).removeprefix("lambda: ")
 
     # --- what is a size, what is a vector
 
@@ -292,7 +298,10 @@ class KernelText:
             tensor = f"{tensor}[{self.text(e.element)}]"
         if e.outside is not None:
             tensor = f"pad({tensor}, {self.text(e.outside)})"
-        return f"{tensor}{self.index(e.parts)}"
+        text = f"{tensor}{self.index(e.parts)}"
+        if e.absent is not None and not is_constant(e.absent):
+            return f"({text} if {tensor}.absent is None else cast({self.text(e.absent)}, {tensor}.dtype))"
+        return text
 
     def index(self, parts: tuple[Part, ...]) -> str:
         items = [text for part in parts for text in self._part(part)]

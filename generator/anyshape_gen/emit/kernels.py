@@ -15,30 +15,16 @@ from anyshape_gen.analysis_model import (
     ResolvedEquation,
     ResolvedKernel,
     Role,
-    ScratchTensor,
 )
 from anyshape_gen.emit.element_dtypes import ElementDtypes
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.layout import WIDTH
 from anyshape_gen.emit.module import Code, quoted
 from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
-from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.nodes import (
-    BinOp,
-    Call,
-    Comprehension,
-    Exact,
-    Expr,
-    Function,
-    Int,
-    Name,
-    Part,
-    TensorRead,
-    Unary,
-)
-from anyshape_gen.traverse import walk, walk_all
+from anyshape_gen.nodes import Assert, Call, Comprehension, Expr, Function, Name, TensorRead, Unary
+from anyshape_gen.traverse import walk_all
 
 KNOWN = KERNEL_NAMES
 
@@ -86,11 +72,11 @@ class KernelEmitter:
         self.loops: tuple[str, ...] = ()
 
     def emit(self) -> KernelCode:
-        for check in self.kernel.asserts:
-            raise NotExecuted(check.cond, "an assert that reads values")
         self.code.indent()
         for function in self.a.kernel_functions:
             self._function(function)
+        for check in self.kernel.asserts:
+            self._demand(check)
         self._equations(self.kernel.equations, ())
         for born in self.kernel.born:
             self._born(born)
@@ -130,6 +116,9 @@ class KernelEmitter:
 
     def _equations(self, equations: tuple[ResolvedEquation, ...], outer: tuple[Expr, ...]) -> None:
         """Equations under static conditions become Python ifs, `if c` followed by `if not c` an else."""
+        if not outer:  # what several conditional equations define is made ahead of all of them
+            names = [q.target.tensor for q in equations]
+            self._scratches([q for q in equations if q.conditions and names.count(q.target.tensor) > 1])
         last: Expr | None = None
         at = 0
         while at < len(equations):
@@ -162,13 +151,9 @@ class KernelEmitter:
         return self.text.text(cond)
 
     def _equation(self, q: ResolvedEquation) -> None:
-        if q.recurrence is not None and not self._runs_forward(q, q.recurrence):
-            raise NotExecuted(q.target, "a recurrence of several equations, or backwards,")
         text = self.text
         text.variables = {}
-        scratch = self.scratch.pop(q.target.tensor, None)
-        if scratch is not None:
-            self._scratch(scratch, q)
+        self._scratches([e for e in self.kernel.equations if e.cycle == q.cycle] if q.cycle >= 0 else [q])
         elements = [v for v in q.vars if v.role is Role.ELEMENT]
         loops = [v for v in q.vars if v.role is Role.LOOP]
         for v in elements:
@@ -194,20 +179,19 @@ class KernelEmitter:
                 order = "".join(f", {name}={text.text(value)}" for name, value in keywords)
                 return f"eqs.argsort({target}, {text.loop(generators, element, ())}{order}, source={source})"
         if q.recurrence is not None:
-            return f'eqs.update({target}, "set", {text.text(q.value)}, {source})'
+            order = ", backward=True" if q.backward else ""
+            cycle = f", cycle={q.cycle}" if q.cycle else ""
+            return (
+                f"eqs.step({target}, {text.text(q.value)}, {kernel_name(q.recurrence)}{order}{cycle}, source={source})"
+            )
         if q.op != "=" or any(isinstance(node, TensorRead) for node in walk_all(q.parts)):
             return f'eqs.update({target}, "{_UPDATES[q.op]}", {text.text(q.value)}, {source})'
         return f"eqs.define({target}, {text.text(q.value)}, {source})"
 
-    def _runs_forward(self, q: ResolvedEquation, name: str) -> bool:
-        """Whether an equation reads itself, alone, and only at earlier positions of one variable, in loops of any order."""
-        others = [e for e in self.kernel.equations if e is not q]
-        if any(e.target.tensor == q.target.tensor for e in others):  # a start of its own, before position 0
-            return False
-        if any(e.recurrence is not None and _reads(e, q.target.tensor) for e in others):
-            return False
-        own = _reads(q, q.target.tensor)
-        return bool(own) and all(_is_earlier(node.parts, q.parts, name) for node in own)
+    def _demand(self, check: Assert) -> None:
+        self.text.variables = {}
+        message = self.text.message(check.message, f"the rule of {self.a.spec.name} does not hold")
+        self.code.add(f"eqs.demand({self.text.text(check.cond)}, {message}, {quoted(source_of(check))})")
 
     def _born(self, born: BornSize) -> None:
         self.text.variables = {}
@@ -227,25 +211,13 @@ class KernelEmitter:
             self.text.variables[v.name] = v.run
         _unpack(self.code, [(kernel_name(v.name), m) for v, m in zip(loops, makers)])
 
-    def _scratch(self, s: ScratchTensor, q: ResolvedEquation) -> None:
-        dtype = self.text.dtype_named(s.dtype or self.dtypes.of(q.value))
-        self.code.add(f'{kernel_name(s.name)} = eqs.scratch("{s.name}", {dtype}, {self.text.text(s.shape)})')
-
-
-def _reads(q: ResolvedEquation, tensor: str) -> list[TensorRead]:
-    return [node for node in walk(q.value) if isinstance(node, TensorRead) and node.tensor == tensor]
-
-
-def _is_earlier(read: tuple[Part, ...], written: tuple[Part, ...], name: str) -> bool:
-    """The same index, but for the variable minus a number."""
-    earlier = 0
-    for a, b in zip(read, written, strict=True):
-        match a, b:
-            case Exact((BinOp("-", Name(left), Int()),)), Exact((Name(right),)) if left == right == name:
-                earlier += 1
-            case _ if a != b:
-                return False
-    return earlier == 1
+    def _scratches(self, equations: list[ResolvedEquation]) -> None:
+        """The tensors of its own that equations define, where they are not made yet."""
+        for q in equations:
+            s = self.scratch.pop(q.target.tensor, None)
+            if s is not None:
+                dtype = self.text.dtype_named(s.dtype or self.dtypes.of(q.value))
+                self.code.add(f'{kernel_name(s.name)} = eqs.scratch("{s.name}", {dtype}, {self.text.text(s.shape)})')
 
 
 def _unpack(code: Code, pairs: list[tuple[str, str]]) -> None:

@@ -10,7 +10,7 @@ from anyshape_gen.emit.kernels import dtype_keys
 from anyshape_gen.emit.module import Code, quoted, tuple_text
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
-from anyshape_gen.emit.relations import NOT_LITERAL, literal
+from anyshape_gen.emit.relations import NOT_LITERAL, is_constant, literal
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Operand, OpSpec, ParamSpec
 from anyshape_gen.nodes import Call, Expr, Name
@@ -105,14 +105,14 @@ def _input(o: Operand) -> str:
 
 
 def _absent(e: Expr, dtype: str) -> str:
-    """The constant that an absent input reads as: a literal, or an extreme of the input's own dtype by name."""
+    """The constant that an absent input reads as: a literal, or an extreme of the input's own dtype by name.
+
+    Where it is computed from dims, kernels write it in place of every read, and the constant only marks that the input is absent.
+    """
     match e:
         case Call("lowest" | "highest" as func, (Name(var),), ()) if var == dtype:
             return quoted(func)
-    value = literal(e)
-    if value is NOT_LITERAL:
-        raise NotExecuted(e, "the default of an input that is not a literal")
-    return repr(value)
+    return repr(literal(e)) if is_constant(e) else "0"
 
 
 def _computed(e: Call) -> tuple[str, ...]:

@@ -26,7 +26,21 @@ from anyshape_gen.emit.names import RULE_NAMES, relation_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import RuleText, source_of
 from anyshape_gen.model import ParamSpec
-from anyshape_gen.nodes import Assert, Assign, Born, Expr, Function, If, Int, Name, NoneLit, Star, Statement, VecLit
+from anyshape_gen.nodes import (
+    Assert,
+    Assign,
+    Born,
+    Call,
+    Expr,
+    Function,
+    If,
+    Int,
+    Name,
+    NoneLit,
+    Star,
+    Statement,
+    VecLit,
+)
 
 KNOWN = {**RULE_NAMES, "Any": "typing"}
 
@@ -283,4 +297,9 @@ def literal(e: object) -> object:
     return NOT_LITERAL
 
 
-__all__ = ["KNOWN", "NOT_LITERAL", "attribute_name", "attributes_of", "literal", "relation"]
+def is_constant(e: Expr) -> bool:
+    """Whether an absent input reads as the same in every call."""
+    return literal(e) is not NOT_LITERAL or (isinstance(e, Call) and e.func in ("lowest", "highest"))
+
+
+__all__ = ["KNOWN", "NOT_LITERAL", "attribute_name", "attributes_of", "is_constant", "literal", "relation"]

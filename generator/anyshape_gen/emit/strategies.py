@@ -349,7 +349,7 @@ class _Case:
         return any(isinstance(s, Assert) and s.cond == wanted for s in self.a.rule)
 
     def _ranges(self) -> list[str]:
-        """Inputs that the kernel uses as wrapped indices: `"index": (-n, n)`."""
+        """Inputs that the kernel uses as wrapped indices, or that an assert bounds: `"index": (-n, n)`."""
         found: dict[str, str] = {}
         for q in self.a.kernel.equations if self.a.kernel is not None else ():
             for node in walk(q):
@@ -360,6 +360,14 @@ class _Case:
                     case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if free_names(n) <= self.drawn:
                         size = f"min({self.text.text(n)}, default=1)"  # type: ignore[arg-type]
                         found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
+        for check in self.a.kernel.asserts if self.a.kernel is not None else ():
+            for node in walk(check.cond):
+                match node:
+                    case Compare(low, (("<=", TensorRead(tensor)), ("<" | "<=" as op, high))) if (
+                        free_names(low) | free_names(high) <= self.drawn
+                    ):
+                        more = " + 1" if op == "<=" else ""
+                        found[tensor] = f"{quoted(tensor)}: ({self.text.text(low)}, {self.text.text(high)}{more})"
         return list(found.values())
 
 

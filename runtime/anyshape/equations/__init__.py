@@ -4,13 +4,14 @@ In: ranks and dims of one call of an op. Out: a list of `Equation`s over `Tensor
 (the oracle), the same interpreter on symbolic contents (type inference), and the lowering to vector code.
 """
 
-from anyshape.equations.builder import Compaction, Equation, Equations, Sorting, Update
+from anyshape.equations.builder import Compaction, Demand, Equation, Equations, Sorting, Step, Update
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 
 __all__ = [
     "Apply",
     "Compaction",
     "Const",
+    "Demand",
     "Equation",
     "Equations",
     "Expr",
@@ -18,6 +19,7 @@ __all__ = [
     "Reduce",
     "Scalar",
     "Sorting",
+    "Step",
     "Tensor",
     "Update",
     "Var",

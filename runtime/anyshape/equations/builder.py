@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyshape.dims import Dim, Size
-from anyshape.dtypes import I64, DType
+from anyshape.dtypes import BOOL, I64, DType
 from anyshape.equations.expr import Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast
 from anyshape.errors import SpecError
 
@@ -33,15 +33,32 @@ class Sorting:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """target[index] op= value, at any index and more than once, in row-major order of the variables; `op` is one of UPDATES.
-
-    The value may read what was written before: a recurrence.
-    """
+    """target[index] op= value, at any index and more than once, in row-major order of the variables; `op` is one of UPDATES."""
 
     op: str
 
 
-Form = Compaction | Sorting | Update
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """One equation of a recurrence: those of one `cycle` are computed together, position by position of `along`, the last first if
+    `backward`; at each position in the order stated.
+
+    They may read each other at positions that come before, and at the same position what is stated before.
+    """
+
+    along: Var
+    backward: bool
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The (only) element must be true; else the call ends with the message."""
+
+    message: str
+
+
+Form = Compaction | Sorting | Update | Step | Demand
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -187,6 +204,24 @@ class Equations:
         key = as_expr(body(over))
         value = adapt(key, I64)
         self.equations.append(Equation(tensor, index, value, source, Sorting(along, over, bool(descending))))
+
+    def step(
+        self, target: Expr, value: ExprLike, along: Var, backward: bool = False, cycle: int = 0, source: str = ""
+    ) -> None:
+        """`t[along, *j] = value` of a recurrence."""
+        tensor, index = self._left(target)
+        if sum(along in i.free for i in index) != 1:
+            raise SpecError(
+                f"{self.op}: a recurrence of {tensor.name} goes along {along.name}, which one index must have"
+            )
+        self.equations.append(
+            Equation(tensor, index, _adapted(value, tensor.dtype), source, Step(along, bool(backward), cycle))
+        )
+
+    def demand(self, condition: ExprLike, message: str, source: str = "") -> None:
+        """An assert that reads values: it is checked when the kernel runs."""
+        tensor = self.scratch(f"demand{len(self.equations)}", BOOL, ())
+        self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))
 
     def update(self, target: Expr, op: str, value: ExprLike, source: str = "") -> None:
         """`t[e] op= value`, one after the other."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
-from anyshape.equations.builder import Equation, Update
+from anyshape.equations.builder import Equation, Step, Update
 from anyshape.equations.expr import Read, Reduce, Scalar, Tensor, Var, walk
 from anyshape.errors import ShapeError
 
@@ -36,22 +36,42 @@ def symbols(q: Equation) -> set[Dim]:
 
 
 def in_order(equations: Sequence[Equation]) -> list[Equation]:
-    """Every equation after those it needs: what it reads, sizes that are found, and what was defined before it is updated."""
-    left, done = list(equations), list[Equation]()
+    """Every equation after those it needs: what it reads, sizes that are found, and what was defined before it is updated.
+
+    Those of a recurrence are together, in the order stated.
+    """
+    return [q for unit in units(equations) for q in unit]
+
+
+def units(equations: Sequence[Equation]) -> list[list[Equation]]:
+    """The same, as lists: the equations of one recurrence, or one equation."""
+    left, done = _units(equations), list[list[Equation]]()
+    place = {q: k for k, q in enumerate(equations)}
     while left:
-        ready = [q for k, q in enumerate(left) if not any(_needs(q, other, j < k) for j, other in enumerate(left))]
+        ready = [
+            u
+            for u in left
+            if not any(_needs(q, o, place[o] < place[q]) for v in left if v is not u for q in u for o in v)
+        ]
         if not ready:
-            raise ShapeError("the equations form a cycle: " + "; ".join(map(str, left)))
+            raise ShapeError("the equations form a cycle: " + "; ".join(str(q) for u in left for q in u))
         done += ready
-        left = [q for q in left if q not in ready]
+        left = [u for u in left if u not in ready]
     return done
+
+
+def _units(equations: Sequence[Equation]) -> list[list[Equation]]:
+    found: dict[object, list[Equation]] = {}
+    for q in equations:
+        found.setdefault(q.form.cycle if isinstance(q.form, Step) else q, []).append(q)
+    return list(found.values())
 
 
 def _needs(q: Equation, other: Equation, earlier: bool) -> bool:
     """Whether `other` must come before q. `earlier`: it was stated earlier."""
-    if other is q:
-        return False
     if other.target is q.target:
+        if isinstance(q.form, Step):
+            return other.form is None
         return isinstance(q.form, Update) and (earlier or not isinstance(other.form, Update))
     return other.target in reads(q) or (other.born is not None and other.born in symbols(q))
 
@@ -73,4 +93,4 @@ def needed(equations: Iterable[Equation], wanted: Iterable[Tensor], stop: Iterab
     return [q for q in stated if q in kept]
 
 
-__all__ = ["in_order", "needed", "reads", "symbols"]
+__all__ = ["in_order", "needed", "reads", "symbols", "units"]

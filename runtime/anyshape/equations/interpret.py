@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
-from anyshape.equations.builder import Compaction, Equation, Sorting, Update
-from anyshape.equations.dependencies import in_order, reads
+from anyshape.equations.builder import Compaction, Demand, Equation, Sorting, Step, Update
+from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.errors import ShapeError
 
@@ -36,8 +36,14 @@ def interpret(
     """Runs the equations in the order their reads demand. Raises ShapeError for a read out of bounds."""
     known: dict[Tensor, Array] = dict(arrays)
     numbers = dict(sizes or {})
-    for q in in_order(equations):
+    for unit in units(equations):
+        q = unit[0]
+        if isinstance(q.form, Step):
+            _recurrence(unit, q.form, known, numbers, symbolic)
+            continue
         _Evaluation(known, numbers, symbolic).run(q)
+        if isinstance(q.form, Demand):
+            _demand(q.form, known[q.target][()])
         if q.born is not None:
             found = known[q.target][()]
             if not isinstance(found, (int, np.integer)):
@@ -46,33 +52,61 @@ def interpret(
     return known
 
 
+def _demand(form: Demand, holds: Any) -> None:
+    if isinstance(holds, Cond):
+        raise Unknown(f"whether {form.message} comes true")
+    if not holds:
+        raise ShapeError(form.message)
+
+
+def _recurrence(
+    unit: Sequence[Equation], first: Step, known: dict[Tensor, Array], sizes: Mapping[Dim, int], symbolic: bool
+) -> None:
+    """Position by position, and at each one equation after the other."""
+    start = _Evaluation(known, sizes, symbolic)
+    for q in unit:
+        start.make(q.target)
+    positions = range(start.size(first.along.extent))
+    for at in reversed(positions) if first.backward else positions:
+        for q in unit:
+            assert isinstance(q.form, Step)
+            _Evaluation(known, sizes, symbolic, {q.form.along: at}).run(q)
+
+
 class _Evaluation:
     """One equation. Every array has one axis per bound variable (size 1 where it does not depend on it)."""
 
-    def __init__(self, known: dict[Tensor, Array], sizes: Mapping[Dim, int], symbolic: bool) -> None:
+    def __init__(
+        self,
+        known: dict[Tensor, Array],
+        sizes: Mapping[Dim, int],
+        symbolic: bool,
+        fixed: Mapping[Var, int] | None = None,
+    ) -> None:
         self.known, self.sizes, self.symbolic = known, sizes, symbolic
         self.axis: dict[Var, int] = {}
         self.done: dict[tuple[int, int, int], tuple[Array, Array]] = {}
-        self.fixed: dict[Var, int] = {}
+        self.fixed = dict(fixed or {})
         self.rank = 0
 
+    def make(self, t: Tensor) -> Array:
+        """The array of a tensor, which is zero at first."""
+        if t not in self.known:
+            shape = tuple(self.size(n) for n in t.shape)
+            self.known[t] = np.zeros(shape, object if self.symbolic else t.dtype.numpy)
+        return self.known[t]
+
     def run(self, q: Equation) -> None:
-        variables = q.variables
+        variables = tuple(v for v in q.variables if v not in self.fixed)
         extents = tuple(self.size(v.extent) for v in variables)
         self.rank = len(variables) + len(q.over) + max(map(_depth, q.expressions))
         self.axis = {v: k for k, v in enumerate(variables)}
-        shape = tuple(self.size(n) for n in q.target.shape)
-        if q.target not in self.known:
-            self.known[q.target] = np.zeros(shape, object if self.symbolic else q.target.dtype.numpy)
-        target = self.known[q.target]
+        target = self.make(q.target)
         if 0 in extents:
             return
-        if q.form is not None:
+        if q.form is not None and not isinstance(q.form, (Step, Demand)):
             with np.errstate(all="ignore"):
-                if q.target in reads(q):
-                    self.recurrence(q, target, extents)
-                else:
-                    self.ordered(q, target, extents)
+                self.ordered(q, target, extents)
             return
         with np.errstate(all="ignore"):
             value = self.eval(q.value, np.ones((1,) * self.rank, bool), len(variables))
@@ -84,17 +118,6 @@ class _Evaluation:
             target[at] = np.broadcast_to(value, full) if full else value[()]
         else:
             target[()] = value.reshape(-1)[0]
-
-    def recurrence(self, q: Equation, target: Array, extents: tuple[int, ...]) -> None:
-        """An equation that reads what it has just written: one element after the other."""
-        self.rank = max(map(_depth, q.expressions))
-        active = np.ones((1,) * self.rank, bool)
-        for point in np.ndindex(extents):
-            self.fixed = dict(zip(q.variables, point))
-            self.done.clear()
-            at = tuple(int(self.eval(i, active, 0).reshape(-1)[0]) for i in q.index)
-            value = self.eval(q.value, active, 0)
-            target[at] = value.reshape(-1)[0] if isinstance(value, np.ndarray) else value
 
     def ordered(self, q: Equation, target: Array, extents: tuple[int, ...]) -> None:
         """An equation with a form: everything it evaluates first, then the elements one after the other."""
@@ -123,7 +146,7 @@ class _Evaluation:
             if self.symbolic and q.form.op != "set":
                 raise Unknown(f"what {q} adds up to")
             ordered.update(q.form.op, target, at, value, q.target.name)
-        elif q.form is not None and 0 not in over:
+        elif isinstance(q.form, (Compaction, Sorting)) and 0 not in over:
             if self.symbolic and isinstance(q.form, Sorting) and not all(isinstance(v, int) for v in value.flat):
                 raise Unknown(f"the order of {q}")
             ordered.put_vectors(q.form, target, at, axis, value, keep, q.target.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Access, Affine, LoopVar, Node, Ordered, Store
 from anyshape.lower.kernel import Group
+from anyshape.lower.recurrence import Recurrence
 from anyshape.lower.schedule import Loop, Scope
 
 _INFIX = {
@@ -23,10 +24,9 @@ def describe(group: Group) -> str:
     text = _Text()
     schedule = schedule_group(group)
     for step in schedule.steps:
-        if isinstance(step, Product):
-            text.product(step)
-        else:
-            text.scope(step, 0)
+        text.step(step)
+    for r in schedule.recurrences:
+        text.recurrence(r)
     for o in schedule.ordered:
         text.ordered(o)
     return "\n".join(text.lines) + "\n"
@@ -35,10 +35,31 @@ def describe(group: Group) -> str:
 class _Text:
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.depth = 0
         self.names: dict[Node, str] = {}
 
     def line(self, depth: int, text: str) -> None:
-        self.lines.append("  " * depth + text)
+        self.lines.append("  " * (self.depth + depth) + text)
+
+    def step(self, step: Scope | Product) -> None:
+        if isinstance(step, Product):
+            self.product(step)
+        else:
+            self.scope(step, 0)
+
+    def recurrence(self, r: Recurrence) -> None:
+        """The loop over positions, outside of its phases or inside of its rows."""
+        if r.rows is not None and r.rows.variables:
+            self.line(0, f"for {_variables(r.rows.variables, r.rows.vector)}:")
+            self.depth += 1
+        self.line(0, f"steps {r.position} in {r.extent}{' backward' if r.backward else ''}:")
+        self.depth += 1
+        for step in r.phases:
+            self.step(step)
+        for s in r.stages[0] if r.rows is not None else ():
+            kept = r.rows is not None and s.access.tensor in r.rows.dropped
+            self.line(0, f"{'carry ' if kept else ''}{self.store(s)}")
+        self.depth = 0
 
     def product(self, p: Product) -> None:
         self.names[p.sum] = f"r{len(self.names)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.equations import Compaction, Sorting, Update
+from anyshape.equations import Compaction, Demand, Sorting, Update
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Ordered
 from anyshape.lower.emit_rows import Rows, Sums
@@ -34,6 +34,8 @@ def emit_ordered(rows: Rows, o: Ordered) -> None:
             _compaction(rows, o)
         case Update(op):
             _update(rows, o, op)
+        case Demand():
+            _update(rows, o, "set")
 
 
 def _compaction(rows: Rows, o: Ordered) -> None:

@@ -7,11 +7,12 @@ outermost level where everything it depends on exists, and no IR pass has to mov
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.equations import Tensor
 from anyshape.lower.dag import LoopVar, Node
 from anyshape.lower.llvm.builder import Function
@@ -53,14 +54,33 @@ class Levels:
         self._depths: dict[Node, int] = {}
         self.written: frozenset[Tensor] = frozenset()
         self.floor = 0
+        self.stepping: dict[Dim, tuple[Val, int]] = {}
+        """Symbols that stand for the position of an open recurrence: value, and the level since which it holds."""
 
     @contextmanager
     def phase(self, written: frozenset[Tensor]) -> Iterator[None]:
         """Code that reads what earlier phases wrote: loads of those tensors stay inside."""
         with self.section():
+            outer = self.written, self.floor
             self.written, self.floor = written, len(self.levels) - 1
             yield
-            self.written, self.floor = frozenset(), 0
+            self.written, self.floor = outer
+
+    @contextmanager
+    def step_to(self, position: Dim, value: Val) -> Iterator[None]:
+        """At the current level and further in, the symbol has this value."""
+        self.stepping[position] = value, len(self.levels) - 1
+        self._depths.clear()
+        yield
+        del self.stepping[position]
+        self._depths.clear()
+
+    def step_depth(self, sizes: Iterable[Size | Cond | bool]) -> int:
+        """The outermost level at which sizes have values."""
+        if not self.stepping:
+            return 0
+        found = {s for n in sizes for s in free_symbols(n)}
+        return max((level for s, (_, level) in self.stepping.items() if s in found), default=0)
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
@@ -210,6 +230,11 @@ class Levels:
         if n.kind == "red":
             raise RuntimeError("a reduction is used before it is computed")
         below = max((self.depth(a) for a in n.inputs), default=0)
-        if n.kind == "load" and n.data.tensor in self.written:
-            below = max(below, self.floor)
+        if n.kind == "load":
+            parts = (*n.data.bounds, *n.data.checks)
+            below = max(below, self.step_depth((n.data.address.offset, *(b.index.offset for b in parts))))
+            if n.data.tensor in self.written:
+                below = max(below, self.floor)
+        if n.kind == "dim":
+            below = self.step_depth((n.data,))
         return max(below, self.depth_of_variables(n.domain)) if n.kind in ("load", "var") else below

@@ -16,6 +16,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
+from anyshape.errors import UnsupportedError
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, walk
 from anyshape.lower.emit_scope import Levels
@@ -64,16 +65,35 @@ class Values(Levels):
     # scalars
 
     def size(self, s: Any) -> Val:
-        """A dim (or a condition on dims, as 0 or 1): a literal, or an entry of the table."""
+        """A dim (or a condition on dims, as 0 or 1): a literal, or an entry of the table, plus a multiple of a position."""
         if isinstance(s, (bool, int)):
             return const(I64, int(s))
         key = ("scalar", s)
         found = self.find(key)
-        if found is None:
+        if found is None and self.step_depth((s,)):
+            rest, steps = self.stepped(s)
+            with self.at(self.step_depth((s,))):
+                found = self.remember(key, self.offset(steps, rest))
+        elif found is None:
             slot = self.scalars.setdefault(s, len(self.scalars))
             with self.at(0):
                 found = self.remember(key, self.f.load(self.f.args[0], I64, slot))
         return found
+
+    def stepped(self, s: Size) -> tuple[Size, list[tuple[Val, Size]]]:
+        """A size as one that mentions no position, and positions with what they are multiplied by."""
+        parts: list[tuple[Val, Size]] = []
+        for position in [p for p in self.stepping if p in dims.free_symbols(s)]:
+            rest = dims.substitute(s, {position: 0})
+            factor = dims.substitute(s, {position: 1}) - rest
+            if rest + factor * position != s:
+                raise UnsupportedError(f"{s} is no linear function of the position of a recurrence")
+            parts.append((self.stepping[position][0], factor))
+            s = rest
+        return s, parts
+
+    def has_memory(self, t: Tensor) -> bool:
+        return t in self.offsets or t in self.tensors
 
     def base(self, t: Tensor) -> Val:
         key = ("base", t)
@@ -183,7 +203,10 @@ class Values(Levels):
         Variables that are not bound yet are left out, which gives the part of an address that can be made early.
         """
         vector = None if self.vector is None else self.vector.variable
-        byterm: dict[int, list[tuple[Node | LoopVar, Size]]] = {}
+        byterm: dict[int, list[tuple[Node | LoopVar | Val, Size]]] = {}
+        fixed_part, steps = self.stepped(address.offset)
+        if steps:
+            byterm[self.step_depth((address.offset,))] = [*steps]
         for v, c in address.terms:
             c = self.coefficient(c)
             if (v is vector and c != 1) or v not in self.level_of:
@@ -196,20 +219,21 @@ class Values(Levels):
         element = elementwise.memory_type(t.dtype)
         pointer = self.base(t)
         key: tuple[Any, ...] = ("address", t, vector)
-        if not isinstance(address.offset, int):
+        if not isinstance(fixed_part, int):
             byterm.setdefault(0, [])
         for depth in sorted(byterm):
-            fixed = address.offset if depth == min(byterm) and not isinstance(address.offset, int) else 0
+            fixed = fixed_part if depth == min(byterm) and not isinstance(fixed_part, int) else 0
             key = (*key, depth, fixed, tuple((x, c) for x, c in byterm[depth]))
             found = self.find(key)
             if found is None:
                 with self.at(depth):
-                    parts = [
-                        (self.indices[x] if isinstance(x, LoopVar) else self.value(x), c) for x, c in byterm[depth]
-                    ]
+                    parts = [(self.term(x), c) for x, c in byterm[depth]]
                     found = self.remember(key, self.f.gep(pointer, self.offset(parts, fixed), element))
             pointer = found
-        return self.f.gep(pointer, address.offset, element) if isinstance(address.offset, int) else pointer
+        return self.f.gep(pointer, fixed_part, element) if isinstance(fixed_part, int) else pointer
+
+    def term(self, x: Node | LoopVar | Val) -> Val:
+        return x if isinstance(x, Val) else self.indices[x] if isinstance(x, LoopVar) else self.value(x)
 
     def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
         """How the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""

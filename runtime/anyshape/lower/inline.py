@@ -17,21 +17,25 @@ from anyshape.equations import (
     Apply,
     Compaction,
     Const,
+    Demand,
     Equation,
     Expr,
     Read,
     Reduce,
     Scalar,
     Sorting,
+    Step,
     Tensor,
     Update,
     Var,
 )
-from anyshape.equations.dependencies import reads
+from anyshape.equations.dependencies import reads, units
 from anyshape.equations.expr import walk as walk_expr
 from anyshape.errors import UnsupportedError
+from anyshape.lower.cycles import Cycle
 from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Ordered, Store, affine, walk
 from anyshape.lower.kernel import Group, KernelError
+from anyshape.lower.recurrence import Steps
 
 Env = dict[Var, Affine]
 
@@ -46,6 +50,8 @@ class Inlined:
     errors: tuple[KernelError, ...]
     ordered: tuple[Ordered, ...] = ()
     """What comes after the stages, one element after the other."""
+    recurrences: tuple[Steps, ...] = ()
+    """What comes between the two."""
 
 
 def inline_group(group: Group) -> Inlined:
@@ -70,24 +76,28 @@ class _Inliner:
     errors: list[KernelError] = field(default_factory=list)
     memo: dict[tuple[object, ...], Node] = field(default_factory=dict)
     inlined: dict[Tensor, Equation] = field(default_factory=dict)
+    cycle: Cycle | None = None
+    """The recurrence whose equations are being read."""
     spilled: list[Store] | None = None
     """Reductions that are computed into scratch, ahead of loops that cannot hold them; None where loops can."""
 
     def run(self) -> Inlined:
         defined: dict[Tensor, list[Equation]] = {}
-        ordered = [q for q in self.group.equations if q.form is not None]
+        ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, Step)]
         for q in self.group.equations:
             if q.form is None:
                 defined.setdefault(q.target, []).append(q)
+        cycles = [q for q in self.group.equations if isinstance(q.form, Step)]
         forms = self._read_forms()
         kept: list[Tensor] = []
         for t, qs in defined.items():
             recomputes = len(forms.get(t, ())) > 1 and any(isinstance(e, Reduce) for e in walk_expr(qs[0].value))
             if any(e.tensor is t for q in qs for e in walk_expr(q.value) if isinstance(e, Read)):
                 raise UnsupportedError(
-                    f"{self.group.name}: {t.name} is defined by a recurrence, which has no kernel form yet"
+                    f"{self.group.name}: {t.name} is read by its own equation, which is no recurrence"
                 )
-            if len(qs) == 1 and _simple(qs[0]) and not recomputes:
+            stepped = any(q.target is t for q in cycles)
+            if len(qs) == 1 and _simple(qs[0]) and not recomputes and not stepped:
                 self.inlined[t] = qs[0]
             elif t not in self.group.outputs:
                 kept.append(t)
@@ -95,10 +105,44 @@ class _Inliner:
         for t, qs in defined.items():
             if t in self.group.outputs or t in kept:
                 stores += [self.store(q) for q in qs]
+        recurrences = tuple(self.recurrence(unit) for unit in units(cycles))
+        kept += [s.access.tensor for r in recurrences for s in r.stores if s.access.tensor not in r.temporaries]
+        kept = [t for t in dict.fromkeys(kept) if t not in self.group.outputs]
         last = self.ordered_all(ordered)
         spilled = self.spilled or []
         kept += [s.access.tensor for s in spilled]
-        return Inlined(self.dag, _staged([*stores, *spilled]), tuple(kept), tuple(self.errors), last)
+        return Inlined(self.dag, _staged([*stores, *spilled]), tuple(kept), tuple(self.errors), last, recurrences)
+
+    def recurrence(self, unit: list[Equation]) -> Steps:
+        """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
+        assert isinstance(unit[0].form, Step)
+        made = {q.target for q in unit}
+        for q in self.group.equations:
+            if q.form is None and made & reads(q):
+                raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
+        extent, backward = unit[0].form.along.extent, unit[0].form.backward
+        self.cycle = cycle = Cycle(unit, dims.fresh("position"), self.group.outputs)
+        self.memo = {}
+        stores: list[Store] = []
+        for q in cycle.stored:
+            assert isinstance(q.form, Step)
+            env: Env = {q.form.along: Affine((), cycle.position)}
+            taken: list[LoopVar] = []
+            for v in q.variables:
+                if v not in env:
+                    env[v] = self._bind(v, taken)
+            value = self.value(q.value, env, None)
+            index = [self.index(i, env, None) for i in q.index]
+            target = cycle.momentary.get(q.target)
+            if target is not None:
+                del index[cycle.place(q.target)]
+            t = target or q.target
+            access = Access(t, _flatten(t, index), (), self._checks(t, index, None))
+            variables = tuple(w for v in q.variables for w, _ in env[v].terms)
+            stores.append(Store(access, value, variables))
+        self.cycle = None
+        late = frozenset(cycle.late)
+        return Steps(cycle.position, extent, backward, tuple(stores), late, tuple(cycle.momentary.values()))
 
     def ordered_all(self, equations: list[Equation]) -> tuple[Ordered, ...]:
         """They follow all others, and read none of each other's targets."""
@@ -126,9 +170,17 @@ class _Inliner:
         value = self.value(q.value, env, keep)
         index = [self.index(i, env, None) for i in q.index]
         access = Access(q.target, _flatten(q.target, index), (), self._checks(q.target, index, None))
+        if isinstance(q.form, Demand):
+            value, access = self.dag.const(True, BOOL), self._demanded(q.target, value, q.form.message)
         variables, over = (tuple(w for v in vs for w, _ in env[v].terms) for vs in (q.variables, q.over))
         assert q.form is not None
         return Ordered(q.form, Store(access, value, variables), over, position, keep)
+
+    def _demanded(self, t: Tensor, holds: Node, message: str) -> Access:
+        """An index that is in range if the condition holds."""
+        self.errors.append(KernelError(f"{self.group.name}: {message}"))
+        zero = self.dag.op("select", I64, holds, self.dag.const(0, I64), self.dag.const(1, I64))
+        return Access(t, Affine(), (), (Bound(Affine((), 0, ((zero, 1),)), 1, len(self.errors)),))
 
     def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
         """The different indices each tensor is read at; a variable counts by its extent, not its name."""
@@ -268,6 +320,8 @@ class _Inliner:
             return literal
         index = [self.index(i, env, guard) for i in e.index]
         outside = None if e.outside is None else self.value(e.outside, env, guard)
+        if self.cycle is not None and e.tensor in self.cycle.targets:
+            return self.cycle_read(self.cycle, e, index, guard)
         q = self.inlined.get(e.tensor)
         bounds = tuple(
             Bound(i, n)
@@ -284,6 +338,28 @@ class _Inliner:
             guard = self._and(guard, within)
         value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, guard)
         return value if outside is None or not bounds else self._outside(bounds, value, outside)
+
+    def cycle_read(self, cycle: Cycle, e: Read, index: list[Affine], guard: Node | None) -> Node:
+        """What the cycle itself computes: at the same position the value, or what is kept of it; else through memory."""
+        back = cycle.back(e.tensor, index)
+        q = cycle.inlined.get(e.tensor)
+        if q is not None and back == 0:
+            inner = {v: i for v, i in zip(q.index, index, strict=True) if isinstance(v, Var)}
+            assert isinstance(q.form, Step)
+            return self.value(q.value, {**inner, q.form.along: Affine((), cycle.position)}, guard)
+        t = e.tensor
+        if back == 0 and t in cycle.momentary:
+            index = [i for k, i in enumerate(index) if k != cycle.place(t)]
+            t = cycle.momentary[t]
+        bounds = tuple(
+            Bound(i, n)
+            for i, n in zip(index, t.shape, strict=True)
+            if guard is not None and not _has_load(i) and not _inside(i, n)
+        )
+        load = self.dag.load(Access(t, _flatten(t, index), bounds, self._checks(t, index, guard)))
+        if back is None or back == 0:
+            cycle.late.add(load)
+        return load
 
     def _outside(self, bounds: tuple[Bound, ...], value: Node, outside: Node) -> Node:
         return self.dag.op("select", value.dtype, self._within(bounds), value, outside)

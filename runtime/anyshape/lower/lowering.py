@@ -17,12 +17,14 @@ from anyshape.lower.contraction import Phases, Product, split_phases
 from anyshape.lower.dag import Ordered, Store, walk
 from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
 from anyshape.lower.emit_product import emit_product, prepack
+from anyshape.lower.emit_recurrence import emit_recurrence
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_turned import can_turn, emit_turned
 from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.types import I32, I64, const
+from anyshape.lower.recurrence import Recurrence, plan_recurrence
 from anyshape.lower.reuse import reusable
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
@@ -43,6 +45,15 @@ class Schedule:
     serial: bool
     errors: tuple[KernelError, ...]
     ordered: tuple[Ordered, ...] = ()
+    recurrences: tuple[Recurrence, ...] = ()
+
+    @property
+    def all_steps(self) -> tuple[Scope | Product, ...]:
+        return (*self.steps, *(p for r in self.recurrences for p in r.phases))
+
+    @property
+    def all_stages(self) -> tuple[tuple[Store, ...], ...]:
+        return (*self.stages, *(stage for r in self.recurrences for stage in r.stages))
 
 
 def schedule_group(group: Group) -> Schedule:
@@ -52,8 +63,14 @@ def schedule_group(group: Group) -> Schedule:
     phases: Phases = split_phases(inlined.dag, stages, group.constants)
     steps = tuple(p if isinstance(p, Product) else plan(p) for p in phases.items)
     stores = tuple(tuple(p.stores) if isinstance(p, Product) else tuple(p) for p in phases.items)
-    serial = phases.serial or serial_after(bool(steps), inlined.ordered)
-    return Schedule(steps, stores, (*inlined.temporaries, *phases.temporaries), serial, inlined.errors, inlined.ordered)
+    found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
+    serial = phases.serial or serial_after(bool(steps or found), inlined.ordered)
+    serial = serial or any(r.rows is None for r in found) or (bool(found) and len(steps) + len(found) > 1)
+    temporaries = (*inlined.temporaries, *phases.temporaries, *(t for r in found for t in r.temporaries))
+    dropped = {t for r in found if r.rows is not None for t in r.rows.dropped}
+    dropped -= {s.access.tensor for stage in stages for s in stage}  # a start is read from memory
+    temporaries = tuple(t for t in temporaries if t not in dropped)
+    return Schedule(steps, stores, temporaries, serial, inlined.errors, inlined.ordered, found)
 
 
 def _allow_depth(group: Group) -> None:
@@ -81,7 +98,8 @@ def lower_group(group: Group, target: Target) -> Kernel:
         f.ret(const(I32, 0))
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
-    forms = (*map(_form, schedule.steps), *(form_name(o) for o in schedule.ordered))
+    forms = (*map(_form, schedule.all_steps), *("steps" for r in schedule.recurrences if r.rows is not None))
+    forms += tuple(form_name(o) for o in schedule.ordered)
     return Kernel(
         symbol,
         text.replace(_NAME, symbol),
@@ -92,9 +110,9 @@ def lower_group(group: Group, target: Target) -> Kernel:
         schedule.errors,
         forms,
         tuple(module.imports),
-        reusable(schedule.steps, schedule.stages, operands, group.outputs),
+        () if schedule.recurrences else reusable(schedule.steps, schedule.stages, operands, group.outputs),
         0
-        if schedule.serial
+        if schedule.serial or schedule.recurrences
         else cycles(zip(schedule.steps, schedule.stages, strict=True), target.lanes(rows.element_bytes)),
     )
 
@@ -104,16 +122,23 @@ def _form(step: Scope | Product) -> str:
 
 
 def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None:
-    written = frozenset(s.access.tensor for stores in schedule.stages for s in stores)
+    written = frozenset(s.access.tensor for stores in schedule.all_stages for s in stores)
     written |= {o.store.access.tensor for o in schedule.ordered}
+
+    def emit(step: Scope | Product) -> None:
+        if isinstance(step, Product):
+            emit_product(rows, step, panels.get(step))
+        elif can_turn(step):
+            emit_turned(rows, step)
+        else:
+            rows.top(step)
+
     for step in schedule.steps:
         with rows.phase(written):
-            if isinstance(step, Product):
-                emit_product(rows, step, panels.get(step))
-            elif can_turn(step):
-                emit_turned(rows, step)
-            else:
-                rows.top(step)
+            emit(step)
+    for r in schedule.recurrences:
+        with rows.phase(written):
+            emit_recurrence(rows, r, written, emit, not schedule.serial)
     for o in schedule.ordered:
         with rows.phase(written):
             emit_ordered(rows, o)
@@ -129,7 +154,7 @@ def _operands(group: Group, schedule: Schedule, target: Target) -> tuple[tuple[O
     """
     operands: list[Operand] = list(group.inputs)
     panels: dict[Product, Tensor] = {}
-    products = [s for s in schedule.steps if isinstance(s, Product) and s.packed is not None]
+    products = [s for s in schedule.all_steps if isinstance(s, Product) and s.packed is not None]
     for p in products:
         t = p.packed
         assert t is not None
@@ -144,11 +169,11 @@ def _operands(group: Group, schedule: Schedule, target: Target) -> tuple[tuple[O
 
 def _reads(schedule: Schedule, t: Tensor) -> int:
     """How many places of the graph read a tensor."""
-    roots = [r for stores in schedule.stages for s in stores for r in s.roots]
+    roots = [r for stores in schedule.all_stages for s in stores for r in s.roots]
     nodes = walk([*roots, *(r for o in schedule.ordered for r in o.roots)])
     loads = {n for n in nodes if n.kind == "load" and n.data.tensor is t}
     return sum(a in loads for n in nodes for a in n.inputs) + sum(
-        s.value in loads for ss in schedule.stages for s in ss
+        s.value in loads for ss in schedule.all_stages for s in ss
     )
 
 
@@ -169,7 +194,7 @@ def _places(
 def _element_bytes(schedule: Schedule) -> int:
     """Lanes are those of 4-byte elements unless all that is computed is 8 bytes wide."""
     dtypes: set[DType] = set()
-    for stores in schedule.stages:
+    for stores in schedule.all_stages:
         for s in stores:
             dtypes.add(s.access.tensor.dtype)
             dtypes |= {n.dtype for n in walk([s.value])}

@@ -13,7 +13,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anyshape.equations import Equation, Tensor
+from anyshape.equations import Compaction, Demand, Equation, Sorting, Step, Tensor, Update
+from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.lower.kernel import Group, Kernel, Packed
 from anyshape.lower.lowering import lower_group
@@ -87,7 +88,23 @@ class _FormWriter:
         return self.tensors[t]
 
     def equation(self, q: Equation) -> None:
-        self.word("=", self.tensor(q.target), *self.all(q.index), *self.all(q.variables), self.expression(q.value))
+        left = (self.tensor(q.target), *self.all(q.index))
+        self.word("=", *left, *self.all(q.variables), self.expression(q.value), *self.form(q.form))
+
+    def form(self, form: EquationForm | None) -> Form:
+        match form:
+            case Compaction(along, over, where):
+                kept = () if where is None else (self.expression(where),)
+                return ("compaction", self.expression(along), self.all(over), kept)
+            case Sorting(along, over, descending):
+                return ("sorting", self.expression(along), self.expression(over), descending)
+            case Step(along, backward, cycle):
+                return ("step", self.expression(along), backward, cycle)
+            case Update(op):
+                return ("update", op)
+            case Demand():
+                return ("demand",)
+        return ()
 
     def all(self, expressions: Iterable[Expr]) -> tuple[int, ...]:
         return tuple(map(self.expression, expressions))

@@ -16,6 +16,7 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Read
+from anyshape.equations.recurrences import as_steps
 from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
@@ -85,7 +86,7 @@ class _Fusion:
 
     def add(self, node: Node) -> None:
         ins, outs = tensors_of(node, self.tensors)
-        equations = equations_of(node, ins, outs).equations
+        equations = as_steps(equations_of(node, ins, outs).equations)
         self.equations[node] = equations
         group = _Group(
             len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from anyshape.dims import Dim, free_symbols
-from anyshape.equations import Equation, Tensor
+from anyshape.equations import Demand, Equation, Reduce, Step, Tensor
 from anyshape.equations.dependencies import needed, reads, symbols
+from anyshape.equations.expr import walk
 from anyshape.errors import VerifyError
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep
@@ -25,19 +26,39 @@ def takes_parts(equations: Sequence[Equation]) -> bool:
 def steps_of(
     node: Node, equations: Sequence[Equation], tensors: Mapping[Value, Tensor], wanted: Sequence[Value]
 ) -> list[KernelStep]:
-    """A step for every tensor with such an equation and one for the other outputs. `wanted`: the outputs that others read."""
+    """A step for every tensor with such an equation, or for those of a recurrence together, and one for the other outputs.
+
+    `wanted`: the outputs that others read. What a recurrence reads of reductions is computed ahead of it.
+    """
     data = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
     places = {tensors[v]: v for v in (*data, *node.outputs)}
     sizes = {q.target: q.born for q in equations if q.born is not None}
-    apart = dict.fromkeys(q.target for q in equations if q.form is not None or q.born is not None)
+    made = _made_together(equations, places)
+    apart = dict.fromkeys(t for together in made for t in together)
     for t in apart:
         if t not in places:
             size = sizes.get(t)
             places[t] = Value(TensorType(t.dtype, t.shape), t.name, contents=None if size is None else (size,))
     rest = [tensors[v] for v in node.outputs if tensors[v] not in apart]
-    found = [_step(node, equations, [t], apart, places, wanted) for t in apart]
+    found = [_step(node, equations, together, apart, places, wanted) for together in made]
     found += [_step(node, equations, rest, apart, places, wanted)] if rest else []
     return _ordered(found, sizes, places)
+
+
+def _made_together(equations: Sequence[Equation], places: Mapping[Tensor, Value]) -> list[list[Tensor]]:
+    found: dict[object, list[Tensor]] = {}
+    for q in equations:
+        if q.form is not None or q.born is not None:
+            key = q.form.cycle if isinstance(q.form, Step) else q.target
+            if q.target not in found.setdefault(key, []):
+                found[key].append(q.target)
+    apart = {t for together in found.values() for t in together}
+    waited = {t for q in equations if isinstance(q.form, Step) for t in reads(q)} - apart - set(places)
+    for q in equations:
+        if q.target in waited and any(isinstance(e, Reduce) for e in walk(q.value)):
+            found.setdefault(q.target, [q.target])
+    asked = {q.target for q in equations if isinstance(q.form, Demand)}
+    return sorted(found.values(), key=lambda made: made[0] not in asked)
 
 
 def _step(
@@ -52,7 +73,11 @@ def _step(
     read = {t: None for q in own for t in reads(q) if t in places and t not in made}
     inputs = {places[t]: t for t in read}
     results = {places[t]: t for t in made}
-    outputs = tuple(v for v in results if v in wanted or v not in node.outputs)
+    elsewhere = {t for q in equations if q not in own for t in reads(q)}
+    outputs = tuple(
+        v for v, t in results.items() if v in wanted or (v not in node.outputs and (len(made) == 1 or t in elsewhere))
+    )
+    results = {v: t for v, t in results.items() if v in outputs or v in node.outputs}
     return KernelStep((node,), tuple(own), tuple(inputs), outputs, {**inputs, **results}, tuple(results))
 
 

@@ -1,0 +1,122 @@
+"""Recurrences for the scheduler: the position of a step is a symbol, and what is computed at one position is an ordinary group.
+
+In: stores of the equations of one cycle, in the order stated, at the position that a symbol stands for. Out: a `Recurrence`, of one of
+two forms. *Rows of steps*: every element depends on what came before in its own row only, so that the loops over the rows are outside,
+and the previous values stay in registers. *Steps of phases*: the loop over positions is outside, and holds matrix products and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim, Size, substitute
+from anyshape.equations import Tensor
+from anyshape.lower.classify import along_stores
+from anyshape.lower.collapse import collapse
+from anyshape.lower.contraction import Product, split_phases
+from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, walk
+from anyshape.lower.schedule import Scope, plan
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Steps:
+    """The stores of a cycle in stages. `late` are loads of what is written at the same position: they follow the store."""
+
+    position: Dim
+    extent: Size
+    backward: bool
+    stores: tuple[Store, ...]
+    late: frozenset[Node]
+    temporaries: tuple[Tensor, ...]
+    """What is read at the same position only: it has no place for others."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Rows:
+    """`carried`: loads of the previous position, each with the store that wrote it; `dropped` are tensors that nothing else reads."""
+
+    variables: tuple[LoopVar, ...]
+    vector: LoopVar | None
+    carried: tuple[tuple[Node, Store], ...]
+    dropped: frozenset[Tensor]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recurrence:
+    """What a cycle became; `rows` is None where the loop over the positions is outside."""
+
+    position: Dim
+    extent: Size
+    backward: bool
+    stages: tuple[tuple[Store, ...], ...]
+    phases: tuple[Scope | Product, ...]
+    rows: Rows | None
+    temporaries: tuple[Tensor, ...]
+
+
+def plan_recurrence(
+    dag: Dag, steps: Steps, outputs: tuple[Tensor, ...], constants: Mapping[Tensor, NDArray[Any]]
+) -> Recurrence:
+    stages = [s for stage in _staged(steps) for s in collapse(dag, [stage])]
+    rows = _as_rows(steps, stages, outputs)
+    if rows is not None:
+        fixed = (tuple(stages[0]),)
+        return Recurrence(steps.position, steps.extent, steps.backward, fixed, (), rows, steps.temporaries)
+    found = split_phases(dag, stages, constants)
+    phases = tuple(p if isinstance(p, Product) else plan(p) for p in found.items)
+    stores = tuple(p.stores if isinstance(p, Product) else tuple(p) for p in found.items)
+    temporaries = (*steps.temporaries, *found.temporaries)
+    return Recurrence(steps.position, steps.extent, steps.backward, stores, phases, None, temporaries)
+
+
+def _staged(steps: Steps) -> list[list[Store]]:
+    """A store comes in a later stage than those stated before it that it reads through memory at the same position."""
+    level: dict[Store, int] = {}
+    for k, s in enumerate(steps.stores):
+        read = {n.data.tensor for n in walk(s.roots) if n in steps.late}
+        level[s] = max((level[o] + 1 for o in steps.stores[:k] if o.access.tensor in read), default=0)
+    return [[s for s in steps.stores if level[s] == k] for k in range(max(level.values(), default=-1) + 1)]
+
+
+def _as_rows(steps: Steps, stages: list[list[Store]], outputs: tuple[Tensor, ...]) -> Rows | None:
+    """If nothing is reduced, and reads of what the cycle writes are of the element's own row."""
+    if len(stages) != 1:
+        return None
+    stores = stages[0]
+    nodes = walk([r for s in stores for r in s.roots])
+    written: dict[Tensor, list[Store]] = {}
+    for s in stores:
+        written.setdefault(s.access.tensor, []).append(s)
+    variables = stores[0].variables
+    if any(n.kind == "red" for n in nodes) or any(set(s.variables) != set(variables) for s in stores):
+        return None
+    carried: list[tuple[Node, Store]] = []
+    kept = set(outputs)
+    for n in nodes:
+        if n.kind == "load" and n.data.tensor in written:
+            own = written[n.data.tensor]
+            if any(not _same_row(n.data, s.access) for s in own):
+                return None
+            if len(own) == 1 and _is_previous(steps, n.data, own[0].access):
+                carried.append((n, own[0]))
+            else:
+                kept.add(n.data.tensor)
+    vector = next((v for v in along_stores(stores) if v in variables), None)
+    order = (*(v for v in variables if v is not vector), *([vector] if vector is not None else []))
+    return Rows(order, vector, tuple(carried), frozenset(t for t in written if t not in kept))
+
+
+def _same_row(load: Access, store: Access) -> bool:
+    return not load.address.lets and not store.address.lets and load.address.terms == store.address.terms
+
+
+def _is_previous(steps: Steps, load: Access, store: Access) -> bool:
+    back = -1 if steps.backward else 1
+    return bool(substitute(load.address.offset, {steps.position: steps.position + back}) == store.address.offset)
+
+
+__all__ = ["Recurrence", "Rows", "Steps", "plan_recurrence"]

@@ -1,0 +1,139 @@
+"""Recurrences: native code against the interpreter and against NumPy, along both directions, over rows and around matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anyshape import dims
+from anyshape.dtypes import parse_dtype
+from anyshape.equations import Equations, Tensor
+from anyshape.equations.functions import eq, exp, gt, lt, maximum, reduce_, tanh, where
+from anyshape.equations.interpret import interpret
+from anyshape.lower import Group, describe
+from tests.lower.native import Native
+
+T, N, M, H = (dims.symbol(name) for name in ("t", "n", "m", "h"))
+RNG = np.random.default_rng(5)
+
+
+def tensor(name: str, dtype: str, *shape: Any) -> Tensor:
+    return Tensor(name, parse_dtype(dtype), shape)
+
+
+def scan(dtype: str, backward: bool) -> tuple[Equations, Tensor, Tensor]:
+    x, y, eqs = tensor("x", dtype, N, T, M), tensor("y", dtype, N, T, M), Equations("scan", {}, {})
+    a, s, b = eqs.index("a", N), eqs.index("s", T), eqs.index("b", M)
+    before = where(lt(s, T - 1), lambda: y[a, s + 1, b], 0) if backward else where(gt(s, 0), lambda: y[a, s - 1, b], 0)
+    eqs.step(y[a, s, b], x[a, s, b] + before, s, backward)
+    return eqs, x, y
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "f16", "i8"])
+def test_rows_of_steps(dtype: str, backward: bool) -> None:
+    eqs, x, y = scan(dtype, backward)
+    group = Group("scan", tuple(eqs.equations), (x,), (y,))
+    kernel = Native(group)
+    for n, t, m in ((3, 7, 1), (2, 5, 70), (1, 1, 3), (2, 0, 4), (0, 3, 3), (2, 9, 0), (5, 3, 130)):
+        values = RNG.integers(-3, 3, (n, t, m)).astype(x.dtype.numpy)
+        sizes = {N: n, T: t, M: m}
+        flipped = values[:, ::-1] if backward else values
+        wanted = np.cumsum(flipped, 1, values.dtype)
+        wanted = wanted[:, ::-1] if backward else wanted
+        np.testing.assert_array_equal(interpret(eqs.equations, {x: values}, sizes)[y], wanted)
+        for parts in (1, 3):
+            status, (got,) = kernel.run({x: values}, sizes, parts)
+            assert status == 0
+            np.testing.assert_array_equal(got, wanted)
+    assert kernel.kernel.schedule == ("steps",)
+
+
+def test_rows_from_a_start_through_a_tensor_of_its_own() -> None:
+    """h[s + 1] = max(h[s], x[s]) from h[0] = h0, and what is kept of h is its difference: h itself stays in registers."""
+    x, h0, y, eqs = (
+        tensor("x", "f32", T, N),
+        tensor("h0", "f32", N),
+        tensor("y", "f32", T, N),
+        Equations("peak", {}, {}),
+    )
+    h = eqs.scratch("h", x.dtype, (T + 1, N))
+    a, s, b, c, u = eqs.index("a", N), eqs.index("s", T), eqs.index("b", N), eqs.index("c", N), eqs.index("u", T)
+    eqs.define(h[0, a], h0[a])
+    eqs.step(h[s + 1, b], maximum(h[s, b], x[s, b]), s)
+    eqs.step(y[u, c], h[u + 1, c] - h[u, c], u)
+    kernel = Native(Group("peak", tuple(eqs.equations), (x, h0), (y,)))
+    for t, n in ((4, 33), (1, 2), (0, 3), (6, 0)):
+        arrays = {x: RNG.normal(size=(t, n)).astype(np.float32), h0: RNG.normal(size=n).astype(np.float32)}
+        peaks = np.maximum.accumulate(np.concatenate([arrays[h0][None], arrays[x]]), 0)
+        status, (got,) = kernel.run(arrays, {T: t, N: n}, 2)
+        assert status == 0
+        np.testing.assert_array_equal(got, peaks[1:] - peaks[:-1])
+        np.testing.assert_array_equal(interpret(eqs.equations, arrays, {T: t, N: n})[y], got)
+
+
+def network() -> tuple[Group, Equations]:
+    """Two tensors that need each other: gates of a product, a cell, a hidden state that the product reads."""
+    x, r = tensor("x", "f32", T, N, 2, H), tensor("r", "f32", 2, H, H)
+    h0, y, eqs = tensor("h0", "f32", N, H), tensor("y", "f32", T + 1, N, H), Equations("network", {}, {})
+    pre, cell = eqs.scratch("pre", x.dtype, (T, N, 2, H)), eqs.scratch("cell", x.dtype, (T + 1, N, H))
+    n, j = eqs.index("n", N), eqs.index("j", H)
+    eqs.define(y[0, n, j], h0[n, j])
+    n, j = eqs.index("n", N), eqs.index("j", H)
+    eqs.define(cell[0, n, j], 0 * h0[n, j])
+    s, n, a, j = eqs.index("s", T), eqs.index("n", N), eqs.index("a", 2), eqs.index("j", H)
+    eqs.step(pre[s, n, a, j], x[s, n, a, j] + reduce_("sum", [H], lambda k: y[s, n, k] * r[a, j, k]), s)
+    s, n, j = eqs.index("s", T), eqs.index("n", N), eqs.index("j", H)
+    keep = 1 / (1 + exp(-pre[s, n, 0, j]))
+    eqs.step(cell[s + 1, n, j], keep * cell[s, n, j] + (1 - keep) * tanh(pre[s, n, 1, j]), s)
+    s, n, j = eqs.index("s", T), eqs.index("n", N), eqs.index("j", H)
+    eqs.step(y[s + 1, n, j], tanh(cell[s + 1, n, j]) * where(eq(s, 0), lambda: as_one(), 1), s)
+    return Group("network", tuple(eqs.equations), (x, r, h0), (y,)), eqs
+
+
+def as_one() -> float:
+    return 0.5
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_steps_of_phases(constant: bool) -> None:
+    group, eqs = network()
+    x, r, h0 = group.inputs
+    (y,) = group.outputs
+    weights = RNG.normal(size=(2, 5, 5)).astype(np.float32)
+    if constant:
+        shape = (2, 5, 5)
+        group, eqs = _with_constant(weights)
+        x, r, h0 = group.inputs
+        (y,) = group.outputs
+        assert r.shape == shape
+    kernel = Native(group)
+    for t, n in ((4, 3), (1, 40), (0, 2), (3, 1), (3, 0)):
+        arrays = {x: RNG.normal(size=(t, n, 2, 5)), r: weights, h0: RNG.normal(size=(n, 5))}
+        arrays = {k: a.astype(np.float32) for k, a in arrays.items()}
+        sizes = {T: t, N: n, H: 5}
+        status, (got,) = kernel.run(arrays, sizes, 2)
+        assert status == 0
+        h, c = arrays[h0], 0 * arrays[h0]
+        for s in range(t):
+            pre = arrays[x][s] + np.einsum("nk,ajk->naj", h, weights)
+            keep = 1 / (1 + np.exp(-pre[:, 0]))
+            c = keep * c + (1 - keep) * np.tanh(pre[:, 1])
+            h = np.tanh(c) * (0.5 if s == 0 else 1)
+            np.testing.assert_allclose(got[s + 1], h, 1e-4, 1e-5)
+        np.testing.assert_allclose(interpret(eqs.equations, arrays, sizes)[y], got, 1e-4, 1e-5)
+    text = describe(group)
+    assert text.index("product") > text.index("steps position") and "for i" in text
+
+
+def _with_constant(weights: Any) -> tuple[Group, Equations]:
+    global H
+    outer, H = H, 5
+    try:
+        group, eqs = network()
+    finally:
+        H = outer
+    constants = {group.inputs[1]: weights}
+    return Group(group.name, group.equations, group.inputs, group.outputs, constants), eqs
