@@ -67,11 +67,11 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     )
     group = eqs.scratch("group", parse_dtype("i64"), rules.Vec((n,)))
     j = eqs.index("j", n)
-    eqs.update(
+    eqs.step(
         group[j],
-        "set",
         where(gt(j, 0), lambda: group[j - 1], lambda: -1) + where(fresh[j], lambda: 1, lambda: 0),
-        "specs/sorting.yaml:76",
+        j,
+        source="specs/sorting.yaml:76",
     )
     least = eqs.scratch("least", parse_dtype("i64"), rules.Vec((k,)))
     eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:77")

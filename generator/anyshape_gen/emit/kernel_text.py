@@ -28,7 +28,6 @@ from anyshape_gen.nodes import (
     IfExp,
     Index,
     Item,
-    Message,
     Name,
     Offset,
     Over,
@@ -113,10 +112,6 @@ class KernelText:
         self.hoisted[name] = e
         self.used[name] = None
         return kernel_name(name)
-
-    def message(self, message: Message | None, fallback: str) -> str:
-        """The text of an assert that reads values: what it shows are sizes."""
-        return self.rules.message(message, fallback).removeprefix("lambda: ")
 
     # --- what is a size, what is a vector
 

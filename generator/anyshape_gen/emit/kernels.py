@@ -19,7 +19,7 @@ from anyshape_gen.analysis_model import (
 from anyshape_gen.emit.element_dtypes import ElementDtypes
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.layout import WIDTH
-from anyshape_gen.emit.module import Code, quoted
+from anyshape_gen.emit.module import Code, quoted, tuple_text
 from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of
@@ -116,9 +116,6 @@ class KernelEmitter:
 
     def _equations(self, equations: tuple[ResolvedEquation, ...], outer: tuple[Expr, ...]) -> None:
         """Equations under static conditions become Python ifs, `if c` followed by `if not c` an else."""
-        if not outer:  # what several conditional equations define is made ahead of all of them
-            names = [q.target.tensor for q in equations]
-            self._scratches([q for q in equations if q.conditions and names.count(q.target.tensor) > 1])
         last: Expr | None = None
         at = 0
         while at < len(equations):
@@ -145,7 +142,7 @@ class KernelEmitter:
         for name in list(self.scratch):
             own = [q for q in equations if q.target.tensor == name]
             if len({q.conditions for q in own}) > 1:
-                self._scratch(self.scratch.pop(name), own[0])
+                self._scratches(own)
 
     def _static(self, cond: Expr) -> str:
         return self.text.text(cond)
@@ -190,7 +187,8 @@ class KernelEmitter:
 
     def _demand(self, check: Assert) -> None:
         self.text.variables = {}
-        message = self.text.message(check.message, f"the rule of {self.a.spec.name} does not hold")
+        parts = check.message.parts if check.message is not None else (f"the rule of {self.a.spec.name} does not hold",)
+        message = tuple_text(quoted(p) if isinstance(p, str) else self.text.text(p) for p in parts)
         self.code.add(f"eqs.demand({self.text.text(check.cond)}, {message}, {quoted(source_of(check))})")
 
     def _born(self, born: BornSize) -> None:

@@ -53,9 +53,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The (only) element must be true; else the call ends with the message."""
+    """The (only) element must be true; else the call ends with the message: words, and sizes between them."""
 
-    message: str
+    message: tuple[str | Size, ...]
 
 
 Form = Compaction | Sorting | Update | Step | Demand
@@ -218,7 +218,7 @@ class Equations:
             Equation(tensor, index, _adapted(value, tensor.dtype), source, Step(along, bool(backward), cycle))
         )
 
-    def demand(self, condition: ExprLike, message: str, source: str = "") -> None:
+    def demand(self, condition: ExprLike, message: tuple[str | Size, ...], source: str = "") -> None:
         """An assert that reads values: it is checked when the kernel runs."""
         tensor = self.scratch(f"demand{len(self.equations)}", BOOL, ())
         self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))

@@ -43,7 +43,7 @@ def interpret(
             continue
         _Evaluation(known, numbers, symbolic).run(q)
         if isinstance(q.form, Demand):
-            _demand(q.form, known[q.target][()])
+            _demand(q.form, known[q.target][()], numbers)
         if q.born is not None:
             found = known[q.target][()]
             if not isinstance(found, (int, np.integer)):
@@ -52,11 +52,11 @@ def interpret(
     return known
 
 
-def _demand(form: Demand, holds: Any) -> None:
+def _demand(form: Demand, holds: Any, sizes: Mapping[Dim, int]) -> None:
     if isinstance(holds, Cond):
-        raise Unknown(f"whether {form.message} comes true")
+        raise Unknown(f"whether it holds that {form.message}")
     if not holds:
-        raise ShapeError(form.message)
+        raise ShapeError("".join(str(dims.evaluate(p, sizes)) if isinstance(p, Dim) else str(p) for p in form.message))
 
 
 def _recurrence(

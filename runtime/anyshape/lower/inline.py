@@ -176,9 +176,9 @@ class _Inliner:
         assert q.form is not None
         return Ordered(q.form, Store(access, value, variables), over, position, keep)
 
-    def _demanded(self, t: Tensor, holds: Node, message: str) -> Access:
+    def _demanded(self, t: Tensor, holds: Node, message: tuple[str | Size, ...]) -> Access:
         """An index that is in range if the condition holds."""
-        self.errors.append(KernelError(f"{self.group.name}: {message}"))
+        self.errors.append(KernelError((f"{self.group.name}: ", *message)))
         zero = self.dag.op("select", I64, holds, self.dag.const(0, I64), self.dag.const(1, I64))
         return Access(t, Affine(), (), (Bound(Affine((), 0, ((zero, 1),)), 1, len(self.errors)),))
 
@@ -242,7 +242,7 @@ class _Inliner:
                 return a + b.scaled(-1)
             if e.op == "mul" and (a.is_constant or b.is_constant):
                 return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
-            if a.is_constant and b.is_constant:
+            if a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset):
                 x, y = a.offset, b.offset
                 sizes = {"floordiv": lambda: x // y, "mod": lambda: x % y, "min": lambda: dims.minimum(x, y)}
                 return Affine((), sizes.get(e.op, lambda: dims.maximum(x, y))())
@@ -258,6 +258,10 @@ class _Inliner:
         if e.op == "cast" and e.dtype == I64 and e.args[0].dtype == I64:
             return self.index(e.args[0], env, guard)
         return None
+
+    def _moves(self, n: Size) -> bool:
+        """Whether a size is one of the position of a recurrence, which it must depend on linearly."""
+        return self.cycle is not None and self.cycle.position in dims.free_symbols(n)
 
     # values
 
@@ -380,7 +384,7 @@ class _Inliner:
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
             if _has_load(i):
                 text = f"{self.group.name}: an index is out of range for axis {axis} of {t.name} with size "
-                self.errors.append(KernelError(text, n))
+                self.errors.append(KernelError((text, n)))
                 found.append(Bound(i, n, len(self.errors), guard))
         return tuple(found)
 

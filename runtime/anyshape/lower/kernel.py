@@ -40,19 +40,19 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class KernelError:
-    """What a non-zero result of a kernel means: an index beyond `size`, at the place that `before` tells."""
+    """What a non-zero result of a kernel means: words, and sizes between them."""
 
-    before: str
-    size: Size
+    parts: tuple[str | Size, ...]
 
     @property
     def message(self) -> str:
-        """With the size as it is written, where no run gives its value."""
-        return f"{self.before}{self.size}"
+        """With sizes as they are written, where no run gives their values."""
+        return "".join(map(str, self.parts))
 
     def template(self, scalars: Sequence[Size | Cond]) -> str:
         """The message with a mark in place of a size that the caller passes: the number of the scalar between two NULs."""
-        return f"{self.before}\0{scalars.index(self.size)}\0" if self.size in scalars else self.message
+        marked = (f"\0{scalars.index(p)}\0" if not isinstance(p, str) and p in scalars else str(p) for p in self.parts)
+        return "".join(marked)
 
 
 @dataclass(frozen=True, slots=True)
