@@ -41,7 +41,7 @@ from anyshape_ops.ops.comparison import (
     LOGICAL_OR,
     LOGICAL_XOR,
 )
-from anyshape_ops.ops.contraction import GEMM, MATMUL
+from anyshape_ops.ops.contraction import CONTRACT, GEMM, MATMUL
 from anyshape_ops.ops.elementwise import (
     ABS,
     ADD,
@@ -111,6 +111,7 @@ from anyshape_ops.ops.movement import (
 )
 from anyshape_ops.ops.normalisation import (
     BATCH_NORM,
+    BATCH_NORM_TRAINING,
     GLOBAL_AVERAGE_POOL,
     GLOBAL_LP_POOL,
     GLOBAL_MAX_POOL,
@@ -120,7 +121,7 @@ from anyshape_ops.ops.normalisation import (
     LRN,
     RMS_NORM,
 )
-from anyshape_ops.ops.quantisation import DEQUANTIZE_LINEAR, MATMUL_INTEGER, QUANTIZE_LINEAR
+from anyshape_ops.ops.quantisation import DEQUANTIZE_LINEAR, MATMUL_INTEGER, QLINEAR_MATMUL, QUANTIZE_LINEAR
 from anyshape_ops.ops.reduction import (
     ARGMAX,
     ARGMIN,
@@ -151,7 +152,7 @@ from anyshape_ops.ops.reduction import (
 )
 from anyshape_ops.ops.rows import HARDMAX, LAYER_NORM, LOG_SOFTMAX, SOFTMAX
 from anyshape_ops.ops.scan import DYN_CUMPROD, DYN_CUMSUM, STATIC_CUMPROD, STATIC_CUMSUM
-from anyshape_ops.ops.scatter import SCATTER_ELEMENTS, SCATTER_ND
+from anyshape_ops.ops.scatter import SCATTER_ELEMENTS, SCATTER_ND, TENSOR_SCATTER
 from anyshape_ops.ops.shapes import (
     DYN_ARANGE,
     DYN_FULL,
@@ -337,7 +338,8 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
 
 # specs/bits.yaml:51
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
-    """The bits of a, moved by b places up or down; nothing is left of them where b is their number or more.
+    """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
+    their number.
 
     (a: T[*p], b: T[*q]) -> (y: T[*broadcast(p, q)])
     """
@@ -470,6 +472,17 @@ def gemm(
     (a: T[a0, a1], b: T[b0, b1], c: T[*r] = 0) -> (y: T[m, n])
     """
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
+
+
+# specs/contraction.yaml:43
+def contract(
+    a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
+) -> Value:
+    """The product of two tensors whose dims have labels, summed over the labels that the result does not have.
+
+    (a: T[*d], b: T[*e] = 1) -> (y: T[*s])
+    """
+    return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
 # specs/elementwise.yaml:21
@@ -726,7 +739,7 @@ def pad(
     return call_alias(STATIC_PAD, DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:48
+# specs/indexing.yaml:49
 def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -737,7 +750,7 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
     return call_alias(STATIC_TILE, DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:64
+# specs/indexing.yaml:65
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -748,7 +761,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:80
+# specs/indexing.yaml:81
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -759,7 +772,7 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:92
+# specs/indexing.yaml:93
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
 ) -> Value:
@@ -772,7 +785,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:106
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
 
@@ -781,7 +794,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:123
+# specs/indexing.yaml:124
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
 
@@ -790,7 +803,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:141
+# specs/indexing.yaml:142
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
 
@@ -799,7 +812,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:165
+# specs/indexing.yaml:166
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
 
@@ -808,7 +821,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:185
+# specs/indexing.yaml:186
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -905,19 +918,27 @@ def concat(xs: Sequence[Operand], axis: int = 0, *, source: str = "") -> Value:
 
 # specs/movement.yaml:126
 def split(
-    x: Operand, axis: int = 0, parts: int = 2, sizes: Sequence[int] | Value | None = None, *, source: str = ""
+    x: Operand,
+    axis: int = 0,
+    parts: int = 2,
+    sizes: Sequence[int] | Value | None = None,
+    *,
+    outputs: int | None = None,
+    source: str = "",
 ) -> tuple[Value, ...]:
     """Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is
     smaller).
+
+    `outputs` says how many there are, where only a run would tell; any other number is an error then.
 
     Whichever of sizes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*o, n@axis, *i]) -> (ys: T[*o, sizes[v], *i] for v in len(sizes))
     """
-    return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source)
+    return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 def slice(
     x: Operand,
     starts: Sequence[int] | Value,
@@ -940,7 +961,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:179
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
 
@@ -949,7 +970,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:192
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -978,7 +999,30 @@ def batch_norm(
     return call(BATCH_NORM, [x, scale, bias, mean, variance], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:38
+# specs/normalisation.yaml:45
+def batch_norm_training(
+    x: Operand,
+    scale: Operand,
+    bias: Operand,
+    mean: Operand,
+    variance: Operand,
+    epsilon: float = 1e-05,
+    momentum: float = 0.9,
+    *,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """Every channel shifted and scaled by its own statistics, then scaled and shifted again; and running
+    statistics moved on.
+
+    (x: F[b, c, *d], scale: S[c], bias: S[c], mean: F[c], variance: F[c]) -> (y: F[b, c, *d], new_mean: F[c],
+    new_variance: F[c])
+    """
+    return call(
+        BATCH_NORM_TRAINING, [x, scale, bias, mean, variance], {"epsilon": epsilon, "momentum": momentum}, source
+    )
+
+
+# specs/normalisation.yaml:68
 def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e-05, *, source: str = "") -> Value:
     """Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.
 
@@ -987,7 +1031,7 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
     return call(INSTANCE_NORM, [x, scale, bias], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:52
+# specs/normalisation.yaml:82
 def group_norm(
     x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
 ) -> Value:
@@ -999,7 +1043,7 @@ def group_norm(
     return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:77
+# specs/normalisation.yaml:107
 def rms_norm(x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = "") -> Value:
     """Every slice from `axis` on divided by its root mean square, then scaled elementwise.
 
@@ -1008,7 +1052,7 @@ def rms_norm(x: Operand, scale: Operand = None, axis: int = -1, epsilon: float =
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:102
+# specs/normalisation.yaml:132
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
 
@@ -1017,7 +1061,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:124
+# specs/normalisation.yaml:154
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1028,7 +1072,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:148
+# specs/normalisation.yaml:178
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
 
@@ -1037,7 +1081,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:156
+# specs/normalisation.yaml:186
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
 
@@ -1046,7 +1090,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:164
+# specs/normalisation.yaml:194
 def global_lp_pool(x: Operand, p: int = 2, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
 
@@ -1077,7 +1121,7 @@ def quantize_linear(
     return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:80
+# specs/quantisation.yaml:76
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
@@ -1087,41 +1131,96 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/reduction.yaml:34
-def sum(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/quantisation.yaml:94
+def qlinear_matmul(
+    a: Operand,
+    sa: Operand,
+    za: Operand,
+    b: Operand,
+    sb: Operand,
+    zb: Operand,
+    sy: Operand,
+    zy: Operand,
+    *,
+    source: str = "",
+) -> Value:
+    """Products of matrices of narrow integers that stand for floats, as such integers again.
+
+    (a: A[*p, *m:1, k], sa: F[*u], za: A[*u], b: B[*q, k, *n:1], sb: F[*w], zb: B[*w], sy: F[*e], zy: Q[*e]) ->
+    (y: Q[*broadcast(p, q), *m, *n])
+    """
+    return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
+
+
+# specs/reduction.yaml:37
+def sum(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """The sum over some axes, by default over all.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_SUM, DYN_SUM, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_SUM, DYN_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:44
-def mean(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:47
+def mean(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """The mean over some axes, by default over all.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_MEAN, DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_MEAN, DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:55
-def prod(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:58
+def prod(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """The product over some axes, by default over all.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_PROD, DYN_PROD, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_PROD, DYN_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:65
-def max(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:68
+def max(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there
     is of none.
 
@@ -1129,11 +1228,20 @@ def max(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = 
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_MAX, DYN_MAX, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_MAX, DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:82
-def min(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:85
+def min(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there
     is of none.
 
@@ -1141,34 +1249,59 @@ def min(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = 
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_MIN, DYN_MIN, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_MIN, DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:99
-def l1(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:102
+def l1(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """The sum of magnitudes over some axes, by default over all.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_L1, DYN_L1, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_L1, DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:110
-def l2(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:113
+def l2(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """The square root of the sum of squares over some axes, by default over all.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_L2, DYN_L2, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_L2, DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:124
 def sum_square(
-    x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = ""
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
 ) -> Value:
     """The sum of squares over some axes, by default over all.
 
@@ -1176,12 +1309,23 @@ def sum_square(
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_SUM_SQUARE, DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_SUM_SQUARE,
+        DYN_SUM_SQUARE,
+        [x],
+        {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all},
+        source,
+    )[0]
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:135
 def log_sum(
-    x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = ""
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
 ) -> Value:
     """The logarithm of the sum over some axes, by default over all.
 
@@ -1189,12 +1333,19 @@ def log_sum(
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_LOG_SUM, DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_LOG_SUM, DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:146
 def log_sum_exp(
-    x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = ""
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
 ) -> Value:
     """The logarithm of the sum of exponentials over some axes, by default over all.
 
@@ -1202,32 +1353,56 @@ def log_sum_exp(
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_LOG_SUM_EXP, DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_LOG_SUM_EXP,
+        DYN_LOG_SUM_EXP,
+        [x],
+        {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all},
+        source,
+    )[0]
 
 
-# specs/reduction.yaml:157
-def any(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:160
+def any(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """Whether at least one element over some axes is true, by default over all.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_ANY, DYN_ANY, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_ANY, DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:164
-def all(x: Operand, axes: Sequence[int] | Value | None = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:167
+def all(
+    x: Operand,
+    axes: Sequence[int] | Value | None = None,
+    keepdims: bool = False,
+    empty_is_all: bool = False,
+    *,
+    source: str = "",
+) -> Value:
     """Whether all elements over some axes are true, by default over all.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call_alias(STATIC_ALL, DYN_ALL, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call_alias(
+        STATIC_ALL, DYN_ALL, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source
+    )[0]
 
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:174
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -1239,7 +1414,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:183
+# specs/reduction.yaml:186
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -1339,6 +1514,18 @@ def scatter_elements(
     (x: T[*d], index: I[*s], updates: T[*s]) -> (y: T[*d])
     """
     return call(SCATTER_ELEMENTS, [x, index, updates], {"axis": axis, "reduction": reduction}, source)[0]
+
+
+# specs/scatter.yaml:71
+def tensor_scatter(
+    x: Operand, update: Operand, index: Operand = None, axis: int = -2, mode: str = "linear", *, source: str = ""
+) -> Value:
+    """x with a block of entries replaced along one axis, in every batch from where an index says; circular, from
+    the start again.
+
+    (x: T[b, *o, n@axis, *i], update: T[b, *o, m@axis, *i], index: i64[b] = 0) -> (y: T[b, *o, n, *i])
+    """
+    return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
 # specs/shapes.yaml:19
@@ -1735,6 +1922,7 @@ __all__ = [
     "atanh",
     "average_pool",
     "batch_norm",
+    "batch_norm_training",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -1747,6 +1935,7 @@ __all__ = [
     "clip",
     "compress",
     "concat",
+    "contract",
     "conv",
     "cos",
     "cosh",
@@ -1820,6 +2009,7 @@ __all__ = [
     "pow",
     "prelu",
     "prod",
+    "qlinear_matmul",
     "quantize_linear",
     "reciprocal",
     "relu",
@@ -1854,6 +2044,7 @@ __all__ = [
     "swish",
     "tan",
     "tanh",
+    "tensor_scatter",
     "thresholded_relu",
     "tile",
     "topk",

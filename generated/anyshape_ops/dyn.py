@@ -53,7 +53,7 @@ def pad(
     return call(DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:48
+# specs/indexing.yaml:49
 def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -64,7 +64,7 @@ def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     return call(DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:64
+# specs/indexing.yaml:65
 def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -75,7 +75,7 @@ def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> 
     return call(DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:80
+# specs/indexing.yaml:81
 def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -86,7 +86,7 @@ def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:92
+# specs/indexing.yaml:93
 def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -97,7 +97,7 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
     return call(DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:185
+# specs/indexing.yaml:186
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -166,18 +166,22 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
 
 
 # specs/movement.yaml:126
-def split(x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, source: str = "") -> tuple[Value, ...]:
+def split(
+    x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
+) -> tuple[Value, ...]:
     """Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is
     smaller).
+
+    `outputs` says how many there are, where only a run would tell; any other number is an error then.
 
     Here sizes may be computed at run time: operands.
 
     (x: T[*o, n@axis, *i]) -> (ys: T[*o, sizes[v], *i] for v in len(sizes))
     """
-    return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source)
+    return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
 ) -> Value:
@@ -191,7 +195,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:192
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -202,41 +206,49 @@ def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -
     return call(DYN_TRILU, [x], {"k": k, "upper": upper}, source)[0]
 
 
-# specs/reduction.yaml:34
-def sum(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:37
+def sum(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The sum over some axes, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_SUM, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:44
-def mean(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:47
+def mean(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The mean over some axes, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:55
-def prod(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:58
+def prod(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The product over some axes, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_PROD, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:65
-def max(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:68
+def max(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there
     is of none.
 
@@ -244,11 +256,13 @@ def max(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:82
-def min(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:85
+def min(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there
     is of none.
 
@@ -256,84 +270,98 @@ def min(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:99
-def l1(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:102
+def l1(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The sum of magnitudes over some axes, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:110
-def l2(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:113
+def l2(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The square root of the sum of squares over some axes, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:121
-def sum_square(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:124
+def sum_square(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The sum of squares over some axes, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:132
-def log_sum(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:135
+def log_sum(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The logarithm of the sum over some axes, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:143
-def log_sum_exp(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:146
+def log_sum_exp(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """The logarithm of the sum of exponentials over some axes, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:157
-def any(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:160
+def any(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """Whether at least one element over some axes is true, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:164
-def all(x: Operand, axes: Operand = None, keepdims: bool = False, *, source: str = "") -> Value:
+# specs/reduction.yaml:167
+def all(
+    x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
+) -> Value:
     """Whether all elements over some axes are true, by default over all.
 
     Here axes may be computed at run time: operands.
 
     (x: T[*o, *r@axes]) -> (y: T[*o, *1@kept])
     """
-    return call(DYN_ALL, [x], {"axes": axes, "keepdims": keepdims}, source)[0]
+    return call(DYN_ALL, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
 # specs/scan.yaml:20

@@ -143,7 +143,7 @@ def _signatures(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind]) -
         for node in _expressions(operand):
             names.expr(node, inner, "rule")
     for param in spec.params:
-        for expr in (param.default, param.of, param.kind.length):
+        for expr in (param.default, param.of, param.empty, param.kind.length):
             if expr is not None and not isinstance(expr, (Str, NoneLit)):
                 # A parameter's own name may stand in its `of:` and says nothing about its use.
                 before = param.name in names.used

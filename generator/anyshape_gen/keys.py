@@ -50,6 +50,7 @@ PARAM_KEYS = (
     Key("default", "An expression over other params, dims and ranks; None: may be absent.", "scalar"),
     Key("dyn", "`operand`: an operand of the dyn variant, an attribute of the static one.", "operand"),
     Key("of", "The rank that an axis is normalised against.", "code"),
+    Key("empty", "A condition over other params under which an empty vector stands for the default.", "code"),
 )
 TRAITS = ("commutative", "associative", "idempotent", "involution", "random")
 FORMS_OF_BODY = ("kernel", "view", "procedure", "compose")

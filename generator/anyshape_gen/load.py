@@ -221,12 +221,16 @@ class _Loader:
         dyn = self.text(entry.get("dyn"))
         if dyn is not None and dyn.value != "operand":
             self.findings.add(dyn.span(), "`dyn:` can only be `operand`")
+        empty = self.parsed(entry.get("empty"), parse_expression)
+        if empty is not None and (default is None or kind.base not in ("axes", "ints", "floats")):
+            self.findings.add(empty.span, "`empty:` is for a vector with a default: an empty one then stands for it")
         return ParamSpec(
             name,
             kind,
             default=parse_default(kind, default, self.findings) if isinstance(default, YScalar) else None,
             dyn=dyn is not None,
             of=self.parsed(of, parse_expression),
+            empty=empty,
             span=key.span,
         )
 

@@ -155,6 +155,8 @@ class ParamSpec(Node):
     dyn: bool = False
     of: Expr | None = None
     """the rank that an axis is normalised against; None: the rank of the first input"""
+    empty: Expr | None = None
+    """where this holds, a vector of no items stands for the default"""
 
 
 # --- dtypes, view, rewrites, mappings, examples -------------------------------------------------------------------

@@ -115,7 +115,8 @@ class Solver:
             if default is not None and length.id in free_names(default):
                 return False
             opens, length = length.id, None
-        needed = set().union(*(free_names(e) for e in (default, param.of, length) if e is not None)) - {param.name}
+        parts = (default, param.of, param.empty, length)
+        needed = set().union(*(free_names(e) for e in parts if e is not None)) - {param.name}
         if not self._knows(needed):
             return False
         of = param.of
@@ -252,7 +253,7 @@ class Solver:
 
     def _report(self) -> None:
         for param in self.waiting_params:
-            parts = [e for e in (param.default, param.of, param.kind.length) if e is not None]
+            parts = [e for e in (param.default, param.of, param.empty, param.kind.length) if e is not None]
             missing = set().union(*(free_names(e) for e in parts)) - self.known - {param.name}
             if missing <= self.definable:
                 text = f"parameter '{param.name}' cannot be solved: it needs {_listed(missing)} first"

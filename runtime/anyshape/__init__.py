@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from anyshape.graph.function import Function
     from anyshape.graph.parse import parse
     from anyshape.graph.value import Value, constant
+    from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
     from anyshape.vm.saved import load
@@ -21,7 +22,7 @@ _PLACES = {
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
-    "load": "anyshape.vm.saved", "parse": "anyshape.graph.parse",
+    "einsum": "anyshape.subscripts", "load": "anyshape.vm.saved", "parse": "anyshape.graph.parse",
     "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
@@ -38,6 +39,7 @@ __all__ = [
     "compile",
     "constant",
     "control",
+    "einsum",
     "errors",
     "function",
     "input",

@@ -102,7 +102,8 @@ def is_operand(value: Any) -> bool:
     """Whether an input looks like a shape, axes or bounds: few integers in a vector or scalar."""
     if not isinstance(value, np.ndarray) or value.ndim > 1 or value.size > 16:
         return False
-    return value.dtype == np.int64 or (value.dtype.kind in "if" and value.ndim == 0)
+    number = value.dtype.kind in "if" or value.dtype.name == "bfloat16"
+    return value.dtype == np.int64 or (number and value.ndim == 0)
 
 
 def tensor_of(type_: Any) -> Any:

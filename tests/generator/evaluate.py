@@ -131,6 +131,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "drop": lambda v, axes: [n for k, n in enumerate(v) if k not in axes],
     "range": lambda *bounds: list(range(*bounds)),
     "prefix": lambda v: [sum(v[:k]) for k in range(len(v))],
+    "index": lambda v, item: v.index(item),
     "zip": lambda *vs: [list(items) for items in zip(*vs, strict=True)],
     "enumerate": lambda v: [[k, n] for k, n in enumerate(v)],
     "sorted": sorted,
@@ -218,7 +219,8 @@ class Evaluation:
 
     def _param(self, step: BindParam, env: Env) -> None:
         name, kind = step.param.name, step.param.kind.base
-        if name not in env:
+        empty = name in env and step.param.empty is not None and self.expr(step.param.empty, env) and env[name] == []
+        if name not in env or empty:
             assert step.default is not None, f"{name} must be given"
             env[name] = self.expr(step.default, env)
         value = env[name]

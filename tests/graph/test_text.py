@@ -36,6 +36,7 @@ def test_prints_what_a_person_would_write():
         lambda: anyshape.function([x := anyshape.input("x", "f32[2*n + 1, min(n, 4)]")], ops.sum(x, (0,))),
         lambda: anyshape.function([x := anyshape.input("x", "i64[n]")], ops.cast(x, to="f64")),
         lambda: anyshape.function([x := anyshape.input("x", "f32[n, 6]")], list(ops.split(x, axis=1, sizes=(2, 4)))),
+        lambda: anyshape.function([x := anyshape.input("x", "f32[...]")], list(ops.split(x, parts=3, outputs=3))),
         lambda: anyshape.function([x := anyshape.input("x", "bool[n]")], ops.where(x, 1.5, -np.inf)),
     ],
 )

@@ -46,7 +46,7 @@ def bitwise_shift_kernel(eqs: Equations, bound: Bound) -> None:
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if direction == "LEFT":
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], shift_left(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:59")
+        eqs.define(y[*i], shift_left(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:58")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:60")
+        eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:59")

@@ -45,23 +45,23 @@ def split_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:138")
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 def slice_kernel(eqs: Equations, bound: Bound) -> None:
     s, lo, step = bound.s, bound.lo, bound.step
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:169")
+    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:170")
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:179
 def gather_kernel(eqs: Equations, bound: Bound) -> None:
     o, j, i, n = bound.o, bound.j, bound.i, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, b, c = eqs.indices("a", o), eqs.indices("b", j), eqs.indices("c", i)
-    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:184")
+    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:185")
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:192
 def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     b, m, n, k, upper = bound.b, bound.m, bound.n, bound.k, bound.upper
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -69,5 +69,5 @@ def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, i, j],
         where(ge(j, i + k) if upper else le(j, i + k), lambda: x[*g, i, j], lambda: 0),
-        "specs/movement.yaml:198",
+        "specs/movement.yaml:199",
     )

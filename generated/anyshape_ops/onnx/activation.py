@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
 # specs/activation.yaml:35
-def clip_6(n: OnnxNode) -> Sequence[Value]:
+def clip_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.clip(
             n.input(0),
@@ -31,8 +31,13 @@ def clip_11(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/activation.yaml:49
-def leaky_relu_6(n: OnnxNode) -> Sequence[Value]:
+def leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.leaky_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
+
+
+# specs/activation.yaml:60
+def prelu_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.prelu(n.input(0), aligned(n, n.input(1), n.input(0), 1), source=n.source)]
 
 
 # specs/activation.yaml:60
@@ -41,7 +46,7 @@ def prelu_7(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/activation.yaml:73
-def elu_6(n: OnnxNode) -> Sequence[Value]:
+def elu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.elu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
@@ -51,7 +56,7 @@ def celu_12(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/activation.yaml:92
-def selu_6(n: OnnxNode) -> Sequence[Value]:
+def selu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.selu(n.input(0), alpha=n.attr("alpha"), gamma=n.attr("gamma"), source=n.source)]
 
 
@@ -66,7 +71,7 @@ def softsign_1(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/activation.yaml:116
-def hard_sigmoid_6(n: OnnxNode) -> Sequence[Value]:
+def hard_sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_sigmoid(n.input(0), alpha=n.attr("alpha"), beta=n.attr("beta"), source=n.source)]
 
 
@@ -96,15 +101,15 @@ def shrink_9(n: OnnxNode) -> Sequence[Value]:
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "Clip": {6: clip_6, 11: clip_11},
-    "LeakyRelu": {6: leaky_relu_6},
-    "PRelu": {7: prelu_7},
-    "Elu": {6: elu_6},
+    "Clip": {1: clip_1, 11: clip_11},
+    "LeakyRelu": {1: leaky_relu_1},
+    "PRelu": {1: prelu_1, 7: prelu_7},
+    "Elu": {1: elu_1},
     "Celu": {12: celu_12},
-    "Selu": {6: selu_6},
+    "Selu": {1: selu_1},
     "Softplus": {1: softplus_1},
     "Softsign": {1: softsign_1},
-    "HardSigmoid": {6: hard_sigmoid_6},
+    "HardSigmoid": {1: hard_sigmoid_1},
     "HardSwish": {14: hard_swish_14},
     "Mish": {18: mish_18},
     "Swish": {24: swish_24},

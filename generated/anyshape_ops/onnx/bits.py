@@ -30,7 +30,7 @@ def bitwise_not_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_not(n.input(0), source=n.source)]
 
 
-# specs/bits.yaml:62
+# specs/bits.yaml:63
 def bit_shift_11(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_shift(n.input(0), n.input(1), direction=n.attr("direction"), source=n.source)]
 

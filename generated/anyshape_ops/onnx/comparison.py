@@ -7,14 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
 # specs/comparison.yaml:33
+def equal_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.equal(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
+
+
+# specs/comparison.yaml:33
 def equal_7(n: OnnxNode) -> Sequence[Value]:
     return [api.equal(n.input(0), n.input(1), source=n.source)]
+
+
+# specs/comparison.yaml:40
+def less_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.less(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
 # specs/comparison.yaml:40
@@ -25,6 +35,11 @@ def less_7(n: OnnxNode) -> Sequence[Value]:
 # specs/comparison.yaml:47
 def less_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.less_equal(n.input(0), n.input(1), source=n.source)]
+
+
+# specs/comparison.yaml:54
+def greater_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.greater(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
 # specs/comparison.yaml:54
@@ -55,13 +70,28 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/comparison.yaml:85
+def and_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
+
+
+# specs/comparison.yaml:85
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
 # specs/comparison.yaml:92
+def or_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
+
+
+# specs/comparison.yaml:92
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
+
+
+# specs/comparison.yaml:99
+def xor_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
 # specs/comparison.yaml:99
@@ -75,15 +105,15 @@ def not_1(n: OnnxNode) -> Sequence[Value]:
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "Equal": {7: equal_7},
-    "Less": {7: less_7},
+    "Equal": {1: equal_1, 7: equal_7},
+    "Less": {1: less_1, 7: less_7},
     "LessOrEqual": {12: less_or_equal_12},
-    "Greater": {7: greater_7},
+    "Greater": {1: greater_1, 7: greater_7},
     "GreaterOrEqual": {12: greater_or_equal_12},
     "IsNaN": {9: is_na_n_9},
     "IsInf": {10: is_inf_10},
-    "And": {7: and_7},
-    "Or": {7: or_7},
-    "Xor": {7: xor_7},
+    "And": {1: and_1, 7: and_7},
+    "Or": {1: or_1, 7: or_7},
+    "Xor": {1: xor_1, 7: xor_7},
     "Not": {1: not_1},
 }

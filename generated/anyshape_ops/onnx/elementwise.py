@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, fold, length_of, needed, scalar
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, fold, length_of, needed, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
+
+
+# specs/elementwise.yaml:28
+def add_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.add(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
 # specs/elementwise.yaml:28
@@ -18,12 +23,12 @@ def add_7(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/elementwise.yaml:29
-def sum_8(n: OnnxNode) -> Sequence[Value]:
+def sum_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.add, n.inputs())]
 
 
 # specs/elementwise.yaml:30
-def mean_8(n: OnnxNode) -> Sequence[Value]:
+def mean_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.div(
             fold(api.add, n.inputs()),
@@ -34,8 +39,18 @@ def mean_8(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/elementwise.yaml:37
+def sub_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.sub(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
+
+
+# specs/elementwise.yaml:37
 def sub_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), n.input(1), source=n.source)]
+
+
+# specs/elementwise.yaml:45
+def mul_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.mul(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
 # specs/elementwise.yaml:45
@@ -44,17 +59,22 @@ def mul_7(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/elementwise.yaml:54
+def div_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.div(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
+
+
+# specs/elementwise.yaml:54
 def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
 # specs/elementwise.yaml:71
-def pow_7(n: OnnxNode) -> Sequence[Value]:
-    return [api.pow(n.input(0), n.input(1), source=n.source)]
+def pow_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
 # specs/elementwise.yaml:71
-def pow_12(n: OnnxNode) -> Sequence[Value]:
+def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
@@ -64,42 +84,42 @@ def mod_10(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/elementwise.yaml:90
-def max_8(n: OnnxNode) -> Sequence[Value]:
+def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
 # specs/elementwise.yaml:98
-def min_8(n: OnnxNode) -> Sequence[Value]:
+def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
 # specs/elementwise.yaml:108
-def neg_6(n: OnnxNode) -> Sequence[Value]:
+def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:118
-def abs_6(n: OnnxNode) -> Sequence[Value]:
+def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:125
-def exp_6(n: OnnxNode) -> Sequence[Value]:
+def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:132
-def log_6(n: OnnxNode) -> Sequence[Value]:
+def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:140
-def floor_6(n: OnnxNode) -> Sequence[Value]:
+def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:148
-def ceil_6(n: OnnxNode) -> Sequence[Value]:
+def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
@@ -114,22 +134,22 @@ def sign_9(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/elementwise.yaml:174
-def sqrt_6(n: OnnxNode) -> Sequence[Value]:
+def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:181
-def reciprocal_6(n: OnnxNode) -> Sequence[Value]:
+def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:188
-def tanh_6(n: OnnxNode) -> Sequence[Value]:
+def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:195
-def sigmoid_6(n: OnnxNode) -> Sequence[Value]:
+def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
@@ -139,7 +159,7 @@ def erf_9(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/elementwise.yaml:212
-def relu_6(n: OnnxNode) -> Sequence[Value]:
+def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
@@ -154,7 +174,7 @@ def identity_1(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/elementwise.yaml:250
-def cast_6(n: OnnxNode) -> Sequence[Value]:
+def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
@@ -164,32 +184,32 @@ def where_9(n: OnnxNode) -> Sequence[Value]:
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "Add": {7: add_7},
-    "Sum": {8: sum_8},
-    "Mean": {8: mean_8},
-    "Sub": {7: sub_7},
-    "Mul": {7: mul_7},
-    "Div": {7: div_7},
-    "Pow": {7: pow_7, 12: pow_12},
+    "Add": {1: add_1, 7: add_7},
+    "Sum": {1: sum_1},
+    "Mean": {1: mean_1},
+    "Sub": {1: sub_1, 7: sub_7},
+    "Mul": {1: mul_1, 7: mul_7},
+    "Div": {1: div_1, 7: div_7},
+    "Pow": {1: pow_1, 7: pow_7},
     "Mod": {10: mod_10},
-    "Max": {8: max_8},
-    "Min": {8: min_8},
-    "Neg": {6: neg_6},
-    "Abs": {6: abs_6},
-    "Exp": {6: exp_6},
-    "Log": {6: log_6},
-    "Floor": {6: floor_6},
-    "Ceil": {6: ceil_6},
+    "Max": {1: max_1},
+    "Min": {1: min_1},
+    "Neg": {1: neg_1},
+    "Abs": {1: abs_1},
+    "Exp": {1: exp_1},
+    "Log": {1: log_1},
+    "Floor": {1: floor_1},
+    "Ceil": {1: ceil_1},
     "Round": {11: round_11},
     "Sign": {9: sign_9},
-    "Sqrt": {6: sqrt_6},
-    "Reciprocal": {6: reciprocal_6},
-    "Tanh": {6: tanh_6},
-    "Sigmoid": {6: sigmoid_6},
+    "Sqrt": {1: sqrt_1},
+    "Reciprocal": {1: reciprocal_1},
+    "Tanh": {1: tanh_1},
+    "Sigmoid": {1: sigmoid_1},
     "Erf": {9: erf_9},
-    "Relu": {6: relu_6},
+    "Relu": {1: relu_1},
     "Gelu": {20: gelu_20},
     "Identity": {1: identity_1},
-    "Cast": {6: cast_6},
+    "Cast": {1: cast_1},
     "Where": {9: where_9},
 }

@@ -14,6 +14,19 @@ from anyshape_ops import api
 
 
 # specs/indexing.yaml:35
+def pad_1(n: OnnxNode) -> Sequence[Value]:
+    return [
+        api.pad(
+            n.input(0),
+            api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
+            pads=n.attr("paddings"),
+            mode=n.attr("mode", "constant"),
+            source=n.source,
+        )
+    ]
+
+
+# specs/indexing.yaml:36
 def pad_2(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -26,12 +39,12 @@ def pad_2(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:36
+# specs/indexing.yaml:37
 def pad_11(n: OnnxNode) -> Sequence[Value]:
     return [api.pad(n.input(0), n.input(2), pads=needed(n, n.input(1), "pads"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:37
+# specs/indexing.yaml:38
 def pad_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -45,42 +58,42 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:58
+# specs/indexing.yaml:59
 def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:117
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:135
+# specs/indexing.yaml:136
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:135
+# specs/indexing.yaml:136
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:157
+# specs/indexing.yaml:158
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:157
+# specs/indexing.yaml:158
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:178
+# specs/indexing.yaml:179
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:199
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.one_hot(
@@ -94,7 +107,7 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "Pad": {2: pad_2, 11: pad_11, 18: pad_18},
+    "Pad": {1: pad_1, 2: pad_2, 11: pad_11, 18: pad_18},
     "Tile": {6: tile_6},
     "GatherElements": {11: gather_elements_11},
     "GatherND": {11: gather_nd_11, 12: gather_nd_12},

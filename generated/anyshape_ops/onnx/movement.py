@@ -77,21 +77,42 @@ def concat_4(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/movement.yaml:142
-def split_2(n: OnnxNode) -> Sequence[Value]:
-    return api.split(n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.attr("split"), source=n.source)
+def split_1(n: OnnxNode) -> Sequence[Value]:
+    return api.split(
+        n.input(0),
+        axis=n.attr("axis", 0),
+        parts=n.output_count,
+        sizes=(n.attr("split") if n.input(1) is None else n.input(1)),
+        outputs=n.output_count,
+        source=n.source,
+    )
 
 
 # specs/movement.yaml:143
+def split_2(n: OnnxNode) -> Sequence[Value]:
+    return api.split(
+        n.input(0),
+        axis=n.attr("axis"),
+        parts=n.output_count,
+        sizes=n.attr("split"),
+        outputs=n.output_count,
+        source=n.source,
+    )
+
+
+# specs/movement.yaml:144
 def split_13(n: OnnxNode) -> Sequence[Value]:
-    return api.split(n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), source=n.source)
+    return api.split(
+        n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
+    )
 
 
-# specs/movement.yaml:171
+# specs/movement.yaml:172
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:171
+# specs/movement.yaml:172
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -105,12 +126,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:186
+# specs/movement.yaml:187
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:200
+# specs/movement.yaml:201
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 
@@ -123,7 +144,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Flatten": {1: flatten_1},
     "Expand": {8: expand_8},
     "Concat": {1: concat_1, 4: concat_4},
-    "Split": {2: split_2, 13: split_13},
+    "Split": {1: split_1, 2: split_2, 13: split_13},
     "Slice": {1: slice_1, 10: slice_10},
     "Gather": {1: gather_1},
     "Trilu": {14: trilu_14},

@@ -7,182 +7,192 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, length_of
+from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/reduction.yaml:41
+# specs/reduction.yaml:44
 def reduce_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:42
+# specs/reduction.yaml:45
 def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:52
+# specs/reduction.yaml:55
 def reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:53
+# specs/reduction.yaml:56
 def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mean(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:62
+# specs/reduction.yaml:65
 def reduce_prod_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:63
+# specs/reduction.yaml:66
 def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.prod(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:75
+# specs/reduction.yaml:78
 def reduce_max_1(n: OnnxNode) -> Sequence[Value]:
     return [api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:76
+# specs/reduction.yaml:79
 def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:95
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:93
+# specs/reduction.yaml:96
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:110
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:108
+# specs/reduction.yaml:111
 def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l1(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:118
+# specs/reduction.yaml:121
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:119
+# specs/reduction.yaml:122
 def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l2(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:129
+# specs/reduction.yaml:132
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:130
+# specs/reduction.yaml:133
 def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum_square(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:140
+# specs/reduction.yaml:143
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:141
+# specs/reduction.yaml:144
 def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:157
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:155
+# specs/reduction.yaml:158
 def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum_exp(
             n.input(0),
-            axes=(n.input(1) if length_of(n, n.input(1)) > 0 else (() if n.attr("noop_with_empty_axes", 0) else None)),
+            axes=(() if (n.input(1) is None) and (n.attr("noop_with_empty_axes", 0) == 1) else n.input(1)),
             keepdims=n.attr("keepdims", 1),
+            empty_is_all=n.attr("noop_with_empty_axes", 0) == 0,
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:181
+# specs/reduction.yaml:184
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -195,7 +205,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:193
+# specs/reduction.yaml:196
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

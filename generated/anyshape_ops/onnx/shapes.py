@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
@@ -27,17 +28,41 @@ def size_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/shapes.yaml:63
 def range_11(n: OnnxNode) -> Sequence[Value]:
-    if not dtype_of(n, n.input(0)).is_integer:
-        n.refuse("Range over floats")
-    return [
-        api.arange(
-            start=needed(n, n.input(0), "start"),
-            stop=needed(n, n.input(1), "stop"),
-            step=n.input(2),
-            dtype=dtype_of(n, n.input(0)),
-            source=n.source,
-        )
-    ]
+    return (
+        [
+            api.arange(
+                needed(n, n.input(0), "start"),
+                needed(n, n.input(1), "stop"),
+                n.input(2),
+                dtype=dtype_of(n, n.input(0)),
+                source=n.source,
+            )
+        ]
+        if dtype_of(n, n.input(0)).is_integer else [
+            api.add(
+                n.input(0),
+                api.mul(
+                    api.arange(
+                        0,
+                        api.cast(
+                            api.ceil(
+                                api.div(api.sub(n.input(1), n.input(0), source=n.source), n.input(2), source=n.source),
+                                source=n.source,
+                            ),
+                            to=parse_dtype("i64"),
+                            source=n.source,
+                        ),
+                        1,
+                        dtype=dtype_of(n, n.input(0)),
+                        source=n.source,
+                    ),
+                    n.input(2),
+                    source=n.source,
+                ),
+                source=n.source,
+            )
+        ]
+    )
 
 
 # specs/shapes.yaml:81

@@ -93,9 +93,9 @@ BITWISE_SHIFT = OpDef(
     ),
     params=(ParamDef("direction", "str", members=("LEFT", "RIGHT")),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("u8", "u16", "u32", "u64")},
+    dtypes={"T": ("i32", "i64", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.bitwise_shift_relation,
     kernel=kernels.bitwise_shift_kernel,
-    summary="The bits of a, moved by b places up or down; nothing is left of them where b is their number or more.",
+    summary="The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below their number.",
     source="specs/bits.yaml:51",
 )

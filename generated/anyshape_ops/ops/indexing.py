@@ -49,7 +49,7 @@ DYN_PAD = OpDef(
     source="specs/indexing.yaml:5",
 )
 
-# specs/indexing.yaml:48
+# specs/indexing.yaml:49
 STATIC_TILE = OpDef(
     name="tile",
     variant="static",
@@ -60,7 +60,7 @@ STATIC_TILE = OpDef(
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
-    source="specs/indexing.yaml:48",
+    source="specs/indexing.yaml:49",
 )
 DYN_TILE = OpDef(
     name="tile",
@@ -72,10 +72,10 @@ DYN_TILE = OpDef(
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
-    source="specs/indexing.yaml:48",
+    source="specs/indexing.yaml:49",
 )
 
-# specs/indexing.yaml:64
+# specs/indexing.yaml:65
 STATIC_REPEAT = OpDef(
     name="repeat",
     variant="static",
@@ -89,7 +89,7 @@ STATIC_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:64",
+    source="specs/indexing.yaml:65",
 )
 DYN_REPEAT = OpDef(
     name="repeat",
@@ -104,10 +104,10 @@ DYN_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:64",
+    source="specs/indexing.yaml:65",
 )
 
-# specs/indexing.yaml:80
+# specs/indexing.yaml:81
 STATIC_FLIP = OpDef(
     name="flip",
     variant="static",
@@ -118,7 +118,7 @@ STATIC_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:80",
+    source="specs/indexing.yaml:81",
 )
 DYN_FLIP = OpDef(
     name="flip",
@@ -130,10 +130,10 @@ DYN_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:80",
+    source="specs/indexing.yaml:81",
 )
 
-# specs/indexing.yaml:92
+# specs/indexing.yaml:93
 STATIC_ROLL = OpDef(
     name="roll",
     variant="static",
@@ -147,7 +147,7 @@ STATIC_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:92",
+    source="specs/indexing.yaml:93",
 )
 DYN_ROLL = OpDef(
     name="roll",
@@ -162,10 +162,10 @@ DYN_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:92",
+    source="specs/indexing.yaml:93",
 )
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:106
 # gather_elements: no dyn variant, it has no parameters that are operands
 GATHER_ELEMENTS = OpDef(
     name="gather_elements",
@@ -183,10 +183,10 @@ GATHER_ELEMENTS = OpDef(
     relation=relations.gather_elements_relation,
     kernel=kernels.gather_elements_kernel,
     summary="For every place of the index tensor the element of x at that place, but along one axis where the index says.",
-    source="specs/indexing.yaml:105",
+    source="specs/indexing.yaml:106",
 )
 
-# specs/indexing.yaml:123
+# specs/indexing.yaml:124
 # gather_nd: no dyn variant, it has no parameters that are operands
 GATHER_ND = OpDef(
     name="gather_nd",
@@ -204,10 +204,10 @@ GATHER_ND = OpDef(
     relation=relations.gather_nd_relation,
     kernel=kernels.gather_nd_kernel,
     summary="Slices of x that the rows of an index tensor name; negative indices count from the end.",
-    source="specs/indexing.yaml:123",
+    source="specs/indexing.yaml:124",
 )
 
-# specs/indexing.yaml:141
+# specs/indexing.yaml:142
 # depth_to_space: no dyn variant, it has no parameters that are operands
 DEPTH_TO_SPACE = OpDef(
     name="depth_to_space",
@@ -222,10 +222,10 @@ DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:141",
+    source="specs/indexing.yaml:142",
 )
 
-# specs/indexing.yaml:165
+# specs/indexing.yaml:166
 # space_to_depth: no dyn variant, it has no parameters that are operands
 SPACE_TO_DEPTH = OpDef(
     name="space_to_depth",
@@ -240,10 +240,10 @@ SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:165",
+    source="specs/indexing.yaml:166",
 )
 
-# specs/indexing.yaml:185
+# specs/indexing.yaml:186
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -263,7 +263,7 @@ STATIC_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:185",
+    source="specs/indexing.yaml:186",
 )
 DYN_ONE_HOT = OpDef(
     name="one_hot",
@@ -284,5 +284,5 @@ DYN_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:185",
+    source="specs/indexing.yaml:186",
 )

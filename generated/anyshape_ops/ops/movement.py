@@ -202,7 +202,7 @@ DYN_SPLIT = OpDef(
     source="specs/movement.yaml:126",
 )
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -218,7 +218,7 @@ STATIC_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:151",
+    source="specs/movement.yaml:152",
 )
 DYN_SLICE = OpDef(
     name="slice",
@@ -235,10 +235,10 @@ DYN_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:151",
+    source="specs/movement.yaml:152",
 )
 
-# specs/movement.yaml:178
+# specs/movement.yaml:179
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -256,10 +256,10 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:178",
+    source="specs/movement.yaml:179",
 )
 
-# specs/movement.yaml:191
+# specs/movement.yaml:192
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -273,7 +273,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:191",
+    source="specs/movement.yaml:192",
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -288,5 +288,5 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:191",
+    source="specs/movement.yaml:192",
 )

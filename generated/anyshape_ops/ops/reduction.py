@@ -7,7 +7,7 @@ import anyshape_ops.kernels.reduction as kernels
 import anyshape_ops.relations.reduction as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/reduction.yaml:34
+# specs/reduction.yaml:37
 STATIC_SUM = OpDef(
     name="sum",
     variant="static",
@@ -15,13 +15,14 @@ STATIC_SUM = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.sum_relation,
     kernel=kernels.sum_kernel,
     summary="The sum over some axes, by default over all.",
-    source="specs/reduction.yaml:34",
+    source="specs/reduction.yaml:37",
 )
 DYN_SUM = OpDef(
     name="sum",
@@ -30,16 +31,17 @@ DYN_SUM = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.sum_relation,
     kernel=kernels.sum_kernel,
     summary="The sum over some axes, by default over all.",
-    source="specs/reduction.yaml:34",
+    source="specs/reduction.yaml:37",
 )
 
-# specs/reduction.yaml:44
+# specs/reduction.yaml:47
 STATIC_MEAN = OpDef(
     name="mean",
     variant="static",
@@ -47,13 +49,14 @@ STATIC_MEAN = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
     summary="The mean over some axes, by default over all.",
-    source="specs/reduction.yaml:44",
+    source="specs/reduction.yaml:47",
 )
 DYN_MEAN = OpDef(
     name="mean",
@@ -62,16 +65,17 @@ DYN_MEAN = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
     summary="The mean over some axes, by default over all.",
-    source="specs/reduction.yaml:44",
+    source="specs/reduction.yaml:47",
 )
 
-# specs/reduction.yaml:55
+# specs/reduction.yaml:58
 STATIC_PROD = OpDef(
     name="prod",
     variant="static",
@@ -79,13 +83,14 @@ STATIC_PROD = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:55",
+    source="specs/reduction.yaml:58",
 )
 DYN_PROD = OpDef(
     name="prod",
@@ -94,16 +99,17 @@ DYN_PROD = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:55",
+    source="specs/reduction.yaml:58",
 )
 
-# specs/reduction.yaml:65
+# specs/reduction.yaml:68
 STATIC_MAX = OpDef(
     name="max",
     variant="static",
@@ -111,13 +117,14 @@ STATIC_MAX = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
     summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
-    source="specs/reduction.yaml:65",
+    source="specs/reduction.yaml:68",
 )
 DYN_MAX = OpDef(
     name="max",
@@ -126,16 +133,17 @@ DYN_MAX = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
     summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
-    source="specs/reduction.yaml:65",
+    source="specs/reduction.yaml:68",
 )
 
-# specs/reduction.yaml:82
+# specs/reduction.yaml:85
 STATIC_MIN = OpDef(
     name="min",
     variant="static",
@@ -143,13 +151,14 @@ STATIC_MIN = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
     summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
-    source="specs/reduction.yaml:82",
+    source="specs/reduction.yaml:85",
 )
 DYN_MIN = OpDef(
     name="min",
@@ -158,16 +167,17 @@ DYN_MIN = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
     summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
-    source="specs/reduction.yaml:82",
+    source="specs/reduction.yaml:85",
 )
 
-# specs/reduction.yaml:99
+# specs/reduction.yaml:102
 STATIC_L1 = OpDef(
     name="l1",
     variant="static",
@@ -175,13 +185,14 @@ STATIC_L1 = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:99",
+    source="specs/reduction.yaml:102",
 )
 DYN_L1 = OpDef(
     name="l1",
@@ -190,16 +201,17 @@ DYN_L1 = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:99",
+    source="specs/reduction.yaml:102",
 )
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:113
 STATIC_L2 = OpDef(
     name="l2",
     variant="static",
@@ -207,6 +219,7 @@ STATIC_L2 = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
@@ -214,7 +227,7 @@ STATIC_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:110",
+    source="specs/reduction.yaml:113",
 )
 DYN_L2 = OpDef(
     name="l2",
@@ -223,6 +236,7 @@ DYN_L2 = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
@@ -230,10 +244,10 @@ DYN_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:110",
+    source="specs/reduction.yaml:113",
 )
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:124
 STATIC_SUM_SQUARE = OpDef(
     name="sum_square",
     variant="static",
@@ -241,13 +255,14 @@ STATIC_SUM_SQUARE = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:121",
+    source="specs/reduction.yaml:124",
 )
 DYN_SUM_SQUARE = OpDef(
     name="sum_square",
@@ -256,16 +271,17 @@ DYN_SUM_SQUARE = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:121",
+    source="specs/reduction.yaml:124",
 )
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:135
 STATIC_LOG_SUM = OpDef(
     name="log_sum",
     variant="static",
@@ -273,6 +289,7 @@ STATIC_LOG_SUM = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
@@ -280,7 +297,7 @@ STATIC_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:132",
+    source="specs/reduction.yaml:135",
 )
 DYN_LOG_SUM = OpDef(
     name="log_sum",
@@ -289,6 +306,7 @@ DYN_LOG_SUM = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
@@ -296,10 +314,10 @@ DYN_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:132",
+    source="specs/reduction.yaml:135",
 )
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:146
 STATIC_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
     variant="static",
@@ -307,6 +325,7 @@ STATIC_LOG_SUM_EXP = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
@@ -314,7 +333,7 @@ STATIC_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:143",
+    source="specs/reduction.yaml:146",
 )
 DYN_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
@@ -323,6 +342,7 @@ DYN_LOG_SUM_EXP = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
@@ -330,10 +350,10 @@ DYN_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:143",
+    source="specs/reduction.yaml:146",
 )
 
-# specs/reduction.yaml:157
+# specs/reduction.yaml:160
 STATIC_ANY = OpDef(
     name="any",
     variant="static",
@@ -341,13 +361,14 @@ STATIC_ANY = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("bool",)},
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:157",
+    source="specs/reduction.yaml:160",
 )
 DYN_ANY = OpDef(
     name="any",
@@ -356,16 +377,17 @@ DYN_ANY = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("bool",)},
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:157",
+    source="specs/reduction.yaml:160",
 )
 
-# specs/reduction.yaml:164
+# specs/reduction.yaml:167
 STATIC_ALL = OpDef(
     name="all",
     variant="static",
@@ -373,13 +395,14 @@ STATIC_ALL = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("bool",)},
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:164",
+    source="specs/reduction.yaml:167",
 )
 DYN_ALL = OpDef(
     name="all",
@@ -388,16 +411,17 @@ DYN_ALL = OpDef(
     params=(
         ParamDef("axes", "axes", required=False, operand=True),
         ParamDef("keepdims", "bool", required=False, default=False),
+        ParamDef("empty_is_all", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("bool",)},
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:164",
+    source="specs/reduction.yaml:167",
 )
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:174
 # argmax: no dyn variant, it has no parameters that are operands
 ARGMAX = OpDef(
     name="argmax",
@@ -413,10 +437,10 @@ ARGMAX = OpDef(
     relation=relations.argmax_relation,
     kernel=kernels.argmax_kernel,
     summary="Where the largest element along an axis stands, the first or the last of equal ones; NaN counts as the largest.",
-    source="specs/reduction.yaml:171",
+    source="specs/reduction.yaml:174",
 )
 
-# specs/reduction.yaml:183
+# specs/reduction.yaml:186
 # argmin: no dyn variant, it has no parameters that are operands
 ARGMIN = OpDef(
     name="argmin",
@@ -432,5 +456,5 @@ ARGMIN = OpDef(
     relation=relations.argmin_relation,
     kernel=kernels.argmin_kernel,
     summary="Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as the smallest.",
-    source="specs/reduction.yaml:183",
+    source="specs/reduction.yaml:186",
 )

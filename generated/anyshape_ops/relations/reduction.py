@@ -8,9 +8,9 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, drop, eq, fill, ge, gt, place, prod, range_
 
 
-# specs/reduction.yaml:34
-def sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:37
+def sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -18,13 +18,19 @@ def sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:44
-def mean_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:47
+def mean_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -32,13 +38,19 @@ def mean_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:55
-def prod_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:58
+def prod_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -46,13 +58,19 @@ def prod_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:65
-def max_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:68
+def max_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -60,13 +78,19 @@ def max_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:82
-def min_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:85
+def min_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -74,13 +98,19 @@ def min_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:99
-def l1_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:102
+def l1_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -88,13 +118,19 @@ def l1_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:110
-def l2_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:113
+def l2_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -102,13 +138,19 @@ def l2_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:121
-def sum_square_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:124
+def sum_square_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -116,13 +158,19 @@ def sum_square_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bou
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:132
-def log_sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:135
+def log_sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -130,13 +178,19 @@ def log_sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:143
-def log_sum_exp_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:146
+def log_sum_exp_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -144,13 +198,19 @@ def log_sum_exp_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bo
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, r=r, axes=axes, kept=kept, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        r=r,
+        axes=axes,
+        kept=kept,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:157
-def any_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:160
+def any_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -158,13 +218,19 @@ def any_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:164
-def all_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
-    if axes is None:
+# specs/reduction.yaml:167
+def all_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
+    if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -172,11 +238,17 @@ def all_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool) -> Bound:
     o = drop(x, axes)
     kept = axes if keepdims else Vec(())
     return rule.bind(
-        outputs={"y": place(o, fill(len(kept), 1), kept)}, o=o, kept=kept, r=r, axes=axes, keepdims=keepdims
+        outputs={"y": place(o, fill(len(kept), 1), kept)},
+        o=o,
+        kept=kept,
+        r=r,
+        axes=axes,
+        keepdims=keepdims,
+        empty_is_all=empty_is_all,
     )
 
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:174
 def argmax_relation(rule: Rule, *, x: Vec, axis: Any, keepdims: bool, select_last_index: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -200,7 +272,7 @@ def argmax_relation(rule: Rule, *, x: Vec, axis: Any, keepdims: bool, select_las
     )
 
 
-# specs/reduction.yaml:183
+# specs/reduction.yaml:186
 def argmin_relation(rule: Rule, *, x: Vec, axis: Any, keepdims: bool, select_last_index: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")

@@ -41,30 +41,30 @@ PAD = Property(
     pad_case,
     pad_reference,
     (
-        Example({"x": Given((2, 3))}, {"pads": (1, 0, 0, 2)}, {"y": Given((3, 5))}, None, "specs/indexing.yaml:39"),
+        Example({"x": Given((2, 3))}, {"pads": (1, 0, 0, 2)}, {"y": Given((3, 5))}, None, "specs/indexing.yaml:40"),
         Example(
             {"x": Given((2, 3)), "value": Given(())},
             {"pads": (-1, 2), "axes": (-1,), "mode": "constant"},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:40",
+            "specs/indexing.yaml:41",
         ),
         Example(
             {"x": Given((2, 3))},
             {"pads": (3, 1), "axes": (1,), "mode": "edge"},
             {"y": Given((2, 7))},
             None,
-            "specs/indexing.yaml:41",
+            "specs/indexing.yaml:42",
         ),
         Example(
-            {"x": Given((4,))}, {"pads": (3, 2), "mode": "reflect"}, {"y": Given((9,))}, None, "specs/indexing.yaml:42"
+            {"x": Given((4,))}, {"pads": (3, 2), "mode": "reflect"}, {"y": Given((9,))}, None, "specs/indexing.yaml:43"
         ),
         Example(
-            {"x": Given((3,))}, {"pads": (2, 1), "mode": "wrap"}, {"y": Given((6,))}, None, "specs/indexing.yaml:43"
+            {"x": Given((3,))}, {"pads": (2, 1), "mode": "wrap"}, {"y": Given((6,))}, None, "specs/indexing.yaml:44"
         ),
-        Example({"x": Given((2,)), "value": Given((2,))}, {"pads": (1, 1)}, {}, "one value", "specs/indexing.yaml:44"),
-        Example({"x": Given((2,))}, {"pads": (-2, -1)}, {}, "negative size", "specs/indexing.yaml:45"),
-        Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:46"),
+        Example({"x": Given((2,)), "value": Given((2,))}, {"pads": (1, 1)}, {}, "one value", "specs/indexing.yaml:45"),
+        Example({"x": Given((2,))}, {"pads": (-2, -1)}, {}, "negative size", "specs/indexing.yaml:46"),
+        Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:47"),
     ),
     "specs/indexing.yaml:5",
     asserts=(
@@ -75,14 +75,14 @@ PAD = Property(
 )
 
 
-# specs/indexing.yaml:48
+# specs/indexing.yaml:49
 def tile_case(d: Draw) -> Case:
     d_ = d.run("d")
     repeats = d.sizes(len(d_))
     return Case({"x": d_}, {"repeats": repeats})
 
 
-# specs/indexing.yaml:57
+# specs/indexing.yaml:58
 def tile_reference(x: Any, repeats: Any) -> Any:
     return np.tile(x, tuple(repeats))
 
@@ -92,16 +92,16 @@ TILE = Property(
     tile_case,
     tile_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:60"),
-        Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:61"),
-        Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:62"),
+        Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:61"),
+        Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:62"),
+        Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:63"),
     ),
-    "specs/indexing.yaml:48",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:55"),),
+    "specs/indexing.yaml:49",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:56"),),
 )
 
 
-# specs/indexing.yaml:64
+# specs/indexing.yaml:65
 def repeat_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -111,7 +111,7 @@ def repeat_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"repeats": repeats, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:74
+# specs/indexing.yaml:75
 def repeat_reference(x: Any, repeats: Any, axis: Any) -> Any:
     return np.repeat(x, repeats, axis)
 
@@ -121,16 +121,16 @@ REPEAT = Property(
     repeat_case,
     repeat_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:76"),
-        Example({"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:77"),
-        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:78"),
+        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:77"),
+        Example({"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:78"),
+        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:79"),
     ),
-    "specs/indexing.yaml:64",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:72"),),
+    "specs/indexing.yaml:65",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:73"),),
 )
 
 
-# specs/indexing.yaml:80
+# specs/indexing.yaml:81
 def flip_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -138,7 +138,7 @@ def flip_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/indexing.yaml:87
+# specs/indexing.yaml:88
 def flip_reference(x: Any, axes: Any) -> Any:
     return np.flip(x, tuple(axes))
 
@@ -148,20 +148,20 @@ FLIP = Property(
     flip_case,
     flip_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:89"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:90"),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {"axes": (1,)},
             {"y": Given(value=((2, 1), (4, 3)))},
             None,
-            "specs/indexing.yaml:90",
+            "specs/indexing.yaml:91",
         ),
     ),
-    "specs/indexing.yaml:80",
+    "specs/indexing.yaml:81",
 )
 
 
-# specs/indexing.yaml:92
+# specs/indexing.yaml:93
 def roll_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -170,7 +170,7 @@ def roll_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"shift": shift, "axes": d.default(axes)})
 
 
-# specs/indexing.yaml:100
+# specs/indexing.yaml:101
 def roll_reference(x: Any, shift: Any, axes: Any) -> Any:
     return np.roll(x, tuple(shift), tuple(axes)) if len(axes) > 0 else x
 
@@ -185,17 +185,17 @@ ROLL = Property(
             {"shift": (1,)},
             {"y": Given(value=(4, 1, 2, 3))},
             None,
-            "specs/indexing.yaml:102",
+            "specs/indexing.yaml:103",
         ),
         Example(
-            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:103"
+            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:104"
         ),
     ),
-    "specs/indexing.yaml:92",
+    "specs/indexing.yaml:93",
 )
 
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:106
 def gather_elements_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -207,7 +207,7 @@ def gather_elements_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": Vec((*u, m, *v))}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/indexing.yaml:115
+# specs/indexing.yaml:116
 def gather_elements_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take_along_axis(
         x[tuple([slice(None) if k == axis else slice(m) for k, m in enumerate(index.shape)])], index, axis
@@ -224,29 +224,29 @@ GATHER_ELEMENTS = Property(
             {},
             {"y": Given((2, 2))},
             None,
-            "specs/indexing.yaml:118",
+            "specs/indexing.yaml:119",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (-1,)))},
             {"axis": 1},
             {"y": Given((2, 1))},
             None,
-            "specs/indexing.yaml:119",
+            "specs/indexing.yaml:120",
         ),
-        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:120"),
+        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:121"),
         Example(
-            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:121"
+            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:122"
         ),
     ),
-    "specs/indexing.yaml:105",
+    "specs/indexing.yaml:106",
     asserts=(
-        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:112"),
-        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:113"),
+        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:113"),
+        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:114"),
     ),
 )
 
 
-# specs/indexing.yaml:123
+# specs/indexing.yaml:124
 def gather_nd_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.run("n")
@@ -261,7 +261,7 @@ def gather_nd_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:133
+# specs/indexing.yaml:134
 def gather_nd_reference(x: Any, index: Any, batch_dims: Any) -> Any:
     return np.asarray(
         [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])], x.dtype
@@ -278,23 +278,23 @@ GATHER_ND = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:137",
+            "specs/indexing.yaml:138",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (2,)))},
             {"batch_dims": 1},
             {"y": Given((2,))},
             None,
-            "specs/indexing.yaml:138",
+            "specs/indexing.yaml:139",
         ),
-        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:139"),
+        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:140"),
     ),
-    "specs/indexing.yaml:123",
-    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:130"),),
+    "specs/indexing.yaml:124",
+    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:131"),),
 )
 
 
-# specs/indexing.yaml:141
+# specs/indexing.yaml:142
 def depth_to_space_case(d: Draw) -> Case:
     b = d.dim("b")
     f = d.dim("f")
@@ -305,7 +305,7 @@ def depth_to_space_case(d: Draw) -> Case:
     return Case({"x": Vec((b, f, h, w))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:155
+# specs/indexing.yaml:156
 def depth_to_space_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, f, h, w: (
@@ -320,30 +320,30 @@ DEPTH_TO_SPACE = Property(
     depth_to_space_case,
     depth_to_space_reference,
     (
-        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:159"),
+        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:160"),
         Example(
             {"x": Given((1, 4, 1, 1))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/indexing.yaml:160",
+            "specs/indexing.yaml:161",
         ),
         Example(
             {"x": Given((1, 8, 1, 2))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 2, 2, 4))},
             None,
-            "specs/indexing.yaml:161",
+            "specs/indexing.yaml:162",
         ),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:162"),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:163"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:163"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:164"),
     ),
-    "specs/indexing.yaml:141",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:149"),),
+    "specs/indexing.yaml:142",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:150"),),
 )
 
 
-# specs/indexing.yaml:165
+# specs/indexing.yaml:166
 def space_to_depth_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -354,7 +354,7 @@ def space_to_depth_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, h * size, w * size))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:176
+# specs/indexing.yaml:177
 def space_to_depth_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, c, h, w: x.reshape(b, c, h // size, size, w // size, size).transpose(
@@ -368,28 +368,28 @@ SPACE_TO_DEPTH = Property(
     space_to_depth_case,
     space_to_depth_reference,
     (
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:180"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:181"),
         Example(
             {"x": Given((1, 2, 2, 2))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 8, 1, 1))},
             None,
-            "specs/indexing.yaml:181",
+            "specs/indexing.yaml:182",
         ),
         Example(
             {"x": Given((1, 2, 2, 4))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 8, 1, 2))},
             None,
-            "specs/indexing.yaml:182",
+            "specs/indexing.yaml:183",
         ),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:183"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:184"),
     ),
-    "specs/indexing.yaml:165",
+    "specs/indexing.yaml:166",
 )
 
 
-# specs/indexing.yaml:185
+# specs/indexing.yaml:186
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -398,7 +398,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:196
+# specs/indexing.yaml:197
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -420,23 +420,23 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:200",
+            "specs/indexing.yaml:201",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:201",
+            "specs/indexing.yaml:202",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:202",
+            "specs/indexing.yaml:203",
         ),
     ),
-    "specs/indexing.yaml:185",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:193"),),
+    "specs/indexing.yaml:186",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:194"),),
 )

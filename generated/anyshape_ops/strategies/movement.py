@@ -234,17 +234,17 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:145"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:146"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:146",
+            "specs/movement.yaml:147",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:147"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:148"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:149"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:148"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:149"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:150"),
     ),
     "specs/movement.yaml:126",
     asserts=(
@@ -255,7 +255,7 @@ SPLIT = Property(
 )
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -266,7 +266,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:170
+# specs/movement.yaml:171
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -277,32 +277,32 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:173"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:174"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:174",
+            "specs/movement.yaml:175",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:175"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:176"
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:176",
+            "specs/movement.yaml:177",
         ),
     ),
-    "specs/movement.yaml:151",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:164"),),
+    "specs/movement.yaml:152",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:165"),),
 )
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:179
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -312,7 +312,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/movement.yaml:185
+# specs/movement.yaml:186
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -327,21 +327,21 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:188",
+            "specs/movement.yaml:189",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:189",
+            "specs/movement.yaml:190",
         ),
     ),
-    "specs/movement.yaml:178",
+    "specs/movement.yaml:179",
 )
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:192
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -351,7 +351,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:199
+# specs/movement.yaml:200
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -361,10 +361,10 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:202"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:203"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:203"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:204"
         ),
     ),
-    "specs/movement.yaml:191",
+    "specs/movement.yaml:192",
 )

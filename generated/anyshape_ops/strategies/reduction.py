@@ -13,20 +13,21 @@ from anyshape.rules import Vec, place
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/reduction.yaml:34
+# specs/reduction.yaml:37
 def sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:38
-def sum_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:41
+def sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
 
@@ -35,34 +36,39 @@ SUM = Property(
     sum_case,
     sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:34",
+    "specs/reduction.yaml:37",
 )
 
 
-# specs/reduction.yaml:44
+# specs/reduction.yaml:47
 def mean_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:49
-def mean_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:52
+def mean_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.mean(x, tuple(axes), keepdims=keepdims)
 
 
@@ -71,34 +77,39 @@ MEAN = Property(
     mean_case,
     mean_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:44",
+    "specs/reduction.yaml:47",
 )
 
 
-# specs/reduction.yaml:55
+# specs/reduction.yaml:58
 def prod_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:59
-def prod_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:62
+def prod_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.prod(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
 
@@ -107,34 +118,39 @@ PROD = Property(
     prod_case,
     prod_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:55",
+    "specs/reduction.yaml:58",
 )
 
 
-# specs/reduction.yaml:65
+# specs/reduction.yaml:68
 def max_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:71
-def max_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:74
+def max_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.max(
         x,
         tuple(axes),
@@ -148,34 +164,35 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:78"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:81"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:79",
+            "specs/reduction.yaml:82",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:80"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:83"),
     ),
-    "specs/reduction.yaml:65",
+    "specs/reduction.yaml:68",
 )
 
 
-# specs/reduction.yaml:82
+# specs/reduction.yaml:85
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:88
-def min_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:91
+def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
         tuple(axes),
@@ -189,34 +206,35 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:95"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:98"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:96",
+            "specs/reduction.yaml:99",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:97"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:100"),
     ),
-    "specs/reduction.yaml:82",
+    "specs/reduction.yaml:85",
 )
 
 
-# specs/reduction.yaml:99
+# specs/reduction.yaml:102
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:104
-def l1_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:107
+def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
 
@@ -225,34 +243,39 @@ L1 = Property(
     l1_case,
     l1_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:99",
+    "specs/reduction.yaml:102",
 )
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:113
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:115
-def l2_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:118
+def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
 
@@ -261,34 +284,39 @@ L2 = Property(
     l2_case,
     l2_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:110",
+    "specs/reduction.yaml:113",
 )
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:124
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:126
-def sum_square_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:129
+def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
 
@@ -297,34 +325,39 @@ SUM_SQUARE = Property(
     sum_square_case,
     sum_square_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:121",
+    "specs/reduction.yaml:124",
 )
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:135
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:137
-def log_sum_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:140
+def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
 
@@ -333,34 +366,39 @@ LOG_SUM = Property(
     log_sum_case,
     log_sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:132",
+    "specs/reduction.yaml:135",
 )
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:146
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:151
-def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:154
+def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
 
@@ -369,34 +407,39 @@ LOG_SUM_EXP = Property(
     log_sum_exp_case,
     log_sum_exp_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:143",
+    "specs/reduction.yaml:146",
 )
 
 
-# specs/reduction.yaml:157
+# specs/reduction.yaml:160
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:162
-def any_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:165
+def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
 
@@ -405,34 +448,39 @@ ANY = Property(
     any_case,
     any_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:157",
+    "specs/reduction.yaml:160",
 )
 
 
-# specs/reduction.yaml:164
+# specs/reduction.yaml:167
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
     axes = d.axes(len(r), len(o) + len(r))
     keepdims = d.truth()
+    empty_is_all = d.truth()
     return Case(
         {"x": place(o, r, [k % (len(o) + len(r)) for k in axes])},
-        {"axes": d.default(axes), "keepdims": d.default(keepdims)},
+        {"axes": d.default(axes), "keepdims": d.default(keepdims), "empty_is_all": d.default(empty_is_all)},
     )
 
 
-# specs/reduction.yaml:169
-def all_reference(x: Any, axes: Any, keepdims: Any) -> Any:
+# specs/reduction.yaml:172
+def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
 
@@ -441,21 +489,25 @@ ALL = Property(
     all_case,
     all_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:14"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:16",
+            "specs/reduction.yaml:17",
+        ),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example(
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:164",
+    "specs/reduction.yaml:167",
 )
 
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:174
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -469,7 +521,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:178
+# specs/reduction.yaml:181
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -484,22 +536,22 @@ ARGMAX = Property(
     argmax_case,
     argmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:29"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:32"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axis": 0, "keepdims": True, "select_last_index": True},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/reduction.yaml:30",
+            "specs/reduction.yaml:33",
         ),
-        Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:31"),
+        Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
     ),
-    "specs/reduction.yaml:171",
-    asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:27"),),
+    "specs/reduction.yaml:174",
+    asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
 )
 
 
-# specs/reduction.yaml:183
+# specs/reduction.yaml:186
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -513,7 +565,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:190
+# specs/reduction.yaml:193
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -528,16 +580,16 @@ ARGMIN = Property(
     argmin_case,
     argmin_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:29"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:32"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axis": 0, "keepdims": True, "select_last_index": True},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/reduction.yaml:30",
+            "specs/reduction.yaml:33",
         ),
-        Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:31"),
+        Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
     ),
-    "specs/reduction.yaml:183",
-    asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:27"),),
+    "specs/reduction.yaml:186",
+    asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
 )

@@ -43,7 +43,7 @@ def function(a: OpAnalysis, variant: str) -> str:
     _docstring(code, spec, variant)
     inputs = f"[{', '.join(python_name(o.name) for o in spec.inputs)}]"
     params = "{" + ", ".join(f'"{p.name}": {python_name(p.name)}' for p in spec.params) + "}"
-    rest = f"{inputs}, {params}, source"
+    rest = f"{inputs}, {params}, source{', outputs' if _is_variadic(spec) else ''}"
     if spec.dyn_params and not variant:
         both = f"{constant_name(spec.name, 'static')}, {constant_name(spec.name, 'dyn')}"
         call = f"call_alias({both}, {rest})"
@@ -59,6 +59,11 @@ def python_name(name: str) -> str:
 
 def returns_tuple(spec: OpSpec) -> bool:
     return len(spec.outputs) != 1 or spec.outputs[0].signature.variadic is not None
+
+
+def _is_variadic(spec: OpSpec) -> bool:
+    """Whether callers may have to say how many outputs there are."""
+    return any(o.signature.variadic is not None for o in spec.outputs)
 
 
 def result_type(spec: OpSpec) -> str:
@@ -89,7 +94,7 @@ def _parameters(spec: OpSpec, variant: str) -> list[str]:
         words.append(text)
     if not starred:
         words.append("*")
-    return [*words, 'source: str = ""']
+    return [*words, *(["outputs: int | None = None"] if _is_variadic(spec) else []), 'source: str = ""']
 
 
 def _parameter(p: ParamSpec, variant: str) -> str:
@@ -114,6 +119,11 @@ def _docstring(code: Code, spec: OpSpec, variant: str) -> None:
     types = [f"{o.name}: {o.signature.text}" for o in (*spec.inputs, *spec.outputs)]
     split = len(spec.inputs)
     signature = f"({', '.join(types[:split])}) -> ({', '.join(types[split:])})"
+    if _is_variadic(spec):
+        lines += [
+            "",
+            "`outputs` says how many there are, where only a run would tell; any other number is an error then.",
+        ]
     if spec.dyn_params:
         promoted = ", ".join(p.name for p in spec.dyn_params)
         lines += ["", *textwrap.wrap(_VARIANT[variant].format(promoted), 108)]

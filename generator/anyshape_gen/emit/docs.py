@@ -77,6 +77,8 @@ def _param(p: ParamSpec) -> dict[str, str]:
     if p.kind.length is not None:
         kind += f"[{to_text(p.kind.length)}]"
     default = "required" if p.default is None else f"default {to_text(p.default)}"
+    if p.empty is not None:
+        default += f", also in place of an empty one where {to_text(p.empty)}"
     return {"name": p.name, "kind": kind, "default": default, "dyn": "an operand of the dyn variant" if p.dyn else ""}
 
 

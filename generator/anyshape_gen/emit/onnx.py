@@ -25,6 +25,7 @@ from anyshape_gen.nodes import (
     Expr,
     Float,
     IfExp,
+    Index,
     Int,
     Message,
     Name,
@@ -34,12 +35,13 @@ from anyshape_gen.nodes import (
     Str,
     Unary,
     VecLit,
-)  # fmt: skipfrom anyshape_gen.parse_values import DTYPES
+)  # fmt: skip
 from anyshape_gen.parse_values import DTYPES
 
 KNOWN = {
     **dict.fromkeys(
-        ("OnnxNode", "dtype_of", "fold", "length_of", "needed", "rank_of", "scalar"), "anyshape.frontends.onnx.node"
+        ("OnnxNode", "aligned", "dtype_of", "einsum", "fold", "length_of", "needed", "rank_of", "scalar"),
+        "anyshape.frontends.onnx.node",
     ),
     "Value": "anyshape.graph.value",
     "Mapping": "anyshape.frontends.onnx.node",
@@ -118,8 +120,7 @@ class _Mapper:
     def _result(self) -> str:
         m = self.mapping
         if m.term is not None:
-            text = self._term(m.term)
-            return text if isinstance(m.term, Call) and self._is_tuple(m.term.func) else f"[{text}]"
+            return self._results(m.term)
         operands = [o.name for o in self.spec.inputs]
         given = {argument.name: argument for argument in m.arguments}
         words: list[str] = []
@@ -129,8 +130,21 @@ class _Mapper:
         for p in self.spec.params:
             if p.name in given:
                 words.append(f"{python_name(p.name)}={self._param(p, given[p.name].source, given[p.name].expr)}")
+        if any(o.signature.variadic is not None for o in self.spec.outputs):
+            words.append("outputs=n.output_count")
         call = f"api.{python_name(self.spec.name)}({', '.join([*words, 'source=n.source'])})"
         return call if returns_tuple(self.spec) else f"[{call}]"
+
+    def _results(self, term: Node) -> str:
+        """A term as the sequence of a node's outputs: several are a list, or those of an op that has several."""
+        match term:
+            case IfExp(cond, then, other):
+                return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
+            case VecLit(items):
+                return f"[{', '.join(self._argument(i) for i in items)}]"
+            case Call(func, _, _) if self._is_tuple(func):
+                return self._term(term)
+        return f"[{self._argument(term)}]"
 
     def _is_tuple(self, func: str) -> bool:
         return func in self.specs and returns_tuple(self.specs[func])
@@ -173,7 +187,7 @@ class _Mapper:
                     raise NotExecuted(e, f"the name {id} in an ONNX mapping")
                 return self.names[id]
             case VecLit(items):
-                listed = ", ".join(self.text(i) for i in items)
+                listed = ", ".join(self._argument(i) for i in items)
                 return f"({listed}{',' if len(items) == 1 else ''})"
             case Unary(op, operand):
                 return f"{op}{' ' if op == 'not' else ''}{self._brackets(operand)}"
@@ -184,7 +198,9 @@ class _Mapper:
             case BoolOp(op, items):
                 return f" {op} ".join(self._brackets(x) for x in items)
             case IfExp(cond, then, other):
-                return f"({self.text(then)} if {self.text(cond)} else {self.text(other)})"
+                return f"({self._argument(then)} if {self.text(cond)} else {self._argument(other)})"
+            case Index(Call(func, _, _) as base, (Int(k),)) if self._is_tuple(func):
+                return f"{self._term(base)}[{k}]"
             case Call():
                 return self._call(e)
         raise NotExecuted(e, "this expression in an ONNX mapping")
@@ -207,7 +223,9 @@ class _Mapper:
                 name = {"is_int": "is_integer"}.get(func, func)
                 return f"{self.text(v)}.{name}"
             case Call("scalar", (v,), ()):
-                return f"scalar({self.text(v)})"
+                return f"scalar({self._argument(v)})"
+            case Call("einsum" | "aligned" as func, args, ()):
+                return f"{func}(n, {', '.join(self._argument(v) for v in args)})"
         return self._term(e)
 
     # --- terms
@@ -225,7 +243,7 @@ class _Mapper:
                     text = self._param(p, "expr", value) if p is not None else self._argument(value)
                     words.append(f"{python_name(name)}={text}")
                 return f"api.{python_name(func)}({', '.join([*words, 'source=n.source'])})"
-            case Name() | AttrRead():
+            case Name() | AttrRead() | IfExp():
                 return self.text(e)
         raise NotExecuted(e, "this term in an ONNX mapping")
 

@@ -185,8 +185,9 @@ class RelationEmitter:
         p, name = step.param, step.param.name
         computed = step.default is not None and literal(step.default) is NOT_LITERAL
         absent = isinstance(p.default, NoneLit)
-        if computed and step.default is not None:
-            self.code.add(f"if {name} is None:")
+        if (computed or p.empty is not None) and step.default is not None:
+            empty = "" if p.empty is None else f" or ({self.rule_text.text(p.empty)} and len({name}) == 0)"
+            self.code.add(f"if {name} is None{empty}:")
             self.code.indent()
             self.code.add(f"{name} = {self.rule_text.text(step.default)}")
             self.code.dedent()

@@ -65,11 +65,12 @@ def _erf(a: Array) -> Array:
 
 
 def _shift(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """By as many places as there are bits, nothing is left."""
+    """By as many places as there are bits, or by a negative number of them, nothing is left but the sign of what goes down."""
 
     def shift(a: Array, b: Array) -> Array:
         bits = 8 * a.dtype.itemsize
-        return np.where((b >= 0) & (b < bits), f(a, np.clip(b, 0, bits - 1).astype(b.dtype)), 0).astype(a.dtype)
+        left = np.where(a < 0, -1, 0) if f is np.right_shift else 0
+        return np.where((b >= 0) & (b < bits), f(a, np.clip(b, 0, bits - 1).astype(b.dtype)), left).astype(a.dtype)
 
     return shift
 

@@ -18,8 +18,11 @@ Operand = Any
 """Value, or anything NumPy makes an array of"""
 
 
-def call(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "") -> tuple[Value, ...]:
-    """One call of a variant. `inputs` are by position, a variadic one as a sequence; `params` by name, None for the default.
+def call(
+    op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "", count: int | None = None
+) -> tuple[Value, ...]:
+    """One call of a variant. `inputs` are by position, a variadic one as a sequence; `params` by name, None for the default;
+    `count` says how many outputs a variadic op has, for when nothing else does.
 
     Raises ArgumentError for a parameter of the wrong kind, and whatever type inference raises.
     """
@@ -28,15 +31,20 @@ def call(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: st
         if p.required and p.name not in attrs:
             raise ArgumentError(f"{op.full_name}: {p.name} is missing, and has no default")
     operands = [_operand(op, p, params.get(p.name)) for p in op.operands]
-    return build(op, [*_data(op, inputs), *operands], attrs, source).outputs
+    return build(op, [*_data(op, inputs), *operands], attrs, source, count=count).outputs
 
 
 def call_alias(
-    static: OpDef, dyn: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = ""
+    static: OpDef,
+    dyn: OpDef,
+    inputs: Sequence[Any],
+    params: Mapping[str, Any],
+    source: str = "",
+    count: int | None = None,
 ) -> tuple[Value, ...]:
     """The plain name: dyn if any promoted parameter is a Value, else static. No node of its own."""
     promoted = (params.get(p.name) for p in dyn.operands)
-    return call(dyn if any(isinstance(v, Value) for v in promoted) else static, inputs, params, source)
+    return call(dyn if any(isinstance(v, Value) for v in promoted) else static, inputs, params, source, count)
 
 
 def _data(op: OpDef, inputs: Sequence[Any]) -> list[Value | None]:

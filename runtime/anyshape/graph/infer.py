@@ -56,18 +56,32 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
     try:
         bound = op.relation(rule, **_shapes(node), **parameter_values(node))
     except Undetermined as e:
-        if any(o.variadic for o in op.outputs):
-            raise UnsupportedError(
-                f"{op.full_name}: the number of outputs depends on a value that is not known: {e}"
-            ) from None
-        unknown = tuple(TensorType(k, None) for k in kinds.values())
+        unknown = tuple(TensorType(k, None) for k in _for_each_output(node, kinds, e))
         return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes, str(e))
     types: list[TensorType] = []
     for o in op.outputs:
         shapes = bound.outputs[o.name]
         types += [TensorType(kinds[o.name], tuple(s)) for s in (shapes if o.variadic else [shapes])]
+    if node.count not in (None, len(types)):
+        raise ShapeError(f"{op.full_name}: it has {len(types)} outputs, and {node.count} are wanted")
     contents = _contents(node, bound, types, dtypes)
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)
+
+
+def _for_each_output(node: Node, kinds: Mapping[str, DType], why: Undetermined) -> list[DType]:
+    """The dtypes of outputs of which nothing else is known; of a variadic one as many as the call says there are."""
+    found: list[DType] = []
+    for o in node.op.outputs:
+        if not o.variadic:
+            found.append(kinds[o.name])
+            continue
+        if node.count is None:
+            raise UnsupportedError(
+                f"{node.op.full_name}: the number of outputs depends on a value that is not known: {why}; "
+                "say it, as in outputs=3"
+            )
+        found += [kinds[o.name]] * (node.count - (len(node.op.outputs) - 1))
+    return found
 
 
 def build(
@@ -77,9 +91,14 @@ def build(
     source: str = "",
     facts: Facts | None = None,
     regions: tuple[Function, ...] = (),
+    count: int | None = None,
 ) -> Node:
-    """A node with its outputs typed. `inputs` are flattened; raises what `infer` raises."""
+    """A node with its outputs typed. `inputs` are flattened; raises what `infer` raises.
+
+    `count` says how many outputs there are, for an op of which only the run tells; any other number is a ShapeError then.
+    """
     node = Node(op, tuple(inputs), {p.name: attrs[p.name] for p in op.attributes if p.name in attrs}, source, regions)
+    node.count = count
     try:
         result = infer(node, facts)
     except RecursionError:
@@ -107,7 +126,7 @@ def build(
 
 def rebuild(node: Node, inputs: Sequence[Value | None], facts: Facts | None = None) -> Node:
     """The same call of other operands."""
-    return build(node.op, inputs, node.attrs, node.source, facts, node.regions)
+    return build(node.op, inputs, node.attrs, node.source, facts, node.regions, node.count)
 
 
 def _shape(op: OpDef, name: str, value: Value | None) -> Vec | None:

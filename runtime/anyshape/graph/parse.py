@@ -179,8 +179,9 @@ class _Reader:
                 if key not in attributes:
                     raise ParseError(f"{op_name} has no attribute {key}; it has {', '.join(attributes) or 'none'}")
                 attrs[key] = attribute(op, attributes[key], read_literal(literal))
-        node = build(op, inputs, attrs, source or "", regions=regions)
         pieces = split(targets)
+        count = len(pieces) if any(o.variadic for o in op.outputs) else None
+        node = build(op, inputs, attrs, source or "", regions=regions, count=count)
         if len(pieces) != len(node.outputs):
             raise ParseError(f"{op_name} has {len(node.outputs)} results, and the text names {len(pieces)}")
         for piece, v in zip(pieces, node.outputs):

@@ -64,7 +64,7 @@ def _region_record(f: Function, size: SizeWriter, number_of: Callable[[NDArray[A
     nodes = []
     for node in f.nodes:
         regions = [_region_record(r, size, number_of) for r in node.regions]
-        nodes.append([*_node_record(node, numbers), regions])
+        nodes.append([*_node_record(node, numbers), regions, node.count])
         for v in node.outputs:
             numbers[v] = len(numbers)
     return {
@@ -113,10 +113,11 @@ def read_function(record: Record, array: Callable[[int], NDArray[Any]]) -> Funct
 def _function(record: Record, size: SizeReader, array: Callable[[int], NDArray[Any]]) -> Function:
     params = read_values(record["params"], size)
     values = [*params, *(constant(array(number), name) for name, number in record["constants"])]
-    for op, inputs, attrs, source, inner in record["nodes"]:
+    for op, inputs, attrs, source, inner, count in record["nodes"]:
         given = [None if k is None else values[k] for k in inputs]
         regions = tuple(_function(r, size, array) for r in inner)
-        values += build(find_op(op), given, {n: _read(v) for n, v in attrs.items()}, source, regions=regions).outputs
+        said = {n: _read(v) for n, v in attrs.items()}
+        values += build(find_op(op), given, said, source, regions=regions, count=count).outputs
     checks = [Check(size(c), tuple(map(size, parts)), op, where) for c, parts, op, where in record["checks"]]
     results = [values[k] for _, k in record["results"]]
     return Function(params, results, record["name"], [n for n, _ in record["results"]], checks, record["failure"])

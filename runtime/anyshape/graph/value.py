@@ -109,9 +109,21 @@ def constant(array: Any, name: str = "", dtype: Any = None) -> Value:
 class Node:
     """A call of an op variant. `inputs` are the operands in order: data (a variadic one flattened), then operand parameters;
     None stands for an absent optional. `checks` are what the type relation could not decide. `regions` are the functions that an op of
-    control flow runs; `serial` says which of two nodes was made first."""
+    control flow runs; `serial` says which of two nodes was made first; `count` is how many outputs the call asked for, if it said."""
 
-    __slots__ = ("attrs", "bound", "checks", "dtypes", "inputs", "op", "outputs", "regions", "serial", "source")
+    __slots__ = (
+        "attrs",
+        "bound",
+        "checks",
+        "count",
+        "dtypes",
+        "inputs",
+        "op",
+        "outputs",
+        "regions",
+        "serial",
+        "source",
+    )
 
     def __init__(
         self,
@@ -126,6 +138,7 @@ class Node:
         self.outputs: tuple[Value, ...] = ()
         self.checks: tuple[Check, ...] = ()
         self.bound: Any = None
+        self.count: int | None = None
         self.dtypes: Mapping[str, Any] = {}
 
     def variadic_count(self) -> int:

@@ -149,10 +149,11 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
 
 
 def _shift(f: Function, how: str, a: Val, b: Val) -> Val:
-    """Zero where b is no number of places within a: LLVM leaves those open."""
+    """Where b is no number of places within a (LLVM leaves those open), zero, or the sign of what goes down."""
     bits = a.type.bits
     inside = f.compare("lt", b, bits, unsigned=True)
-    return f.select(inside, f.binary(how, a, f.and_(b, bits - 1)), const(a.type, 0))
+    left = f.binary(how, a, const(a.type, bits - 1)) if how == "ashr" else const(a.type, 0)
+    return f.select(inside, f.binary(how, a, f.and_(b, bits - 1)), left)
 
 
 def _int_pow(f: Function, a: Val, b: Val) -> Val:

@@ -83,7 +83,9 @@ def dyn_to_static(node: Node) -> Sequence[Value] | None:
         attrs[p.name] = known
     assert node.op.twin is not None
     static = all_ops()[node.op.twin]
-    return build(static, node.inputs[: len(node.inputs) - len(node.op.operands)], attrs, node.source).outputs
+    return build(
+        static, node.inputs[: len(node.inputs) - len(node.op.operands)], attrs, node.source, count=node.count
+    ).outputs
 
 
 def _attribute(p: ParamDef, v: Value) -> Any:

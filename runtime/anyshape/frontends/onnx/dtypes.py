@@ -18,6 +18,14 @@ def is_known(number: int) -> bool:
     return number in BY_NUMBER or number in _OTHERS
 
 
+def number_of_name(name: str) -> int:
+    """Of an element type as old opsets wrote it (`FLOAT`); 0 for no name of one."""
+    import onnx
+
+    known = dict(onnx.TensorProto.DataType.items())
+    return int(known.get(name.upper(), 0))
+
+
 def spell(number: int) -> str:
     """The name of an element type, ours or not, for messages."""
     return str(BY_NUMBER[number]) if number in BY_NUMBER else _OTHERS.get(number, f"element type {number}")

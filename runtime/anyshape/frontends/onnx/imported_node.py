@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 from anyshape.dtypes import DType
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx import attributes
-from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
+from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, number_of_name, spell
 from anyshape.frontends.onnx.refusals import Refusal
 from anyshape.graph.value import Value
 
@@ -54,9 +54,15 @@ class ImportedNode:
             return None
         return attributes.value(declared.default_value, None, self.source)
 
+    @overload
+    def attr_dtype(self, name: str) -> DType | None: ...
+    @overload
+    def attr_dtype(self, name: str, default: DType) -> DType: ...
     def attr_dtype(self, name: str, default: DType | None = None) -> DType | None:
         number = self.attr(name)
-        if number is None:
+        if isinstance(number, str):
+            number = number_of_name(number)
+        if number is None or (number == 0 and default is not None):
             return default
         if number in BY_NUMBER:
             return BY_NUMBER[number]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -35,8 +35,12 @@ class OnnxNode(Protocol):
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as Python has it: int, float, str, list, or an array for a tensor."""
 
+    @overload
+    def attr_dtype(self, name: str) -> DType | None: ...
+    @overload
+    def attr_dtype(self, name: str, default: DType) -> DType: ...
     def attr_dtype(self, name: str, default: DType | None = None) -> DType | None:
-        """An attribute that names an element type by ONNX's number."""
+        """An attribute that names an element type by ONNX's number, or (in old opsets) its name."""
 
     def has_attr(self, name: str) -> bool:
         """Whether the node gives the attribute."""
@@ -99,3 +103,26 @@ def scalar(value: Any) -> Value:
 def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
     """A binary op over any number of operands, from the left."""
     return reduce(op, values)
+
+
+def einsum(n: OnnxNode, values: Sequence[Value], equation: str) -> Value:
+    """Products of tensors, summed as subscripts say."""
+    from anyshape.subscripts import einsum as contracted
+
+    for v in values:
+        rank_of(n, v)
+    return contracted(equation, *values, source=n.source)
+
+
+def aligned(n: OnnxNode, value: Value | None, to: Value | None, axis: int | None) -> Value:
+    """An operand of old opsets, whose first dim stands at an axis of the other; without one, its last dim stands at the last."""
+    from anyshape import ops
+
+    found = needed(n, value, "an operand")
+    if axis is None or not rank_of(n, found):
+        return found
+    behind = rank_of(n, to) - (axis % max(rank_of(n, to), 1)) - rank_of(n, found)
+    if behind < 0:
+        n.refuse(f"axis {axis} leaves no room for {found.type} beside {to.type if to is not None else 'nothing'}")
+    axes = [rank_of(n, found) + k for k in range(behind)]
+    return ops.expand_dims(found, axes=axes, source=n.source) if axes else found
