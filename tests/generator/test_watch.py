@@ -25,7 +25,7 @@ WRONG = SPEC.replace("x[*i] + 1", "x[*i] + 2")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    scratch(tmp_path, [ROOT / "specs/shapes.yaml"])
+    scratch(tmp_path, [ROOT / "specs/bits.yaml"])
     (tmp_path / "specs/mine.yaml").write_text(SPEC)
     return tmp_path
 
@@ -71,7 +71,7 @@ def test_it_survives_what_is_wrong_and_says_it(folder: Path) -> None:
         w.until("mine.yaml is gone")
         w.until("there is no op tried in")
         w.until("waiting for a change")
-        (folder / "specs/shapes.yaml").unlink()
+        (folder / "specs/bits.yaml").unlink()
         w.until("there are no *.yaml specs")
         w.until("waiting for a change")
         spec.write_bytes(b"ops: \xff")
@@ -94,7 +94,7 @@ def test_a_memory_changes_nothing(tmp_path: Path) -> None:
     """What is generated with a memo of other specs is what is generated without."""
     from anyshape_gen.cli import arguments, generated
 
-    scratch(tmp_path, [ROOT / "specs" / f"{name}.yaml" for name in ("shapes", "rows", "movement")])
+    scratch(tmp_path, [ROOT / "specs" / f"{name}.yaml" for name in ("shapes", "rows", "movement", "elementwise")])
     options = arguments().parse_args(["--specs", str(tmp_path / "specs"), "--docs", str(tmp_path / "docs")])
     memo = Memo()
     generated(options, memo)
