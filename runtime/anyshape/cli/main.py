@@ -1,4 +1,7 @@
-"""`anyshape run|compile|explain|simplify MODEL`, `anyshape show OP`: words in, text out; for anything wrong one message and exit code 2."""
+"""`anyshape run|compile|explain|simplify|diff MODEL`, `anyshape show OP`.
+
+In: words. Out: text; for anything wrong one message and exit code 2.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,9 @@ examples:
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
   anyshape compile bert.onnx -o bert.anyshape            save it; then: anyshape run bert.anyshape
   anyshape simplify bert.onnx small.onnx --check         the same model with less in it, for any runtime
+  anyshape diff model.onnx --shape x=4x128               which node first differs from onnxruntime, and what repeats it
 
-Exit codes: 0 done, 2 something is wrong with the model, the inputs or the command, as the message says.
+Exit codes: 0 done, 1 diff found a difference, 2 something is wrong with the model, the inputs or the command, as the message says.
 """
 
 
@@ -40,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         start = time.perf_counter()
         if args.alone is not None:
             print(args.alone(args))
-            return 0
+            return int(args.code)
         exe = _compiled(args)
         print(args.command(exe, args))
         if args.timings:
@@ -64,10 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     run = _command(commands, "run", "run a model on random or given inputs, and time it", _run)
-    run.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
-    run.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, or [1, 2]")
-    run.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
-    run.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
+    _add_inputs(run)
     run.add_argument("--threads", type=int, metavar="N", help="for one kernel at most (0: all processors, the default)")
     run.add_argument("--repeat", type=int, default=5, metavar="N", help="further runs for the clock (5)")
     compile_ = _command(commands, "compile", "compile a model, and say what came of it", _compile)
@@ -78,8 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     explain.add_argument("--at", action="append", default=[], metavar="NAME=8", help="with --memory: in numbers too")
     _add_simplify(commands)
+    _add_diff(commands)
     _add_show(commands)
-    parser.set_defaults(alone=None, threads=None)
+    parser.set_defaults(alone=None, code=0, threads=None)
     return parser
 
 
@@ -101,6 +103,37 @@ def _simplify(args: argparse.Namespace) -> str:
     from anyshape.cli.simplify import simplify
 
     return simplify(args)
+
+
+def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "run a model beside onnxruntime, and name the first node whose result differs"
+    more = (
+        "Its inputs, both results and a script that repeats it are written to a folder. Exit code 1 if results differ."
+    )
+    one = commands.add_parser("diff", help=text, description=f"{text[0].upper()}{text[1:]}. {more}")
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    _add_dim(one)
+    _add_inputs(one)
+    allowed = "what may differ, as a share of the largest element (0.001)"
+    one.add_argument("--tolerance", type=float, default=1e-3, metavar="SHARE", help=allowed)
+    one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="where to write a difference (./diff)")
+    one.set_defaults(alone=_diff)
+
+
+def _diff(args: argparse.Namespace) -> str:
+    from anyshape.cli.diff import diff
+
+    text, agree = diff(args)
+    args.code = 0 if agree else 1
+    return text
+
+
+def _add_inputs(one: argparse.ArgumentParser) -> None:
+    """What a run needs."""
+    one.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
+    one.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, or [1, 2]")
+    one.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
+    one.add_argument("--seed", type=int, default=0, help="of the random numbers (0)")
 
 
 def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

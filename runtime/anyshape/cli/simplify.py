@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.cli import arguments
+from anyshape.cli.compare import apart, typed
 from anyshape.cli.made_inputs import make_inputs
 from anyshape.cli.progress import progress
 from anyshape.dims import Dim, bounds, evaluate, free_symbols
@@ -82,18 +82,11 @@ def _check(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding])
 
 
 def _difference(name: str, a: Any, b: Any) -> float:
-    """The largest difference of two results, as a share of the largest element."""
-    a, b = np.asarray(a), np.asarray(b)
-    if a.dtype != b.dtype or a.shape != b.shape:
-        raise AnyshapeError(f"--check: {name} was {a.dtype}{list(a.shape)}, and is {b.dtype}{list(b.shape)}")
-    if a.dtype.kind != "f":
-        share = 0.0 if np.array_equal(a, b) else 1.0
-    else:
-        a, b = a.astype(np.float64), b.astype(np.float64)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        size = np.abs(a[np.isfinite(a)]).max(initial=0.0) or 1.0
-        share = float(np.where(same, 0.0, np.abs(a - b)).max(initial=0.0) / size)
+    """How far two results are apart. Raises AnyshapeError for too far."""
+    share = apart(a, b)
     if not share <= 1e-3:
+        if typed(a) != typed(b):
+            raise AnyshapeError(f"--check: {name} was {typed(a)}, and is {typed(b)}")
         raise AnyshapeError(f"--check: {name} differs by {share:.1g} of its largest element")
     return share
 

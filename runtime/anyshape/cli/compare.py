@@ -1,0 +1,30 @@
+"""How far two results are apart, as a share of the largest element: one number for any size and dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def apart(wanted: Any, got: Any) -> float:
+    """0 for equal; of floats the largest difference over the largest finite element; 1 for other elements that are not equal, inf
+    where dtype or shape differ, or one is infinite or NaN where the other is not."""
+    a, b = np.asarray(wanted), np.asarray(got)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return float("inf")
+    if a.dtype.kind in "biuSUO":
+        return 0.0 if np.array_equal(a, b) else 1.0
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if np.any(~same & ~(np.isfinite(a) & np.isfinite(b))):
+        return float("inf")
+    size = np.abs(a[np.isfinite(a)]).max(initial=0.0) or 1.0
+    with np.errstate(invalid="ignore"):
+        return float(np.where(same, 0.0, np.abs(a - b)).max(initial=0.0) / size)
+
+
+def typed(a: Any) -> str:
+    """`float32[2, 3]`."""
+    a = np.asarray(a)
+    return f"{a.dtype}[{', '.join(map(str, a.shape))}]"

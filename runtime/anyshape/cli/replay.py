@@ -1,0 +1,71 @@
+"""What `anyshape diff` leaves behind: a model, its inputs, both results, and a script that compares again.
+
+In: a model and arrays. Out: a folder with model.onnx, inputs/*.npy, anyshape.npy, onnxruntime.npy and replay.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def alone(
+    model: Any, node: Any, values: Arrays, captured: Callable[[Any], Iterable[str]]
+) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """A model of this node only, and the arrays it reads; weights stay weights, since that may be what matters."""
+    import onnx
+    from onnx import helper
+
+    weights = {t.name: t for t in model.graph.initializer}
+    inner = {name for a in node.attribute for g in (a.g, *a.graphs) if g.node for name in captured(g)}
+    names = [n for n in dict.fromkeys([*node.input, *sorted(inner)]) if n]
+    reads = {n: np.asarray(values[n]) for n in names if n not in weights and n in values}
+    inputs = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in reads.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=n) for n in node.output if n]
+    graph = helper.make_graph([node], "node", inputs, outputs, [weights[n] for n in names if n in weights])
+    made = helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions)
+    made.ir_version = model.ir_version
+    return made, reads
+
+
+def write(folder: Path, model: Any, inputs: Arrays, ours: NDArray[Any], theirs: NDArray[Any], name: str) -> None:
+    """The folder, made if it is not there."""
+    (folder / "inputs").mkdir(parents=True, exist_ok=True)
+    for old in (folder / "inputs").glob("*.npy"):
+        old.unlink()
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    files = {n: f"{k}.npy" for k, n in enumerate(inputs)}
+    for n, a in inputs.items():
+        np.save(folder / "inputs" / files[n], a)
+    np.save(folder / "anyshape.npy", ours)
+    np.save(folder / "onnxruntime.npy", theirs)
+    (folder / "replay.py").write_text(SCRIPT.format(files=files, name=name))
+
+
+SCRIPT = '''"""Runs model.onnx on the same inputs in anyshape and in onnxruntime: python replay.py"""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+import anyshape
+
+here = Path(__file__).parent
+feed = {{name: np.load(here / "inputs" / file) for name, file in {files!r}.items()}}
+exe = anyshape.compile(str(here / "model.onnx"))
+ours = dict(zip(exe.output_names, exe.run(feed)))[{name!r}]
+session = onnxruntime.InferenceSession(str(here / "model.onnx"), providers=["CPUExecutionProvider"])
+(theirs,) = session.run([{name!r}], feed)
+print("anyshape:", ours, "onnxruntime:", theirs, sep="\\n")
+same = ours.dtype == theirs.dtype and ours.shape == theirs.shape
+print("equal" if same and np.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f") else "not equal")
+'''
