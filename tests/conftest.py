@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import settings
+
+settings.register_profile("anyshape", deadline=None, derandomize=True)  # a busy machine is no failure; each run is alike
+settings.load_profile("anyshape")
+
 
 def pytest_addoption(parser: Any) -> None:
     parser.addoption("--op", default=None, help="restrict the laws to these ops, separated by commas")

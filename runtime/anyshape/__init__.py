@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
+    from anyshape.vm.profile import profile
     from anyshape.vm.saved import load
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ _PLACES = {
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.saved", "parse": "anyshape.graph.parse",
+    "profile": "anyshape.vm.profile",
     "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
@@ -48,6 +50,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "profile",
     "simplify",
 ]
 

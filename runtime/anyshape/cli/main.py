@@ -1,4 +1,4 @@
-"""`anyshape run|compile|explain|simplify|diff MODEL`, `anyshape show OP`.
+"""`anyshape run|compile|explain|profile|simplify|diff MODEL`, `anyshape show OP`.
 
 In: words. Out: text; for anything wrong one message and exit code 2.
 """
@@ -28,6 +28,7 @@ examples:
   anyshape run bert.onnx --shape ids=4x128               random inputs; other inputs follow from shared dims
   anyshape run bert.onnx --shape ids=4x128 --ints 0:30000 --repeat 20
   anyshape run model.onnx --input x=x.npy --input newshape='[2, -1]'
+  anyshape profile bert.onnx --shape ids=4x128 --html bert.html
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
   anyshape compile bert.onnx -o bert.anyshape            save it; then: anyshape run bert.anyshape
   anyshape simplify bert.onnx small.onnx --check         the same model with less in it, for any runtime
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     run = _command(commands, "run", "run a model on random or given inputs, and time it", _run)
     _add_inputs(run)
-    run.add_argument("--threads", type=int, metavar="N", help="for one kernel at most (0: all processors, the default)")
+    _add_threads(run)
     run.add_argument("--repeat", type=int, default=5, metavar="N", help="further runs for the clock (5)")
     compile_ = _command(commands, "compile", "compile a model, and say what came of it", _compile)
     compile_.add_argument("-o", "--output", metavar="FILE", help="save it, for `anyshape run FILE` and anyshape.load")
@@ -78,11 +79,34 @@ def _parser() -> argparse.ArgumentParser:
         "--memory", action="store_true", help="say where intermediate values lie, and how much they take"
     )
     explain.add_argument("--at", action="append", default=[], metavar="NAME=8", help="with --memory: in numbers too")
+    _add_profile(commands)
     _add_simplify(commands)
     _add_diff(commands)
     _add_show(commands)
     parser.set_defaults(alone=None, code=0, threads=None)
     return parser
+
+
+def _add_profile(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "say where the time of a call goes, by kernel and by op, against what the machine can do"
+    one = commands.add_parser("profile", help=text, description=text[0].upper() + text[1:] + ".")
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    _add_dim(one)
+    _add_inputs(one)
+    _add_threads(one)
+    one.add_argument("--repeat", type=int, default=20, metavar="N", help="calls, of which the fastest counts (20)")
+    one.add_argument("--html", metavar="FILE", help="write a timeline, one page that needs nothing else")
+    one.set_defaults(alone=_profile)
+
+
+def _profile(args: argparse.Namespace) -> str:
+    from anyshape.cli.profile import profile_command
+
+    return profile_command(args)
+
+
+def _add_threads(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--threads", type=int, metavar="N", help="for one kernel at most (0: all processors, the default)")
 
 
 def _add_simplify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, fresh, ge, substitute, symbol
 from anyshape.dims import eq as equal
+from anyshape.equations.dependencies import symbols
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.origins import Names
 from anyshape.graph.text import is_anonymous
@@ -31,6 +32,7 @@ from anyshape.vm.kernels import THREADS, KernelMaker
 from anyshape.vm.lifetimes import ENTRY, Storage, lifetimes
 from anyshape.vm.memory_text import memory_plan
 from anyshape.vm.need import Need, analyse
+from anyshape.vm.profile import Invocation
 from anyshape.vm.program import ELEMENT_CODE, CallableKernel, CheckRecord, Op, Program, ResultType
 from anyshape.vm.shape_code import ShapeCode
 
@@ -38,9 +40,10 @@ BEGIN = -1
 """The number of a step before the first."""
 
 
-def generate(schedule: Schedule, kernels: KernelMaker, assumed: Collection[Dim] = ()) -> Program:
-    """Raises UnsupportedError where nothing defines a symbol, and what lowering raises."""
-    return Codegen(schedule, kernels, assumed).run()
+def generate(schedule: Schedule, kernels: KernelMaker, assumed: Collection[Dim] = (), noted: bool = False) -> Program:
+    """`noted`: with what each kernel does, for profiles. Raises UnsupportedError where nothing defines a symbol, and what
+    lowering raises."""
+    return Codegen(schedule, kernels, assumed, notes={} if noted else None).run()
 
 
 def byte_count(t: TensorType) -> Size:
@@ -75,6 +78,7 @@ class Codegen:
     """Registers of parameters that are lists."""
     regions: int = 0
     """How many are in use; those of control flow come behind the arena's."""
+    notes: dict[int, Invocation] | None = None
 
     def run(self) -> Program:
         self.f = self.schedule.function
@@ -100,6 +104,7 @@ class Codegen:
             ),
             tuple(p.name for p in self.f.params),
             memory_plan(self.schedule, self.memory, self.arena),
+            self.notes or {},
         )
 
     def body(self, direct: Container[int] | None, first: int) -> None:
@@ -340,10 +345,20 @@ class Codegen:
             self.kernels.append(lowered.kernel)
         kernel = self.kernels.index(lowered.kernel)
         if lowered.parts == 1:
+            self.note(step, self.need.outputs[at])
             self.code.emit(Op.INVOKE, kernel, scratch, scalars, tuple(buffers))
             return
         each, parts = self.code.register(aligned(lowered.scratch)), self.code.register(lowered.parts)
+        self.note(step, self.need.outputs[at])
         self.code.emit(Op.SHARE, kernel, scratch, each, parts, scalars, tuple(buffers))
+
+    def note(self, step: KernelStep, outputs: tuple[Value, ...]) -> None:
+        """What the next instruction does."""
+        if self.notes is not None:
+            mentioned = {s for t in step.tensors.values() for n in t.shape for s in free_symbols(n)}
+            mentioned = mentioned.union(*(symbols(q) for q in step.equations))
+            registers = {s: self.code.register(s) for s in mentioned if self.code.is_defined(s)}
+            self.notes[len(self.code.words)] = Invocation(step, outputs, registers)
 
     def results(self) -> None:
         """Results that share memory with something else get a copy of it."""

@@ -69,6 +69,10 @@ class PythonExecutor:
 
 def make_executor(program: Program, options: Options, types: Sequence[TensorType]) -> Executor:
     """`types` are those of the program's arguments."""
+    if options.recorder is not None:
+        from anyshape.vm.profile import RecordedExecutor
+
+        return RecordedExecutor(program, options.recorder)
     if options.loop == "python" or options.walk or options.kernels == "interpret":
         return PythonExecutor(program, options.walk)
     from anyshape.vm.native.executor import NativeExecutor

@@ -11,10 +11,13 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyshape.errors import ArgumentError
 from anyshape.vm.native.pool_layout import MOST_THREADS
+
+if TYPE_CHECKING:
+    from anyshape.vm.profile import Recorder
 
 STAGES = ("graph", "schedule", "program", "llvm", "asm")
 KERNELS = ("native", "interpret")
@@ -30,7 +33,8 @@ class Options:
     `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
     traceable interpreter of the table instead of its translation. `threads`: how many may work on one kernel, 0 for as many as this
-    process may use processors; results do not depend on it."""
+    process may use processors; results do not depend on it. `recorder`: what takes the
+    times of kernels, for `profile`."""
 
     executor: str = "vm"
     target: str = "host"
@@ -41,6 +45,7 @@ class Options:
     verify: bool = False
     walk: bool = False
     threads: int = 0
+    recorder: Recorder | None = None
     dims: Mapping[str, Any] = field(default_factory=dict)
 
     def show(self, stage: str, title: str, text: object) -> None:

@@ -110,7 +110,7 @@ class Compiler:
             options.show("schedule", f.name, spell_schedule(schedule))
         maker = kernel_maker(options, report)
         with report.phase("generate"):
-            program = generate(schedule, maker, assumed)
+            program = generate(schedule, maker, assumed, noted=options.recorder is not None)
         if "program" in options.dump:
             options.show("program", f.name, disassemble(program))
         report.steps += len(schedule.steps)

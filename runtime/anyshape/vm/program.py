@@ -47,8 +47,8 @@ longer `release`; what nobody holds any more is gone, with what it held. Blocks 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -62,6 +62,7 @@ from anyshape.rules.rule import located
 
 if TYPE_CHECKING:
     from anyshape.vm.memory_text import MemoryPlan
+    from anyshape.vm.profile import Invocation
 
 DONE, DECLINED = 0, 1
 
@@ -220,6 +221,8 @@ class Program:
     arguments: tuple[str, ...]
     memory: MemoryPlan | None = None
     """For people; nothing is executed by it."""
+    notes: Mapping[int, Invocation] = field(default_factory=dict)
+    """By word of an instruction that runs a kernel, what that does: only for profiles."""
 
     def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""

@@ -1,0 +1,133 @@
+"""`anyshape profile MODEL`: where the time of a call goes, by kernel and by op of the model, against what the machine can do."""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyshape.cli import arguments
+from anyshape.cli.made_inputs import make_inputs
+from anyshape.cli.progress import progress
+from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.vm.profile import Profile, Sample, profile
+
+SHOWN = 25
+NOTE = """\
+A fused kernel's time is divided among its ops by their operations. GFLOP/s count every arithmetic operation as one, exp and tanh too;
+GB/s count operands and results once; limit is the least time that the core's limits allow, as a share of the time taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one core: multiply-adds in GFLOP/s, and bytes of a copy as large as the model's typical operand, in GB/s."""
+
+    flops: float
+    bytes: float
+
+    def fraction(self, seconds: float, operations: int, moved: int) -> float:
+        """Of the time, what the slower of the two limits would have taken."""
+        least = max(operations / self.flops / 1e9, moved / self.bytes / 1e9)
+        return least / seconds if seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Calls of one kernel, or one op, put together."""
+
+    name: str
+    count: int
+    seconds: float
+    operations: int
+    moved: int
+
+
+def profile_command(args: argparse.Namespace) -> str:
+    """Returns the text to print; writes the timeline if asked for."""
+    from anyshape.lower.limits import measure_copy, measure_peak
+    from anyshape.vm import compile
+    from anyshape.vm.saved import is_saved
+
+    if is_saved(args.model):
+        raise ArgumentError(f"{args.model} is compiled; profile the model it came from")
+    dims = arguments.dims(args.dim)
+    with progress(f"compiling {args.model}"):
+        exe = compile(args.model, dims, threads=args.threads)
+    shapes, given = arguments.shapes(args.shape), arguments.arrays(args.input)
+    feed, sizes = make_inputs(
+        exe.input_names, exe.input_types, shapes, given, arguments.bounds(args.ints, "--ints"), args.seed
+    )
+    with progress("profiling"):
+        found = profile(args.model, feed, args.repeat, dims=dims, threads=args.threads)
+        typical = sorted(s.moved for s in found.samples)[len(found.samples) // 2] if found.samples else 1 << 16
+        limits = Limits(measure_peak(), measure_copy(typical))
+    shape = ", ".join(f"{name} {'x'.join(map(str, a.shape)) or 'scalar'}" for name, a in feed.items())
+    lines = [shape] if not sizes.chosen else [f"{shape} (some sizes chosen; --shape NAME=4x128 says them)"]
+    lines += [text(found, limits)]
+    if args.html:
+        from anyshape.cli.profile_page import page
+
+        try:
+            Path(args.html).write_text(page(f"{args.model}: {shape}", found, limits))
+        except OSError as e:
+            raise AnyshapeError(f"{args.html} cannot be written: {e.strerror}") from None
+        lines.append(f"timeline in {args.html}")
+    return "\n".join(lines)
+
+
+def text(found: Profile, limits: Limits) -> str:
+    """Both tables, and what is left of the call."""
+    call, kernels = found.call * 1e6, found.kernels * 1e6
+    head = [
+        f"one call {call:,.1f} us; its {len(found.samples)} kernels one after another on one thread {kernels:,.1f} us",
+        f"limits of one core: {limits.flops:.0f} GFLOP/s, and {limits.bytes:.0f} GB/s for a copy of the median kernel's size",
+        "",
+    ]
+    parts = [table("kernel", by_kernel(found.samples), found.kernels, limits)]
+    parts += ["", table("op of the model", by_op(found.samples), found.kernels, limits)]
+    return "\n".join([*head, *parts, "", NOTE])
+
+
+def by_kernel(samples: Iterable[Sample]) -> list[Row]:
+    """Samples of one name and one size together, the slowest first."""
+    groups: dict[tuple[str, int, int], list[Sample]] = defaultdict(list)
+    for s in samples:
+        groups[s.name, s.operations, s.moved].append(s)
+    rows = [
+        Row(name, len(group), sum(s.seconds for s in group), operations * len(group), moved * len(group))
+        for (name, operations, moved), group in groups.items()
+    ]
+    return sorted(rows, key=lambda r: -r.seconds)
+
+
+def by_op(samples: Iterable[Sample]) -> list[Row]:
+    """By name of the op, the slowest first. What is moved is the kernel's, so it is divided like the time."""
+    found: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0.0])
+    for s in samples:
+        for node, share in s.nodes:
+            total = found[node.op.name]
+            for k, amount in enumerate((1, s.seconds * share, s.operations * share, s.moved * share)):
+                total[k] += amount
+    rows = [Row(name, int(n), seconds, int(ops), int(moved)) for name, (n, seconds, ops, moved) in found.items()]
+    return sorted(rows, key=lambda r: -r.seconds)
+
+
+def table(title: str, rows: Sequence[Row], total: float, limits: Limits) -> str:
+    width = max([len(title), *(len(r.name) for r in rows[:SHOWN])], default=0)
+    lines = [f"{title:<{width}}  calls        us   share  GFLOP/s    GB/s  limit"]
+    for r in rows[:SHOWN]:
+        speed = (r.operations / r.seconds / 1e9, r.moved / r.seconds / 1e9) if r.seconds else (0.0, 0.0)
+        share = r.seconds / total if total else 0.0
+        limit = min(limits.fraction(r.seconds, r.operations, r.moved), 1.0)
+        lines.append(
+            f"{r.name:<{width}}  {r.count:5}  {r.seconds * 1e6:8.1f}  {share:6.1%}  {speed[0]:7.1f}  {speed[1]:6.1f}  {limit:5.0%}"
+        )
+    rest = rows[SHOWN:]
+    if rest:
+        seconds = sum(r.seconds for r in rest)
+        lines.append(
+            f"{f'{len(rest)} more':<{width}}  {sum(r.count for r in rest):5}  {seconds * 1e6:8.1f}  {seconds / total:6.1%}"
+        )
+    return "\n".join(lines)

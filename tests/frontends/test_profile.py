@@ -1,0 +1,90 @@
+"""Profiles: every kernel that runs is there, with what it computes and moves; the tables and the page say so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import anyshape
+from anyshape import ops
+from anyshape.cli.main import main
+from anyshape.cli.profile import Limits, by_kernel, by_op
+from anyshape.vm.profile import profile
+
+RNG = np.random.default_rng(0)
+
+
+def layer() -> anyshape.Function:
+    x = anyshape.input("x", "f32[n, 64]")
+    w = anyshape.constant(RNG.standard_normal((64, 32)).astype(np.float32))
+    return anyshape.function([x], ops.softmax(ops.tanh(ops.matmul(x, w))))
+
+
+def test_operations_and_bytes_are_those_of_the_call() -> None:
+    found = profile(layer(), {"x": np.ones((10, 64), np.float32)}, repeat=2, threads=1)
+    product, softmax = found.samples
+    assert product.operations == 10 * 32 * 64 * 2 + 10 * 32  # a product and a sum each, then tanh
+    assert product.moved == 4 * (10 * 64 + 64 * 32 + 10 * 32)
+    assert softmax.moved == 4 * 2 * 10 * 32
+    names = {node.op.name: share for node, share in product.nodes}
+    assert names.keys() == {"matmul", "tanh"} and sum(names.values()) == pytest.approx(1) and names["matmul"] > 0.9
+    assert found.kernels > 0 and all(s.seconds >= 0 for s in found.samples) and found.call > 0
+
+
+def test_turns_of_a_loop_and_the_variant_for_empty_dims_are_profiled_too() -> None:
+    from anyshape import control
+
+    x, n = anyshape.input("x", "f32[k]"), anyshape.input("n", "i64[]")
+    f = anyshape.function([x, n], list(control.loop(n, lambda i, v: [ops.add(ops.tanh(v), v)], [x])))
+    found = profile(f, {"x": np.ones(5, np.float32), "n": np.array(7)}, repeat=2)
+    assert sum("tanh" in s.name for s in found.samples) == 7
+    empty = profile(layer(), {"x": np.ones((0, 64), np.float32)}, repeat=1)
+    assert all(s.moved in (4 * 64 * 32, 0) for s in empty.samples)
+
+
+def test_only_profiles_keep_what_kernels_came_from() -> None:
+    (program, *_) = anyshape.compile(layer()).plan.programs
+    assert not program.notes
+
+
+def test_tables_count_everything_once() -> None:
+    found = profile(layer(), {"x": np.ones((100, 64), np.float32)}, repeat=2)
+    for rows in (by_kernel(found.samples), by_op(found.samples)):
+        assert sum(r.seconds for r in rows) == pytest.approx(found.kernels)
+        assert [r.seconds for r in rows] == sorted((r.seconds for r in rows), reverse=True)
+    assert Limits(100.0, 10.0).fraction(1e-6, 50_000, 2_000) == pytest.approx(0.5)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])
+    nodes = [helper.make_node("Softmax", ["x"], ["s"], name="rows"), helper.make_node("Tanh", ["s"], ["y"])]
+    made = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(made, tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def test_the_command_and_its_page(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "p.html"
+    assert main(["profile", str(model), "--shape", "x=40x8", "--repeat", "2", "--html", str(page)]) == 0
+    said = capsys.readouterr().out
+    assert "x 40x8" in said and re.search(r"limits of one core: \d+ GFLOP/s", said)
+    assert re.search(r"^softmax\S* +\d+ +\d+\.\d", said, re.M) and "op of the model" in said
+    text = page.read_text()
+    assert text.count('<tr id="k') == text.count("<a href=") >= 1
+    assert "rows" in text and "http" not in text  # names the node; loads nothing
+
+
+def test_what_cannot_be_profiled_or_written(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(model), "--html", str(tmp_path / "no" / "p.html")]) == 2
+    assert "cannot be written: No such file" in capsys.readouterr().err
+    saved = tmp_path / "m.anyshape"
+    assert main(["compile", str(model), "-o", str(saved)]) == 0
+    assert main(["profile", str(saved)]) == 2
+    assert "is compiled; profile the model it came from" in capsys.readouterr().err
