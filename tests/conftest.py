@@ -6,7 +6,9 @@ from typing import Any
 
 from hypothesis import settings
 
-settings.register_profile("anyshape", deadline=None, derandomize=True)  # a busy machine is no failure; each run is alike
+settings.register_profile(
+    "anyshape", deadline=None, derandomize=True
+)  # a busy machine is no failure; each run is alike
 settings.load_profile("anyshape")
 
 
