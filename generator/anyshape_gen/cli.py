@@ -16,6 +16,7 @@ from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
+from anyshape_gen.emit.reports import INDEX_SAFETY, MUTATION, reports
 from anyshape_gen.emit.standalone import emit_project, emit_standalone
 from anyshape_gen.memo import Memo
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
@@ -81,7 +82,11 @@ def generated(options: argparse.Namespace, memo: Memo) -> Generated:
     owned = [options.out / options.package]
     docs = options.docs or (Path("docs/ops") if options.package == DEFAULT_PACKAGE else None)
     if docs is not None:
-        files |= {docs / path: text for path, text in pages(analysis).items()}
+        stored = reports(
+            code.get(f"{options.package}/{INDEX_SAFETY}") or read(options.out / options.package / INDEX_SAFETY),
+            read(docs.parent / MUTATION),
+        )
+        files |= {docs / path: text for path, text in pages(analysis, contents, stored).items()}
         owned.append(docs)
     return Generated(tuple(a.spec.name for a in analysis.ops), files, owned)
 
@@ -115,6 +120,10 @@ def tell(found: Sequence[Difference]) -> None:
         print(difference)
     if len(shown) < len(found):
         print(f"and {len(found) - len(shown)} more")
+
+
+def read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def read_folder(specs: Path) -> dict[str, str]:

@@ -119,3 +119,13 @@ def test_everything_is_mentioned() -> None:
     words = set(re.findall(r"\w+", PAGE))
     missing = (set(FUNCTIONS) - INTERNAL | set(KINDS) | {key.name for key in OP_KEYS}) - words
     assert not missing
+
+
+def test_the_cost_of_cumsum_is_what_the_table_counts() -> None:
+    cost, table = (ROOT / "docs/cost.md").read_text(), (ROOT / "docs/ops/index.md").read_text()
+    (row,) = re.findall(r"^\| \[cumsum\].*$", table, re.MULTILINE)
+    lines = row.split(" | ")[6]
+    shared = (ROOT / "specs/scan.yaml").read_text().split("  running:\n")[1].split("\nops:")[0].strip("\n").count(
+        "\n"
+    ) + 2
+    assert f"| {lines}, and {shared} shared with `cumprod` |" in cost

@@ -6,12 +6,16 @@ examples are run by the test suite.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from anyshape_gen.analysis_model import Analysis, Need, OpAnalysis
 from anyshape_gen.emit.module import render
 from anyshape_gen.emit.ops import variants
+from anyshape_gen.emit.reports import Reports
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Example, ExampleValue, OnnxArgument, OnnxMapping, OpSpec, ParamSpec
 from anyshape_gen.nodes import AttrRead
+from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.printer import function_text, kernel_text, statements_text, to_text
 
 _NEEDS = {
@@ -22,12 +26,23 @@ _NEEDS = {
 }
 
 
-def pages(analysis: Analysis) -> dict[str, str]:
-    """All pages."""
+def pages(
+    analysis: Analysis, contents: Mapping[str, str] | None = None, reports: Reports | None = None
+) -> dict[str, str]:
+    """All pages. `contents`: the specs by path, to count their lines; `reports`: what was found out about the ops."""
     ops = sorted(analysis.ops, key=lambda a: a.spec.name)
     found = {f"{a.spec.name}.md": page(a) for a in ops}
-    found["index.md"] = render("index.md.j2", rows=[_row(a) for a in ops], count=len(ops))
+    lines = {a.spec.name: entry_lines(a, contents or {}) for a in ops}
+    rows = [{**_row(a), "lines": lines[a.spec.name], **(reports or Reports()).of(a.spec.name)} for a in ops]
+    found["index.md"] = render("index.md.j2", rows=rows, count=len(ops), lines=sum(lines.values()))
     return found
+
+
+def entry_lines(a: OpAnalysis, contents: Mapping[str, str]) -> int:
+    """Lines of the op's entry that say something; what its family says is counted there, once for all."""
+    text = contents.get(a.file, "").splitlines()[a.spec.span.line - 1 :]
+    end = next((k for k, line in enumerate(text) if k and line.strip() and not line.startswith("    ")), len(text))
+    return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in text[:end])
 
 
 def page(a: OpAnalysis) -> str:
@@ -56,14 +71,36 @@ def page(a: OpAnalysis) -> str:
 
 def _row(a: OpAnalysis) -> dict[str, str]:
     spec = a.spec
-    choices = [", ".join(d.choices) for d in spec.dtypes if d.choices]
     return {
         "name": spec.name,
         "summary": spec.summary,
         "variants": ", ".join(v or "plain" for v in variants(spec)),
-        "onnx": ", ".join(dict.fromkeys(m.op for m in spec.onnx)),
-        "dtypes": "; ".join(choices),
+        "sizes": _sizes(a),
+        "onnx": _opsets(spec),
+        "dtypes": "; ".join(dict.fromkeys(_class(d.choices) for d in spec.dtypes if d.choices)),
+        "kernel": str(len(spec.kernel.equations)) if spec.kernel is not None else "view",
     }
+
+
+def _sizes(a: OpAnalysis) -> str:
+    """What the sizes of the outputs follow from: the most that any operand has to be known of."""
+    if a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations):
+        return "data"
+    most = max(a.needs.values(), default=Need.NOTHING, key=list(Need).index)
+    return {Need.NOTHING: "attributes", Need.RANK: "ranks", Need.SHAPE: "shapes", Need.VALUES: "operands"}[most]
+
+
+def _opsets(spec: OpSpec) -> str:
+    """`Softmax 1, 13`; `Upsample 7–9` where it was removed."""
+    since: dict[str, list[str]] = {}
+    for m in spec.onnx:
+        since.setdefault(m.op, []).append(f"until {m.since - 1}" if m.removed else str(m.since))
+    return "; ".join(f"{op} {', '.join(opsets)}" for op, opsets in since.items())
+
+
+def _class(choices: tuple[str, ...]) -> str:
+    """The name of the class, if it is one."""
+    return next((name for name, inside in CLASSES.items() if inside == choices), ", ".join(choices))
 
 
 def _signature(spec: OpSpec) -> str:

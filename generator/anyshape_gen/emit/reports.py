@@ -1,0 +1,44 @@
+"""What was found out about ops and stored beside them: which indices are proved, how many mutants their laws kill.
+
+In: the texts of the stored records. Out: two columns of the table of ops, empty where nothing is stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+INDEX_SAFETY = "index_safety.json"
+MUTATION = "mutation.json"
+
+
+@dataclass(frozen=True)
+class Reports:
+    """Both records by op."""
+
+    indices: Mapping[str, Any] = field(default_factory=dict)
+    """`{op: {"total": indices, "proved": of them}}`"""
+    mutants: Mapping[str, Any] = field(default_factory=dict)
+    """`{op: {"mutants": tried, "killed": of them}}`"""
+
+    def of(self, op: str) -> dict[str, str]:
+        safe, tried = self.indices.get(op), self.mutants.get(op)
+        return {
+            "proved": f"{safe['proved']} of {safe['total']}" if safe else "",
+            "mutation": f"{tried['killed']} of {tried['mutants']}" if tried else "",
+        }
+
+
+def reports(index_safety: str | None, mutation: str | None) -> Reports:
+    """From the texts of the records; a record that is no such thing counts as none."""
+    return Reports(_ops(index_safety, ("proved", "total")), _ops(mutation, ("killed", "mutants")))
+
+
+def _ops(text: str | None, wanted: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}").get("ops", {})
+        return {op: entry for op, entry in found.items() if all(isinstance(entry[key], int) for key in wanted)}
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return {}
