@@ -46,6 +46,8 @@ def _recipe(role: str, values: NDArray[np.generic]) -> str:
         return "arange"
     if values.dtype == np.int64 and not values.any():
         return "normal 0 0"
+    if values.dtype.kind in "iub":
+        return ""  # tables of indices are part of the structure
     if values.dtype != np.float32:
         raise ValueError(
             f"no recipe for {values.dtype}{list(values.shape)} used as {role}: only f32, ranges and zeros have one"
@@ -55,6 +57,8 @@ def _recipe(role: str, values: NDArray[np.generic]) -> str:
     if role.startswith(("MatMul", "Gemm")) and values.ndim == 2:
         rows = values.shape[0] if role.startswith("MatMul") else values.shape[1]
         return f"normal 0 {GAIN / math.sqrt(rows):.4f}"
+    if role.startswith(("Conv.", "ConvTranspose.", "LSTM.", "GRU.")) and values.ndim > 2:
+        return f"normal 0 {GAIN / math.sqrt(math.prod(values.shape[1:]) / (1 if role[0] == 'C' else values.shape[1])):.4f}"
     return "normal 0 0.5" if role.startswith("Gather") else "normal 0 0.02"
 
 
@@ -80,6 +84,32 @@ def shorten(model: onnx.ModelProto, cut: tuple[str, ...]) -> onnx.ModelProto:
     return brief
 
 
+def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with numbers for the names of all values but its inputs and outputs, and no words about where it came from."""
+    brief = onnx.ModelProto()
+    brief.CopyFrom(model)
+    kept = {v.name for v in (*model.graph.input, *model.graph.output)}
+    names: dict[str, str] = {"": "", **{name: name for name in kept}}
+
+    def short(name: str) -> str:
+        return names.setdefault(name, f"v{len(names)}")
+
+    def visit(graph: onnx.GraphProto) -> None:
+        del graph.value_info[:], graph.quantization_annotation[:], graph.metadata_props[:]
+        for value in (*graph.input, *graph.output, *graph.initializer):
+            value.name = short(value.name)
+        for k, node in enumerate(graph.node):
+            node.name, node.doc_string = f"{node.op_type}_{k}", ""
+            del node.metadata_props[:]
+            node.input[:], node.output[:] = map(short, node.input), map(short, node.output)
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    visit(attribute.g)
+
+    visit(brief.graph)
+    return brief
+
+
 def strip(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without the contents of its large constants, each of which says how to fill it."""
     bare = onnx.ModelProto()
@@ -89,6 +119,8 @@ def strip(model: onnx.ModelProto) -> onnx.ModelProto:
         values = numpy_helper.to_array(tensor)
         if values.size >= KEPT_ELEMENTS:
             recipe = _recipe(roles.get(tensor.name, "Constant"), values)
+            if not recipe:
+                continue
             tensor.CopyFrom(
                 onnx.TensorProto(name=tensor.name, dims=values.shape, data_type=tensor.data_type, doc_string=recipe)
             )
