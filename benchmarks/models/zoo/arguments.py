@@ -70,11 +70,14 @@ MAKERS: dict[str, tuple[Callable[..., Arrays], list[tuple[int, ...]]]] = {
     "resnet": (_image, IMAGES),
     "mobilenet": (_image, IMAGES),
     "unet": (_image, [(2, 32, 32), (1, 40, 56), (3, 8, 12)]),
+    "detector": (_image, IMAGES),
     "lstm": (_lengths, [(3, 6), (1, 1), (5, 17)]),
     "gru": (_lengths, [(3, 6), (1, 1), (5, 17)]),
     "greedy": (_written, [(2, 4), (3, 9), (1, 1)]),
     "experts": (lambda rng, *sizes: {"x": _floats(rng, *sizes, 16)}, [(2, 5), (1, 1), (3, 17)]),
     "graph_network": (_graph, [(6, 11), (50, 300), (1, 1)]),
+    "tf_attention": (lambda rng, *sizes: {"ids": rng.integers(0, WORDS, sizes, dtype=np.int32)}, [(2, 7), (1, 1), (5, 33)]),
+    "tf_pyramid": (lambda rng, *sizes: {"x": _floats(rng, *sizes, 3)}, [(2, 16, 16), (1, 9, 14), (3, 30, 21)]),
 }
 
 

@@ -17,7 +17,7 @@ import onnxruntime
 import torch
 
 from benchmarks.models import structure
-from benchmarks.models.zoo import other_zoo, transformers_zoo, vision_zoo
+from benchmarks.models.zoo import detection_zoo, other_zoo, transformers_zoo, vision_zoo
 from benchmarks.models.zoo.exported import Exported
 
 MODELS: dict[str, Callable[[], Exported]] = {
@@ -25,6 +25,7 @@ MODELS: dict[str, Callable[[], Exported]] = {
     for made in (
         transformers_zoo.bert, transformers_zoo.gpt2, transformers_zoo.llama, transformers_zoo.t5, transformers_zoo.vit,
         transformers_zoo.swin, transformers_zoo.whisper, vision_zoo.resnet, vision_zoo.mobilenet, vision_zoo.unet,
+        detection_zoo.detector,
         other_zoo.lstm, other_zoo.gru, other_zoo.greedy, other_zoo.experts, other_zoo.graph_network,
     )
 }  # fmt: skip

@@ -1,0 +1,80 @@
+"""Make the zoo's graphs from TensorFlow again: `python -m benchmarks.models.zoo.export_tensorflow`; needs tensorflow and tf2onnx.
+
+Two functions whose shapes are computed as TensorFlow programs do: by `tf.shape`, slices, products and reshapes with unknown sizes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import tensorflow as tf
+import tf2onnx
+
+from benchmarks.models import structure
+
+RNG = np.random.default_rng(0)
+
+
+def weights(*shape: int) -> tf.Variable:
+    return tf.Variable(RNG.standard_normal(shape).astype(np.float32) * 0.3)
+
+
+class Attention(tf.Module):
+    """Heads split and joined by computed shapes, a causal mask from a range, positions sliced to the length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = [weights(32, 32) for _ in range(4)]
+        self.table, self.positions = weights(100, 32), weights(64, 32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="ids")])
+    def __call__(self, ids: tf.Tensor) -> tf.Tensor:
+        batch, length = tf.shape(ids)[0], tf.shape(ids)[1]
+        x = tf.gather(self.table, ids) + self.positions[:length]
+        flat = tf.reshape(x, [-1, 32])
+
+        def heads(w: tf.Variable) -> tf.Tensor:
+            return tf.transpose(tf.reshape(flat @ w, tf.stack([batch, length, 4, 8])), [0, 2, 1, 3])
+
+        q, k, v = map(heads, self.maps[:3])
+        places = tf.range(length)
+        ahead = tf.cast(places[None, :] > places[:, None], tf.float32) * -1e9
+        p = tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * tf.math.rsqrt(8.0) + ahead)
+        joined = tf.reshape(tf.transpose(p @ v, [0, 2, 1, 3]), tf.stack([batch * length, 32]))
+        return tf.reshape(joined @ self.maps[3], tf.shape(x)) + x
+
+
+class Pyramid(tf.Module):
+    """An image is padded to a multiple of 4, halved twice, resized back to where it came from, and cut to its size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = weights(3, 3, 3, 8), weights(3, 3, 8, 16), weights(1, 1, 24, 4)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32, name="x")])
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        height, width = tf.shape(x)[1], tf.shape(x)[2]
+        padded = tf.pad(x, [[0, 0], [0, -height % 4], [0, -width % 4], [0, 0]])
+        a = tf.nn.relu(tf.nn.conv2d(padded, self.first, 2, "SAME"))
+        b = tf.nn.relu(tf.nn.conv2d(a, self.second, 2, "SAME"))
+        up = tf.image.resize(b, tf.shape(a)[1:3], method="bilinear")
+        y = tf.nn.conv2d(tf.concat([a, up], -1), self.last, 1, "SAME")
+        full = tf.image.resize(y, tf.shape(padded)[1:3], method="nearest")
+        return full[:, :height, :width] - tf.reduce_mean(full, [1, 2], keepdims=True)
+
+
+def main() -> None:
+    for name, module in (("tf_attention", Attention()), ("tf_pyramid", Pyramid())):
+        function = module.__call__
+        model, _ = tf2onnx.convert.from_function(function, input_signature=function.input_signature, opset=17)
+        model.graph.input[0].name, old = function.input_signature[0].name, model.graph.input[0].name
+        for node in model.graph.node:
+            node.input[:] = [model.graph.input[0].name if name == old else name for name in node.input]
+        bare = structure.strip(structure.renamed(model))
+        kept = structure.FOLDER / f"zoo_{name}.onnx"
+        onnx.save(bare, kept)
+        print(f"{name}: {len(bare.graph.node)} nodes, {kept.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
