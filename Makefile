@@ -70,9 +70,9 @@ types: $(STAMP)
 show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS="--shape x=64x77 --stage asm"]
 	$(BIN)/python -m anyshape.cli.main show $(OP) $(ARGS)
 
-bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime at every listed shape: table, benchmarks/results/*.json and a plot; compile and load times; what an instruction and a call cost
+bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime and OpenVINO at every listed shape: table, benchmarks/results/*.json and a plot; compile and load times; what an instruction and a call cost
 	@mkdir -p benchmarks/results
-	$(BIN)/python -m benchmarks.models_bench bert_mini mlp shape_heavy --json benchmarks/results/models.json
+	$(BIN)/python -m benchmarks.models_bench bert_mini gpt2 mlp shape_heavy --json benchmarks/results/models.json
 	$(BIN)/python -m benchmarks.plot benchmarks/results/models.json benchmarks/results/models.svg
 	$(BIN)/python -m benchmarks.compile_time bert_mini --json benchmarks/results/compile_time.json
 	$(BIN)/python -m benchmarks.vm_loop --json benchmarks/results/vm_loop.json

@@ -1,9 +1,10 @@
-"""Whole models beside onnxruntime, one thread, in one process, contenders in turns: steady calls at every listed shape.
+"""Whole models beside onnxruntime and OpenVINO: the same threads, one process, engines in turns, outputs compared.
 
-    PYTHONPATH=runtime:generated python -m benchmarks.models_bench [bert_mini mlp ...] [--json out.json]
+    PYTHONPATH=runtime:generated python -m benchmarks.models_bench [bert_mini mlp ...] [--threads 1] [--json out.json]
 
-Prints, per shape, the least seconds of several batches of each, their ratio, and the largest difference; then the geometric
-mean, what was compiled after the first call (nothing should be), and the noise seen (median over least).
+For each model a table by shape: the least seconds of steady calls, the median in a shuffled stream of all shapes, and how the best
+peer's compare; then geometric means, first calls at a new shape over those in the stream (p50 and p95), what was compiled after the
+first call (nothing should be), and the noise seen (median over least). Exit code 1 if an output differs by more than 1e-4 of its size.
 """
 
 from __future__ import annotations
@@ -13,111 +14,156 @@ import json
 import math
 import os
 import statistics
+import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-import onnxruntime
 
-import anyshape
-from benchmarks.models import MODELS, load
+from benchmarks import streams
+from benchmarks.engines import Engine, available, prepare
+from benchmarks.models import MODELS, Arrays, load
 
-SAMPLES = 7
-SAMPLE_SECONDS = 0.02
-
-
-def peer(path: Path) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+TOLERANCE = 1e-4
+US = "anyshape"
 
 
-def samples(calls: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
-    """Seconds per call of each contender, SAMPLES batches each, interleaved."""
-    repeats = {}
-    for name, call in calls.items():
-        call()
-        started = time.perf_counter()
-        call()
-        repeats[name] = max(1, int(SAMPLE_SECONDS / (time.perf_counter() - started)))
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(SAMPLES):
-        for name, call in calls.items():
-            started = time.perf_counter()
-            for _ in range(repeats[name]):
-                call()
-            found[name].append((time.perf_counter() - started) / repeats[name])
+def mean(ratios: Iterable[float]) -> float:
+    """The geometric one."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+def difference(engines: list[Engine], arguments: Arrays) -> dict[str, float]:
+    """Of each peer's outputs from ours, as a part of the largest number in them (or of 1)."""
+    ours = [np.array(a) for a in engines[0].run(arguments)]
+    found = {}
+    for peer in engines[1:]:
+        pairs = zip(ours, peer.run(arguments), strict=True)
+        found[peer.name] = max(
+            float(np.abs(a - b).max(initial=0) / max(1.0, np.abs(a).max(initial=0))) for a, b in pairs
+        )
     return found
 
 
-def measure(name: str, folder: Path) -> dict[str, Any]:
-    """One model at all its shapes; prints as it goes."""
+def measure(name: str, folder: Path, names: list[str], threads: int) -> dict[str, Any]:
+    """One model; prints as it goes."""
     model = load(name)
     path = model.build(folder / f"{name}.onnx")
-    started = time.perf_counter()
-    executable = anyshape.compile(path, threads=1)
-    compiled = time.perf_counter() - started
-    session = peer(path)
-    rows = []
+    engines = [prepare(n, path, threads) for n in names]
     print(
-        f"\n{name}: compiled in {compiled:.2f} s\n  {'shape':>9} {'anyshape':>11} {'onnxruntime':>12} {'ratio':>6}  difference"
+        f"\n{name}, {threads} thread{'s' * (threads > 1)}: "
+        + ", ".join(f"{e.name} ready in {e.seconds:.2f} s" for e in engines),
+        flush=True,
     )
-    for batch, length in model.SHAPES:
-        arguments = model.inputs(batch, length, seed=1)
-        ours, theirs = executable.run(arguments), session.run(None, arguments)
-        difference = max(float(np.abs(a - b).max(initial=0)) for a, b in zip(ours, theirs, strict=True))
-        times = samples({
-            "anyshape": lambda a=arguments: executable.run(a),
-            "onnxruntime": lambda a=arguments: session.run(None, a),
-        })  # fmt: skip
-        mine, other = min(times["anyshape"]), min(times["onnxruntime"])
-        noise = max(statistics.median(t) / min(t) for t in times.values())
-        rows.append(
-            {
-                "batch": batch,
-                "length": length,
-                "anyshape": mine,
-                "onnxruntime": other,
-                "difference": difference,
-                "noise": noise,
-            }
-        )
-        print(
-            f"  {f'{batch}x{length}':>9} {mine * 1e3:8.3f} ms {other * 1e3:9.3f} ms {other / mine:6.2f}  {difference:.1e}",
-            flush=True,
-        )
-    ratios = [r["onnxruntime"] / r["anyshape"] for r in rows]
-    mean = math.exp(statistics.fmean(map(math.log, ratios)))
-    late = executable.compiled_after_first_call
-    print(
-        f"  onnxruntime / anyshape: geometric mean {mean:.2f}, least {min(ratios):.2f}; {late} kernels compiled after the first call"
-    )
-    print(f"  noise (median over least): up to {max(r['noise'] for r in rows):.2f}")
-    return {
+    calls = {shape: model.inputs(*shape, seed=1) for shape in model.SHAPES}
+    differences = {shape: difference(engines, arguments) for shape, arguments in calls.items()}
+    steady, shuffled = streams.steady(engines, calls), streams.shuffled(engines, calls)
+    first = streams.first_calls(names, path, threads, model)
+    rows = [row(shape, names, steady, shuffled, first, differences[shape]) for shape in calls]
+    print(table(names, rows), flush=True)
+    result = {
         "model": name,
-        "compile": compiled,
+        "threads": threads,
+        "engines": {e.name: e.seconds for e in engines},
         "rows": rows,
-        "mean": mean,
-        "least": min(ratios),
-        "compiled_after_first_call": late,
+        **summary(names, rows),
     }
+    result["compiled_after_first_call"] = engines[0].late()
+    print(told(result), flush=True)
+    return result
 
 
-def main() -> None:
+def row(
+    shape: streams.Shape,
+    names: list[str],
+    steady: streams.Times,
+    shuffled: streams.Times,
+    first: streams.Times,
+    differences: dict[str, float],
+) -> dict[str, Any]:
+    least = {n: min(steady[n][shape]) for n in names}
+    stream = {n: statistics.median(shuffled[n][shape]) for n in names}
+    peers = [n for n in names if n != US]
+    return {
+        "batch": shape[0], "length": shape[1], "steady": least, "shuffled": stream,
+        "first": {n: min(first[n][shape], default=None) for n in names},
+        "steady_ratio": min(least[n] for n in peers) / least[US], "shuffled_ratio": min(stream[n] for n in peers) / stream[US],
+        "noise": max(statistics.median(steady[n][shape]) / least[n] for n in names), "differences": differences,
+    }  # fmt: skip
+
+
+def summary(names: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Best peer's time over ours, and what a first call at a new shape costs over a steady one."""
+    found: dict[str, Any] = {
+        f"{kind}_{what}": f(r[f"{kind}_ratio"] for r in rows)
+        for kind in ("steady", "shuffled") for what, f in (("mean", mean), ("least", min))
+    }  # fmt: skip
+    for n in names:
+        extra = sorted(r["first"][n] / r["shuffled"][n] for r in rows if r["first"][n] is not None)
+        found.setdefault("first_call", {})[n] = {
+            "p50": statistics.median(extra),
+            "p95": extra[int(0.95 * (len(extra) - 1))],
+        }
+    found["noise"] = max(r["noise"] for r in rows)
+    found["difference"] = max((d for r in rows for d in r["differences"].values()), default=0.0)
+    return found
+
+
+def table(names: list[str], rows: list[dict[str, Any]]) -> str:
+    head = (
+        f"  {'shape':>9}"
+        + "".join(f"{n:>13}" for n in names)
+        + f"{'ratio':>8} |"
+        + "".join(f"{n:>13}" for n in names)
+        + f"{'ratio':>8}  difference"
+    )
+    lines = [f"  {'':>9}{'steady, ms':>{13 * len(names) + 8}} |{'shuffled, ms':>{13 * len(names) + 8}}", head]
+    for r in rows:
+        halves = [
+            "".join(f"{r[kind][n] * 1e3:13.4f}" for n in names) + f"{r[f'{kind}_ratio']:8.2f}"
+            for kind in ("steady", "shuffled")
+        ]
+        worst = max(r["differences"].values(), default=0.0)
+        shape = f"{r['batch']}x{r['length']}"
+        lines.append(f"  {shape:>9}{halves[0]} |{halves[1]}  {worst:.1e}")
+    return "\n".join(lines)
+
+
+def told(result: dict[str, Any]) -> str:
+    first = ", ".join(f"{n} {p['p50']:.2f} / {p['p95']:.2f}" for n, p in result["first_call"].items())
+    return "\n".join([
+        f"  best peer / {US}: steady mean {result['steady_mean']:.2f}, least {result['steady_least']:.2f}; "
+        f"shuffled mean {result['shuffled_mean']:.2f}, least {result['shuffled_least']:.2f}",
+        f"  first call at a new shape over one in the stream, p50 / p95: {first}",
+        f"  {result['compiled_after_first_call']} programs compiled after the first call; noise up to {result['noise']:.2f}",
+    ])  # fmt: skip
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["bert_mini"], help=f"of {', '.join(MODELS)}")
+    parser.add_argument("--threads", type=int, default=1, help="of every engine (1)")
+    parser.add_argument(
+        "--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (onnxruntime openvino)"
+    )
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
+    names = available([US, *options.engines])
     with tempfile.TemporaryDirectory() as folder:
-        results = [measure(name, Path(folder)) for name in options.models]
+        results = [measure(name, Path(folder), names, options.threads) for name in options.models]
+    means = {kind: mean(r[f"{kind}_mean"] for r in results) for kind in ("shuffled", "steady")}
+    print(f"\nall models, best peer / {US}: " + ", ".join(f"{kind} mean {m:.2f}" for kind, m in means.items()))
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
+    wrong = [r["model"] for r in results if r["difference"] > TOLERANCE]
+    if wrong:
+        print(f"outputs differ by more than {TOLERANCE} of their size: {', '.join(wrong)}", file=sys.stderr)
+    return bool(wrong)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Figures of `models_bench --json` as a picture: per model, onnxruntime's time over ours at every shape, above 1 where we are ahead.
+"""Figures of `models_bench --json` as a picture: per model, the best peer's time over ours at every shape, above 1 where we are ahead.
 
 python -m benchmarks.plot figures.json picture.svg
 """
@@ -21,15 +21,20 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     figure, rows = plt.subplots(len(results), 1, figsize=(9, 2.4 * len(results)), squeeze=False, layout="constrained")
     for axes, result in zip(rows[:, 0], results, strict=True):
         labels = [f"{r['batch']}x{r['length']}" for r in result["rows"]]
-        ratios = [r["onnxruntime"] / r["anyshape"] for r in result["rows"]]
-        axes.bar(labels, ratios, bottom=0, color=["#2a7f62" if r >= 1 else "#b5402a" for r in ratios])
+        places = range(len(labels))
+        for shift, kind, colours in (
+            (-0.2, "steady", ("#2a7f62", "#b5402a")),
+            (0.2, "shuffled", ("#7fbfa8", "#e09a8a")),
+        ):
+            ratios = [r[f"{kind}_ratio"] for r in result["rows"]]
+            axes.bar([k + shift for k in places], ratios, width=0.4, color=[colours[r < 1] for r in ratios], label=kind)
         axes.axhline(1, color="black", linewidth=1)
         axes.set_yscale("log")
-        axes.set_ylabel("onnxruntime / anyshape")
-        axes.set_title(
-            f"{result['model']}: geometric mean {result['mean']:.2f}, least {result['least']:.2f}", loc="left"
-        )
-        axes.tick_params(axis="x", rotation=60)
+        axes.set_ylabel("best peer / anyshape")
+        axes.set_xticks(list(places), labels, rotation=60)
+        axes.legend(fontsize="small")
+        means = f"steady {result['steady_mean']:.2f}, shuffled {result['shuffled_mean']:.2f}"
+        axes.set_title(f"{result['model']}, {result['threads']} thread(s): geometric means {means}", loc="left")
     figure.savefig(path)
 
 

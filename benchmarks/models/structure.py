@@ -58,7 +58,9 @@ def _recipe(role: str, values: NDArray[np.generic]) -> str:
         rows = values.shape[0] if role.startswith("MatMul") else values.shape[1]
         return f"normal 0 {GAIN / math.sqrt(rows):.4f}"
     if role.startswith(("Conv.", "ConvTranspose.", "LSTM.", "GRU.")) and values.ndim > 2:
-        return f"normal 0 {GAIN / math.sqrt(math.prod(values.shape[1:]) / (1 if role[0] == 'C' else values.shape[1])):.4f}"
+        return (
+            f"normal 0 {GAIN / math.sqrt(math.prod(values.shape[1:]) / (1 if role[0] == 'C' else values.shape[1])):.4f}"
+        )
     return "normal 0 0.5" if role.startswith("Gather") else "normal 0 0.02"
 
 

@@ -34,7 +34,9 @@ def agrees(path: Path, name: str, tolerance: float) -> None:
         results = ours.run(given)
         for got, want in zip(results, theirs.run(None, given), strict=True):
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
-            np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * max(1.0, np.abs(want).max(initial=0)), err_msg=f"call {k}")
+            np.testing.assert_allclose(
+                got, want, rtol=0, atol=tolerance * max(1.0, np.abs(want).max(initial=0)), err_msg=f"call {k}"
+            )
         if k == 0:
             first = results
     assert all(a.tobytes() == b.tobytes() for a, b in zip(first, results, strict=True))
@@ -71,6 +73,8 @@ class Samples(quantization.CalibrationDataReader):  # type: ignore[misc]
 def test_quantised_with_samples(tmp_path: Path) -> None:
     """QuantizeLinear and DequantizeLinear around everything."""
     path = structure.build("zoo_resnet", tmp_path / "m.onnx", seed=7)
-    quantization.quantize_static(path, tmp_path / "q.onnx", Samples("resnet"), quant_format=quantization.QuantFormat.QDQ)
+    quantization.quantize_static(
+        path, tmp_path / "q.onnx", Samples("resnet"), quant_format=quantization.QuantFormat.QDQ
+    )
     assert "DequantizeLinear" in {n.op_type for n in onnx.load(tmp_path / "q.onnx").graph.node}
     agrees(tmp_path / "q.onnx", "resnet", 0.05)

@@ -33,7 +33,9 @@ def _translation(rng: Generator, batch: int, length: int, written: int) -> Array
 
 def step(rng: Generator, layers: int, heads: int, width: int, batch: int, length: int, past: int) -> Arrays:
     """`length` new words of a decoder after `past` old ones."""
-    cache = {f"{kind}{k}": _floats(rng, batch, heads, past, width) for k in range(layers) for kind in ("keys", "values")}
+    cache = {
+        f"{kind}{k}": _floats(rng, batch, heads, past, width) for k in range(layers) for kind in ("keys", "values")
+    }
     positions = np.tile(np.arange(past, past + length), (batch, 1))
     mask = np.ones((batch, past + length), np.int64)
     return {"ids": rng.integers(0, WORDS, (batch, length)), "mask": mask, "positions": positions, **cache}
@@ -76,7 +78,10 @@ MAKERS: dict[str, tuple[Callable[..., Arrays], list[tuple[int, ...]]]] = {
     "greedy": (_written, [(2, 4), (3, 9), (1, 1)]),
     "experts": (lambda rng, *sizes: {"x": _floats(rng, *sizes, 16)}, [(2, 5), (1, 1), (3, 17)]),
     "graph_network": (_graph, [(6, 11), (50, 300), (1, 1)]),
-    "tf_attention": (lambda rng, *sizes: {"ids": rng.integers(0, WORDS, sizes, dtype=np.int32)}, [(2, 7), (1, 1), (5, 33)]),
+    "tf_attention": (
+        lambda rng, *sizes: {"ids": rng.integers(0, WORDS, sizes, dtype=np.int32)},
+        [(2, 7), (1, 1), (5, 33)],
+    ),
     "tf_pyramid": (lambda rng, *sizes: {"x": _floats(rng, *sizes, 3)}, [(2, 16, 16), (1, 9, 14), (3, 30, 21)]),
 }
 

@@ -19,7 +19,11 @@ def nms(boxes: Tensor, scores: Tensor, limit: int, overlap: float, least: float)
         for c in range(scores.shape[1]):
             kept: list[int] = []
             for k in torch.argsort(scores[b, c], descending=True, stable=True).tolist():
-                if len(kept) < limit and scores[b, c, k] > least and all(_iou(boxes[b, k], boxes[b, j]) <= overlap for j in kept):
+                if (
+                    len(kept) < limit
+                    and scores[b, c, k] > least
+                    and all(_iou(boxes[b, k], boxes[b, j]) <= overlap for j in kept)
+                ):
                     kept.append(k)
             found += [[b, c, k] for k in kept]
     return torch.tensor(found, dtype=torch.int64).reshape(-1, 3)
@@ -53,7 +57,9 @@ class Detector(nn.Module):
         scores = torch.softmax(cells[:, 4:], 1)
         kept = torch.ops.zoo.nms(boxes, scores, 5, 0.5, 0.2)
         picked = scores[kept[:, 0], kept[:, 1], kept[:, 2]]
-        best, order = picked.topk(picked.shape[0].clamp(max=10) if isinstance(picked.shape[0], Tensor) else min(10, picked.shape[0]))
+        best, order = picked.topk(
+            picked.shape[0].clamp(max=10) if isinstance(picked.shape[0], Tensor) else min(10, picked.shape[0])
+        )
         return kept[order], best, boxes[kept[order, 0], kept[order, 2]]
 
 

@@ -36,7 +36,9 @@ def ones(*shape: int) -> Tensor:
 
 def bert() -> Exported:
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-    model = tf.BertModel(tf.BertConfig(vocab_size=WORDS, max_position_embeddings=64, attn_implementation="sdpa", **sizes))
+    model = tf.BertModel(
+        tf.BertConfig(vocab_size=WORDS, max_position_embeddings=64, attn_implementation="sdpa", **sizes)
+    )
     call = Call(model, lambda m, i, a: m(input_ids=i, attention_mask=a).last_hidden_state)
     axes = {"ids": BATCH_AND_LENGTH, "mask": BATCH_AND_LENGTH, "y": BATCH_AND_LENGTH}
     return Exported(call, (ids(2, 7), ones(2, 7)), ["ids", "mask"], ["y"], axes)
@@ -111,7 +113,11 @@ def swin() -> Exported:
 
 
 def whisper() -> Exported:
-    sides = {f"{side}_{k}": n for side in ("encoder", "decoder") for k, n in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 64))}
+    sides = {
+        f"{side}_{k}": n
+        for side in ("encoder", "decoder")
+        for k, n in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 64))
+    }
     sizes = {"d_model": 32, **sides}
     words = {"vocab_size": WORDS, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     config = tf.WhisperConfig(max_source_positions=50, num_mel_bins=16, attn_implementation="eager", **sizes, **words)

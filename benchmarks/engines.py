@@ -1,0 +1,83 @@
+"""The engines that benchmarks run side by side, each behind the same few words.
+
+In: the path of an ONNX model and a number of threads. Out: `Engine`s: `run` takes a dict of arrays and gives a list of arrays. An engine
+that is not installed is left out, and said so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.models import Arrays
+
+Run = Callable[[Arrays], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A model made ready. `seconds`: what that took. `late`: kernels compiled since, for who tells."""
+
+    name: str
+    run: Run
+    seconds: float
+    late: Callable[[], int | None]
+
+
+def anyshape_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
+    import anyshape
+
+    executable = anyshape.compile(path, threads=threads)
+    return executable.run, lambda: executable.compiled_after_first_call
+
+
+def onnxruntime_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda arguments: session.run(None, arguments), lambda: None
+
+
+def openvino_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
+    import openvino
+
+    core = openvino.Core()
+    config = {
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    request = core.compile_model(str(path), "CPU", config).create_infer_request()
+
+    def run(arguments: Arrays) -> list[Any]:
+        return list(request.infer(arguments, share_inputs=True, share_outputs=True).values())
+
+    return run, lambda: None
+
+
+MAKERS: dict[str, Callable[[Path, int], tuple[Run, Callable[[], int | None]]]] = {
+    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_,
+}  # fmt: skip
+
+
+def available(names: Sequence[str] = tuple(MAKERS)) -> list[str]:
+    """Of these engines, those that are installed."""
+    found = [n for n in names if importlib.util.find_spec(n) is not None]
+    for name in names:
+        if name not in found:
+            print(f"{name} is not installed and is left out", file=sys.stderr)
+    return found
+
+
+def prepare(name: str, path: Path, threads: int) -> Engine:
+    started = time.perf_counter()
+    run, late = MAKERS[name](path, threads)
+    return Engine(name, run, time.perf_counter() - started, late)
