@@ -1,7 +1,7 @@
 """gpt2: one step of a decoder of 4 layers, 256 hidden, 4 heads, with its cache of keys and values; opset 17, as torch exports it.
 
-Comes in: the committed structure and a seed. Goes out: an ONNX file of 13 MB with logits and the cache with the step's own entries. `length` of
-SHAPES is how many words came before: one new word each is written.
+Comes in: the committed structure and a seed. Goes out: an ONNX file of 13 MB with logits and the cache with the step's own
+entries. `length` of SHAPES is how many words came before: one new word each is written.
 """
 
 from __future__ import annotations
