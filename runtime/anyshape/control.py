@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from anyshape.dims import fresh
+from anyshape.dims import Dim, fresh
 from anyshape.dtypes import parse_dtype
-from anyshape.errors import ArgumentError, ShapeError
+from anyshape.errors import ArgumentError, DtypeError, ShapeError
 from anyshape.graph.call import as_value
+from anyshape.graph.callee import CALL, REF, Callee
 from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
+from anyshape.graph.match_shape import ensure, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.value import Node, Value, constant
-from anyshape.types import TensorType
+from anyshape.types import FunctionType, TensorType, parse_type
 
 Results = Any
 """A Value, what NumPy makes an array of, or a list of these"""
@@ -107,8 +109,46 @@ def loop(
     return build(LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)).outputs
 
 
-def call(f: Function, arguments: Sequence[Any] | Mapping[str, Any]) -> tuple[Value, ...]:
-    """The results of a function for these arguments, its nodes in the place of the call."""
+def function(name: str, params: Mapping[str, str | TensorType], results: Sequence[str | TensorType]) -> Callee:
+    """Declares a function of these parameters and results, which `define` gives a body: then it may call itself, and be a value.
+
+        fib = control.function("fib", {"n": "i64[]"}, ["i64[]"])
+
+    A name of a dim means the same in all of these types; one that is only in results is a new size in each call. Raises ParseError for
+    what is no type, ArgumentError or UnsupportedError for types of which a call cannot tell the sizes.
+    """
+    scope: dict[str, Dim] = {}
+    taken = {n: t if isinstance(t, TensorType) else parse_type(t, scope) for n, t in params.items()}
+    return Callee(name, taken, [t if isinstance(t, TensorType) else parse_type(t, scope) for t in results])
+
+
+def define(f: Callee, body: Callable[..., Results]) -> Callee:
+    """What a declared function does: `body(*params)` builds its results. Raises ArgumentError if that is said already or their number is
+    another, DtypeError or ShapeError for results that are not as declared; a dim that is only known at run time is checked there."""
+    if f.function is not None:
+        raise ArgumentError(f"the function {f.name} is defined already")
+    params = [Value(t, n) for n, t in zip(f.names, f.type.params, strict=True)]
+    results = _listed(body(*params))
+    if len(results) != len(f.type.results):
+        raise ArgumentError(f"the function {f.name} gives {len(f.type.results)} results; its body makes {len(results)}")
+    ensured = [ensure(v, t, f"{f.name}: result {k}", params) for k, (v, t) in enumerate(zip(results, f.type.results))]
+    f.function = Function(params, resolved(params, ensured), f.name)
+    return f
+
+
+def reference(f: Callee) -> Value:
+    """A function as a value: branches and loops may choose among functions of one type, and `call` calls what was chosen."""
+    return build(REF, (), {"callee": f}).outputs[0]
+
+
+def call(
+    f: Function | Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], source: str = ""
+) -> tuple[Value, ...]:
+    """The results of a function for these arguments. The nodes of a `Function` are put in the place of the call; one that was declared, or
+    that is a value, is called when the program runs, at most 1,000 deep. Raises what does not fit, as ArgumentError, DtypeError
+    or ShapeError."""
+    if isinstance(f, Callee | Value):
+        return _called(f, arguments, source)
     given = [arguments[p.name] for p in f.params] if isinstance(arguments, Mapping) else list(arguments)
     if len(given) != len(f.params):
         raise ArgumentError(f"{f.name} takes {len(f.params)} arguments, got {len(given)}")
@@ -116,6 +156,20 @@ def call(f: Function, arguments: Sequence[Any] | Mapping[str, Any]) -> tuple[Val
     if results is None:
         raise ArgumentError(f"{f.name} relies on checks of its own entry, and cannot be put in the place of a call")
     return tuple(results)
+
+
+def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], source: str) -> tuple[Value, ...]:
+    function = reference(f) if isinstance(f, Callee) else f
+    if not isinstance(function.type, FunctionType):
+        raise DtypeError(f"call: what is called must be a function, got {function.type}")
+    if isinstance(arguments, Mapping):
+        if isinstance(f, Value) or set(arguments) != set(f.names):
+            wanted = "arguments by position" if isinstance(f, Value) else ", ".join(f.names)
+            raise ArgumentError(f"call: wanted {wanted}, got {', '.join(arguments)}")
+        arguments = [arguments[n] for n in f.names]
+    kinds = [*function.type.params, *[None] * len(arguments)]
+    given = [as_value(v, t.dtype if t is not None else None) for v, t in zip(arguments, kinds)]
+    return build(CALL, (*given, function), {}, source).outputs
 
 
 def scan(

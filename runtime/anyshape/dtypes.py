@@ -66,6 +66,8 @@ F16, F32, F64 = (DType(f"f{bits}", "float", bits) for bits in (16, 32, 64))
 BF16 = DType("bf16", "float", 16)
 LIST = DType("list", "handle", 64)
 """What a value that is a list says its dtype is: no op of tensors takes it, and no text spells it."""
+FUNCTION = DType("function", "handle", 64)
+"""The same of a value that is a function: the number of one."""
 
 ALL: tuple[DType, ...] = (F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)
 CLASSES: dict[str, tuple[DType, ...]] = {

@@ -118,7 +118,7 @@ def test_specialize() -> None:
     assert [str(p.type) for p in fixed.params] == ["f32[n, 4]", "f32[4]"]
     assert str(fixed.specialize(n=2).results[0].type) == "f32[4, 2]"
     assert [n.op.full_name for n in optimise(fixed.specialize(n=2)).nodes] == ["add", "static.reshape"]
-    with pytest.raises(ArgumentError, match="no input has a dim k; there are m, n"):
+    with pytest.raises(ArgumentError, match="no input has a dim k; there are n, m"):
         f.specialize(k=1)
     with pytest.raises(ArgumentError, match="n must be a size"):
         f.specialize(n=-1)

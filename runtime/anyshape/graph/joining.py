@@ -13,12 +13,17 @@ from functools import reduce
 from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
 from anyshape.errors import DtypeError
 from anyshape.graph.value import Contents, Value
-from anyshape.types import DIFFERS, ListType, TensorType, list_of
+from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, list_of
 
 
 def joined_type(values: Sequence[Value], where: str) -> TensorType:
     """Raises DtypeError where dtypes differ."""
     first = values[0].type
+    if any(isinstance(v.type, FunctionType) for v in values):
+        other = next((v.type for v in values if v.type != first), first)
+        if other != first:
+            raise DtypeError(f"{where} is {first} on one side and {other} on the other")
+        return first
     if any(isinstance(v.type, ListType) for v in values):
         return reduce(lambda a, b: joined_list(a, b, where), (v.type for v in values[1:]), values[0].type)
     for v in values[1:]:
@@ -98,6 +103,8 @@ def exported_type(t: TensorType, outside: set[Dim]) -> TensorType:
     """The type as the surroundings see it: a dim that mentions what only a region knows becomes a symbol."""
     if isinstance(t, ListType):
         return without_dims(t, lambda s: s not in outside)
+    if isinstance(t, FunctionType):
+        return t
     if t.shape is None:
         return t
     return TensorType(t.dtype, tuple(n if free_symbols(n) <= outside else joined_size((n,), new=True) for n in t.shape))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dims import Dim, Facts, Size, bounds, fresh, maximum
-from anyshape.dtypes import parse_dtype
+from anyshape.dtypes import FUNCTION, parse_dtype
 from anyshape.errors import DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
@@ -51,6 +51,10 @@ class Carried:
                 f"{where}: its rank changes from turn to turn, from {len(mine)} to {len(its)}; a loop keeps the rank of what it carries"
             )
         before = (self.type, self.contents)
+        if FUNCTION in (self.type.dtype, result.type.dtype):
+            if self.type != result.type:
+                raise DtypeError(f"{where} is {self.type}, and a turn makes {result.type} of it")
+            return False
         if isinstance(self.type, ListType):
             self.type = joined_list(self.type, of_all_turns(result.type), where)
             return before[0] != self.type
@@ -206,6 +210,8 @@ def _agree(p: Value, first: Value, after: Value, turn: set[Dim]) -> bool:
     """Whether a carried parameter holds for what it is at first and for what a turn makes of it."""
     if any(isinstance(v.type, ListType) for v in (p, first, after)):
         return all(joined_list(p.type, of_all_turns(v.type), "a carried list") == p.type for v in (first, after))
+    if p.type.dtype is FUNCTION:
+        return p.type == first.type == after.type
     shapes = [v.type.shape for v in (p, first, after)]
     known = [s for s in shapes if s is not None]
     if len({v.type.dtype for v in (p, first, after)}) > 1 or len(known) < 3 or len({len(s) for s in known}) > 1:

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anyshape.dims import Dim, Size
+from anyshape.dims import Dim, Size, eq, free_symbols
 from anyshape.dtypes import parse_dtype
-from anyshape.errors import DtypeError, ParseError, ShapeError
+from anyshape.errors import DtypeError, ParseError, ShapeError, UnsupportedError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
+from anyshape.graph.joining import joined_list
 from anyshape.graph.matching import make
 from anyshape.graph.value import Value, constant
-from anyshape.types import TensorType, parse_type
+from anyshape.types import FunctionType, ListType, TensorType, parse_type
 
 I64 = parse_dtype("i64")
 
@@ -53,6 +54,55 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
     else:
         shape = make("concat", [pieces], {"axis": 0}, source)
     return make("ensure_shape", [x], {"shape": shape}, source)
+
+
+def ensure(v: Value, wanted: TensorType, where: str, params: Sequence[Value]) -> Value:
+    """v as a value of a type whose dims follow from those of parameters, or are names of their own: checked where that is not seen.
+
+    Raises DtypeError or ShapeError."""
+    if isinstance(wanted, ListType | FunctionType) or isinstance(v.type, ListType | FunctionType):
+        fits = isinstance(wanted, ListType) and joined_list(wanted, v.type, where) == wanted
+        if not fits and wanted != v.type:
+            raise DtypeError(f"{where} must be {wanted}, got {v.type}")
+        return v
+    if v.type.dtype is not wanted.dtype:
+        raise DtypeError(f"{where} must be {wanted}, got {v.type}")
+    if v.type.rank != wanted.rank:
+        raise ShapeError(f"{where} must be {wanted}, got {v.type}")
+    known = {n for p in params for n in p.type.symbols()}
+    open_: list[Size | None] = []
+    for axis, (n, m) in enumerate(zip(wanted.shape or (), v.type.shape or ())):
+        decided = eq(n, m)
+        if decided is False:
+            raise ShapeError(f"{where} must be {wanted}, got {v.type}: dim {axis} is not {n}")
+        own = isinstance(n, Dim) and not free_symbols(n) <= known
+        open_.append(None if decided is True or own else n)
+    if all(n is None for n in open_):
+        return v
+    pieces = [constant(np.array([-1], np.int64)) if n is None else _size(n, params) for n in open_]
+    return make("ensure_shape", [v], {"shape": make("concat", [pieces], {"axis": 0}, "")}, where)
+
+
+def _size(n: Size, params: Sequence[Value]) -> Value:
+    """A size as a vector of one item."""
+    if isinstance(n, int):
+        return constant(np.array([n], np.int64))
+    total: Value = constant(np.array([0], np.int64))
+    for monomial, factor in n.terms:
+        product: Value = constant(np.array([factor], np.int64))
+        for atom in monomial:
+            of, axis = _entry_dim(atom.dim, params)
+            product = make("mul", [product, make("shape_of", [of], {"start": axis, "end": axis + 1}, "")], {}, "")
+        total = make("add", [total, product], {}, "")
+    return total
+
+
+def _entry_dim(s: Dim, params: Sequence[Value]) -> tuple[Value, int]:
+    for p in params:
+        for axis, n in enumerate(p.type.shape or ()):
+            if n is s:
+                return p, axis
+    raise UnsupportedError(f"a declared dim may be a sum of products of dims of the parameters; {s} is none")
 
 
 def _piece(n: Size, x: Value, axis: int, text: str) -> Value:

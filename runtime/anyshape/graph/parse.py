@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,15 @@ from anyshape.dims import Dim, symbol
 from anyshape.dtypes import is_dtype_name
 from anyshape.errors import AnyshapeError, ParseError
 from anyshape.graph.call import attribute
+from anyshape.graph.callee import Callee
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.regions import failed
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Value, constant
-from anyshape.types import ListType, TensorType, parse_type
+from anyshape.types import FunctionType, ListType, TensorType, parse_type
 
-_HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*\{")
+_HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*(?:->\s*(.*?)\s*)?\{")
 _DIM = re.compile(r"dim\s+(\??\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")
 _CONST = re.compile(r"const\s+(%[^\s:]+):\s*(\S+\[.*?\]|\w+)\s*=\s*(.*)")
 _CALL = re.compile(r"(.*?)\s=\s([\w.]+)\((.*?)\)(?:\s+#\s(.*))?$")
@@ -35,7 +37,39 @@ _RETURN = re.compile(r"return\s*(.*)")
 def parse(text: str, constants: Mapping[str, NDArray[Any]] | None = None) -> Function:
     """The function that text spells; `constants` gives those that print as `@name`. Raises ParseError with the line."""
     lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), 1)]
-    reader = _Reader(constants or {}, {m.group(1): m.groups() for _, line in lines if (m := _DIM.fullmatch(line))})
+    begins = [k for k, (_, line) in enumerate(lines) if line.startswith("function ")]
+    callees = _declared([lines[k] for k in begins])
+    parts = [lines[a:b] for a, b in pairwise([0, *begins[1:], len(lines)])]
+    first, *others = (_part(part, constants or {}, callees) for part in parts)
+    for f in others:
+        callees[f.name].function = f
+    return first
+
+
+def _declared(headers: Sequence[tuple[int, str]]) -> dict[str, Callee]:
+    """Functions that a text declares, by name: those of which the header says what they give."""
+    found: dict[str, Callee] = {}
+    for number, line in headers:
+        m = _HEADER.fullmatch(line)
+        if m is not None and m.group(3) is not None:
+            scope: dict[str, Dim] = {}
+            try:
+                params = {
+                    name.strip()[1:]: parse_type(t, scope)
+                    for name, _, t in (p.partition(":") for p in split(m.group(2)))
+                }
+                found[m.group(1)] = Callee(m.group(1), params, [parse_type(t, scope) for t in split(m.group(3))])
+            except AnyshapeError as e:
+                raise type(e)(f"line {number}: {e}\n  {line}") from None
+    return found
+
+
+def _part(
+    lines: Sequence[tuple[int, str]], constants: Mapping[str, NDArray[Any]], callees: Mapping[str, Callee]
+) -> Function:
+    """One function of a text."""
+    bounds = {m.group(1): m.groups() for _, line in lines if (m := _DIM.fullmatch(line))}
+    reader = _Reader(constants, bounds, callees)
     stack = [reader]
     for number, line in lines:
         if not line or line.startswith("#") or _DIM.fullmatch(line):
@@ -69,7 +103,7 @@ class _Region:
             raise ParseError("this is no region")
 
     def reader(self, m: re.Match[str]) -> _Reader:
-        made = _Reader(self.outer.given, {}, self.outer.scope, self)
+        made = _Reader(self.outer.given, {}, self.outer.callees, self.outer.scope, self)
         made.header(m)
         return made
 
@@ -81,10 +115,11 @@ class _Reader:
         self,
         constants: Mapping[str, NDArray[Any]],
         bounds: Mapping[str, tuple[str | Any, ...]],
+        callees: Mapping[str, Callee],
         scope: dict[str, Dim] | None = None,
         inside: _Region | None = None,
     ) -> None:
-        self.given, self.inside = constants, inside
+        self.given, self.callees, self.inside = constants, callees, inside
         self.scope: dict[str, Dim] = {} if scope is None else scope
         for name, (_, low, high) in bounds.items():
             self.scope[name] = symbol(name, int(low) if low else None, int(high) if high else None)
@@ -178,6 +213,9 @@ class _Reader:
                 key, _, literal = piece.partition("=")
                 if key not in attributes:
                     raise ParseError(f"{op_name} has no attribute {key}; it has {', '.join(attributes) or 'none'}")
+                if attributes[key].kind == "callee":
+                    attrs[key] = self.callee(literal)
+                    continue
                 attrs[key] = attribute(op, attributes[key], read_literal(literal))
         pieces = split(targets)
         count = len(pieces) if any(o.variadic for o in op.outputs) else None
@@ -188,6 +226,11 @@ class _Reader:
             name, _, type_text = piece.partition(":")
             self.values[name.strip()] = v
             _same_type(type_text.strip(), v.type)
+
+    def callee(self, name: str) -> Callee:
+        if name not in self.callees:
+            raise ParseError(f"the text has no function {name} that says what it gives")
+        return self.callees[name]
 
     def function(self) -> Function:
         if not self.results:
@@ -203,6 +246,8 @@ def _same_type(text: str, got: TensorType) -> None:
 def _agrees(text: str, got: TensorType) -> bool:
     """Symbols born while inferring have other names each time; numbers, the rank and the dtype must agree."""
     wanted, _, inside = text.partition("[")
+    if isinstance(got, FunctionType):
+        return re.sub(r"\?\w*", "?", text) == re.sub(r"\?\w*", "?", str(got))
     if isinstance(got, ListType):
         inside = inside.removesuffix("]")
         kind = "optional" if got.optional else "list"

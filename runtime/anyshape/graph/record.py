@@ -15,17 +15,21 @@ from numpy.typing import NDArray
 from anyshape.dims import SizeReader, SizeWriter
 from anyshape.dtypes import DType, parse_dtype
 from anyshape.errors import AnyshapeError, ParseError
+from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Check
-from anyshape.types import ListType, TensorType, list_of
+from anyshape.types import FunctionType, ListType, TensorType, function_type, list_of
 
 Record = dict[str, Any]
 
 
 def type_record(t: TensorType, size: SizeWriter) -> list[Any]:
+    if isinstance(t, FunctionType):
+        params, results = ([type_record(p, size) for p in side] for side in (t.params, t.results))
+        return [{"params": params}, results]
     if isinstance(t, ListType):
         return [{"optional": t.optional, "never": t.never}, type_record(t.element, size)]
     return [str(t.dtype), None if t.shape is None else [size(n) for n in t.shape]]
@@ -33,6 +37,8 @@ def type_record(t: TensorType, size: SizeWriter) -> list[Any]:
 
 def read_type(record: Sequence[Any], size: SizeReader) -> TensorType:
     dtype, shape = record
+    if isinstance(dtype, dict) and "params" in dtype:
+        return function_type([read_type(p, size) for p in dtype["params"]], [read_type(r, size) for r in shape])
     if isinstance(dtype, dict):
         return list_of(read_type(shape, size), dtype["optional"], dtype["never"])
     return TensorType(parse_dtype(dtype), None if shape is None else tuple(size(n) for n in shape))
@@ -55,16 +61,27 @@ def read_values(records: Sequence[Any], size: SizeReader) -> list[Value]:
 
 def write_function(f: Function, number_of: Callable[[NDArray[Any]], int]) -> Record:
     """`number_of` keeps an array and gives the number by which `read_function` will ask for it."""
-    size = SizeWriter()
-    return {**_region_record(f, size, number_of), "symbols": size.symbols}
+    size, callees = SizeWriter(), callees_of([f])
+    called = [
+        {
+            "name": c.name,
+            "params": [[n, type_record(t, size)] for n, t in zip(c.names, c.type.params)],
+            "results": [type_record(t, size) for t in c.type.results],
+            "function": _region_record(c.defined(), size, number_of, callees),
+        }
+        for c in callees
+    ]
+    return {**_region_record(f, size, number_of, callees), "callees": called, "symbols": size.symbols}
 
 
-def _region_record(f: Function, size: SizeWriter, number_of: Callable[[NDArray[Any]], int]) -> Record:
+def _region_record(
+    f: Function, size: SizeWriter, number_of: Callable[[NDArray[Any]], int], callees: Mapping[Callee, int]
+) -> Record:
     numbers = {v: k for k, v in enumerate((*f.params, *f.constants))}
     nodes = []
     for node in f.nodes:
-        regions = [_region_record(r, size, number_of) for r in node.regions]
-        nodes.append([*_node_record(node, numbers), regions, node.count])
+        regions = [_region_record(r, size, number_of, callees) for r in node.regions]
+        nodes.append([*_node_record(node, numbers, callees), regions, node.count])
         for v in node.outputs:
             numbers[v] = len(numbers)
     return {
@@ -78,9 +95,9 @@ def _region_record(f: Function, size: SizeWriter, number_of: Callable[[NDArray[A
     }
 
 
-def _node_record(node: Node, numbers: Mapping[Value, int]) -> list[Any]:
+def _node_record(node: Node, numbers: Mapping[Value, int], callees: Mapping[Callee, int]) -> list[Any]:
     inputs = [None if v is None else numbers[v] for v in node.inputs]
-    attrs = {name: _spelled(value) for name, value in node.attrs.items()}
+    attrs = {name: _spelled(value, callees) for name, value in node.attrs.items()}
     return [node.op.full_name, inputs, attrs, node.source]
 
 
@@ -88,35 +105,48 @@ def _parts(c: Check, size: SizeWriter) -> list[Any]:
     return [p if isinstance(p, str) else size(p) for p in c.parts]
 
 
-def _spelled(value: Any) -> Any:
+def _spelled(value: Any, callees: Mapping[Callee, int]) -> Any:
+    if isinstance(value, Callee):
+        return {"callee": callees[value]}
     if isinstance(value, DType):
         return {"dtype": value.name}
-    return [_spelled(v) for v in value] if isinstance(value, tuple | list) else value
+    return [_spelled(v, callees) for v in value] if isinstance(value, tuple | list) else value
 
 
-def _read(value: Any) -> Any:
+def _read(value: Any, callees: Sequence[Callee]) -> Any:
     if isinstance(value, dict):
-        return parse_dtype(value["dtype"])
-    return tuple(map(_read, value)) if isinstance(value, list) else value
+        return callees[value["callee"]] if "callee" in value else parse_dtype(value["dtype"])
+    return tuple(_read(v, callees) for v in value) if isinstance(value, list) else value
 
 
 def read_function(record: Record, array: Callable[[int], NDArray[Any]]) -> Function:
     """Raises ParseError for a record that is none, and what inference raises."""
     try:
-        return _function(record, SizeReader(record["symbols"]), array)
+        size = SizeReader(record["symbols"])
+        callees = [_callee(c, size) for c in record["callees"]]
+        for callee, c in zip(callees, record["callees"]):
+            callee.function = _function(c["function"], size, array, callees)
+        return _function(record, size, array, callees)
     except AnyshapeError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as e:
         raise ParseError(f"the record of a function is damaged: {e!r}") from e
 
 
-def _function(record: Record, size: SizeReader, array: Callable[[int], NDArray[Any]]) -> Function:
+def _callee(record: Record, size: SizeReader) -> Callee:
+    params = {name: read_type(t, size) for name, t in record["params"]}
+    return Callee(record["name"], params, [read_type(t, size) for t in record["results"]])
+
+
+def _function(
+    record: Record, size: SizeReader, array: Callable[[int], NDArray[Any]], callees: Sequence[Callee]
+) -> Function:
     params = read_values(record["params"], size)
     values = [*params, *(constant(array(number), name) for name, number in record["constants"])]
     for op, inputs, attrs, source, inner, count in record["nodes"]:
         given = [None if k is None else values[k] for k in inputs]
-        regions = tuple(_function(r, size, array) for r in inner)
-        said = {n: _read(v) for n, v in attrs.items()}
+        regions = tuple(_function(r, size, array, callees) for r in inner)
+        said = {n: _read(v, callees) for n, v in attrs.items()}
         values += build(find_op(op), given, said, source, regions=regions, count=count).outputs
     checks = [Check(size(c), tuple(map(size, parts)), op, where) for c, parts, op, where in record["checks"]]
     results = [values[k] for _, k in record["results"]]

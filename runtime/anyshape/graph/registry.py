@@ -48,11 +48,12 @@ def all_ops() -> Mapping[str, OpDef]:
 
 
 def find_op(full_name: str) -> OpDef:
-    """An op, of control flow and lists too. Raises UnsupportedError with near names."""
+    """An op, of control flow, lists and calls too. Raises UnsupportedError with near names."""
+    from anyshape.graph.callee import CALL_OPS
     from anyshape.graph.control import CONTROL_OPS
     from anyshape.graph.lists import LIST_OPS
 
-    ops = {**all_ops(), **CONTROL_OPS, **LIST_OPS} if full_name not in all_ops() else all_ops()
+    ops = {**all_ops(), **CONTROL_OPS, **LIST_OPS, **CALL_OPS} if full_name not in all_ops() else all_ops()
     if full_name in ops:
         return ops[full_name]
     from difflib import get_close_matches

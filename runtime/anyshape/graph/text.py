@@ -17,6 +17,8 @@ names of dims are shared.
       otherwise(%x: f32[n]) fails "why it cannot be taken"
     }
 
+Functions that it calls follow, with what they were declared to give: `function f(%x: f32[n]) -> f32[m] {`.
+
 Constants of more than 16 elements print as `= @name`, and are handed to `parse` beside the text.
 """
 
@@ -29,6 +31,7 @@ from typing import Any
 
 from anyshape.dims import Dim, Size, bounds, free_symbols, symbol
 from anyshape.dtypes import DType
+from anyshape.graph.callee import callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
 
@@ -36,10 +39,16 @@ INLINE = 16
 
 
 def print_function(f: Function) -> str:
+    """The function, and behind it those that it calls, which say what they give."""
+    called = [(c.function, f" -> {', '.join(map(str, c.type.results))}") for c in callees_of([f]) if c.function]
+    return "\n\n".join(_function(g, gives) for g, gives in ((f, ""), *called))
+
+
+def _function(f: Function, gives: str) -> str:
     names = value_names(f)
     shown = symbol_names(f, names)
     params = ", ".join(f"{names[p]}: {p.type.substitute(shown)}" for p in f.params)
-    lines = [f"function {f.name}({params}) {{"]
+    lines = [f"function {f.name}({params}){gives} {{"]
     for s in f.symbols():
         low, high = bounds(s)
         if low != 0 or high is not None:

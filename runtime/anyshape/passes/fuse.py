@@ -23,7 +23,7 @@ from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
 from anyshape.passes.parts import steps_of, takes_parts
-from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule, Step, ViewStep, stands_alone
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep, stands_alone
 
 Shape = tuple[Size, ...]
 
@@ -253,7 +253,7 @@ class _Fusion:
             if node.regions:
                 return [RegionStep(node, tuple(fuse(r) for r in node.regions))]
             if node.op.structure is not None:
-                return [ListStep(node)]
+                return [TableStep(node)]
             source = node.grouped_inputs()[next(iter(node.op.view.values()))]
             assert isinstance(source, Value)
             return [ViewStep(node, source, node.outputs[0])]

@@ -45,13 +45,13 @@ class RegionStep:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ListStep:
-    """A node that makes a list or takes one apart."""
+class TableStep:
+    """A node that is instructions of the program, and no kernel: an op on lists, a call."""
 
     node: Node
 
 
-Step = KernelStep | ViewStep | RegionStep | ListStep
+Step = KernelStep | ViewStep | RegionStep | TableStep
 
 
 def stands_alone(node: Node) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import MutableMapping
 from anyshape.dims import Dim, Size, fresh, parse_dim, symbol
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import AnyshapeError, ParseError
+from anyshape.types.function_type import function_type
 from anyshape.types.list_type import DIFFERS, list_of
 from anyshape.types.tensor_type import TensorType
 
@@ -15,7 +16,7 @@ _TYPE = re.compile(r"\s*([A-Za-z]\w*)\s*(?:\[(.*)\])?\s*", re.S)
 
 
 def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: int = 0) -> TensorType:
-    """The type that text spells: of a tensor, or `list[...]` or `optional[...]` of one. Raises ParseError.
+    """The type that text spells: of a tensor, `list[...]` or `optional[...]` of one, `function[... -> ...]`. Raises ParseError.
 
     A name is the symbol of that name in `scope`, or a new one (at least `low`) put there; `?` is a fresh symbol each
     time; `...` an unknown rank; `f32` alone and `f32[]` are scalars.
@@ -27,6 +28,8 @@ def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: in
         )
     if found.group(1) in _LISTS and found.group(2):
         return _list_type(found.group(1), found.group(2).strip(), scope, low)
+    if found.group(1) == "function" and found.group(2):
+        return _function(found.group(2))
     try:
         dtype = parse_dtype(found.group(1))
     except AnyshapeError as e:
@@ -36,6 +39,16 @@ def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: in
         return TensorType(dtype, None)
     names = {} if scope is None else scope
     return TensorType(dtype, tuple(_dim(piece, text, names, low) for piece in _split(inside)))
+
+
+def _function(inside: str) -> TensorType:
+    """`function[a, b -> c]`: its names are its own."""
+    params, arrow, results = inside.partition("->")
+    if not arrow or "->" in results:
+        raise ParseError(f"'function[{inside}]': a function is written function[f32[n] -> f32[n]]")
+    own: dict[str, Dim] = {}
+    sides = [[parse_type(piece, own) for piece in _split(side.strip())] for side in (params, results)]
+    return function_type(*sides)
 
 
 def _list_type(word: str, inside: str, scope: MutableMapping[str, Dim] | None, low: int) -> TensorType:
@@ -69,10 +82,10 @@ _FUNCTIONS = frozenset(("min", "max", "bcast", "select", "and", "or", "not", "if
 
 
 def _split(inside: str) -> list[str]:
-    """At commas outside parentheses."""
+    """At commas outside brackets."""
     pieces, depth, start = [], 0, 0
     for k, c in enumerate(inside):
-        depth += (c == "(") - (c == ")")
+        depth += (c in "([") - (c in ")]")
         if c == "," and depth == 0:
             pieces.append(inside[start:k].strip())
             start = k + 1

@@ -71,11 +71,13 @@ class Region:
 class Context:
     """What one call owns while it runs. Never shared by two calls at once."""
 
-    __slots__ = ("_frame", "frame", "pointers", "regions")
+    __slots__ = ("_callees", "_frame", "_sizes", "frame", "pointers", "regions")
 
     def __init__(self, regions: int, words: int, offsets: tuple[int, ...]) -> None:
         """`pointers` are ctypes pointers to the frame's words `offsets`."""
         self.regions = [Region() for _ in range(regions)]
+        self._callees: dict[int, Context] = {}
+        self._sizes = (words, offsets)
         self._frame = (ctypes.c_int64 * max(words, 1))()
         self.frame: Any = self._frame
         address = ctypes.addressof(self._frame)
@@ -93,12 +95,18 @@ class Context:
         self.regions[number].extend(size)
         return self.regions[number].address
 
+    def callee(self, number: int, regions: int) -> Context:
+        """What a call of a function from here owns."""
+        if number not in self._callees:
+            self._callees[number] = Context(regions, *self._sizes)
+        return self._callees[number]
+
     def swap(self, a: int, b: int) -> None:
         self.regions[a], self.regions[b] = self.regions[b], self.regions[a]
 
     @property
     def bytes(self) -> int:
-        return sum(r.capacity for r in self.regions)
+        return sum(r.capacity for r in self.regions) + sum(c.bytes for c in self._callees.values())
 
 
 class ContextPool:

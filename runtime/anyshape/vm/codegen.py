@@ -7,7 +7,7 @@ elements are known from shapes alone are stored from registers: shape arithmetic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -19,10 +19,11 @@ from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, fresh, ge, subs
 from anyshape.dims import eq as equal
 from anyshape.equations.dependencies import symbols
 from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.graph.callee import Callee
 from anyshape.graph.origins import Names
 from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Value
-from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep
 from anyshape.rules import Check
 from anyshape.types import ListType, TensorType
 from anyshape.vm.arena import ALIGNMENT
@@ -40,10 +41,17 @@ BEGIN = -1
 """The number of a step before the first."""
 
 
-def generate(schedule: Schedule, kernels: KernelMaker, assumed: Collection[Dim] = (), noted: bool = False) -> Program:
-    """`noted`: with what each kernel does, for profiles. Raises UnsupportedError where nothing defines a symbol, and what
-    lowering raises."""
-    return Codegen(schedule, kernels, assumed, notes={} if noted else None).run()
+def generate(
+    schedule: Schedule,
+    kernels: KernelMaker,
+    assumed: Collection[Dim] = (),
+    functions: Mapping[Callee, int] | None = None,
+    noted: bool = False,
+) -> Program:
+    """`functions`: the numbers of those that it may call. `noted`: with what each kernel does, for profiles.
+
+    Raises UnsupportedError where nothing defines a symbol, and what lowering raises."""
+    return Codegen(schedule, kernels, assumed, functions=functions or {}, notes={} if noted else None).run()
 
 
 def byte_count(t: TensorType) -> Size:
@@ -76,19 +84,34 @@ class Codegen:
     """What messages call a symbol that nobody named; that of the whole function."""
     lists: dict[Value, int] = field(default_factory=dict)
     """Registers of parameters that are lists."""
+    functions: Mapping[Callee, int] = field(default_factory=dict)
+    """Numbers of those that may be called."""
     regions: int = 0
     """How many are in use; those of control flow come behind the arena's."""
     notes: dict[int, Invocation] | None = None
 
     def run(self) -> Program:
-        self.f = self.schedule.function
-        self.names = Names(self.f)
-        self.need: Need = analyse(self.schedule, self.maker)
+        self.begin()
         self.numbering = list(accumulate((len(result_dtypes(v.type)) for v in self.f.results), initial=0))
         self.entry()
         self.body(None, 0)
         self.results()
         self.code.emit(Op.RETURN)
+        return self.program(
+            tuple(
+                ResultType(n, dtype)
+                for n, v in zip(self.f.result_names, self.f.results, strict=True)
+                for dtype in result_dtypes(v.type)
+            )
+        )
+
+    def begin(self) -> None:
+        self.f = self.schedule.function
+        self.names = Names(self.f)
+        self.need: Need = analyse(self.schedule, self.maker)
+
+    def program(self, results: tuple[ResultType, ...]) -> Program:
+        """What was emitted."""
         return Program(
             self.f.name,
             np.array(self.code.words, np.int64),
@@ -97,11 +120,7 @@ class Codegen:
             tuple(self.constants),
             tuple(self.kernels),
             tuple(self.checks),
-            tuple(
-                ResultType(n, dtype)
-                for n, v in zip(self.f.result_names, self.f.results, strict=True)
-                for dtype in result_dtypes(v.type)
-            ),
+            results,
             tuple(p.name for p in self.f.params),
             memory_plan(self.schedule, self.memory, self.arena),
             self.notes or {},
@@ -151,8 +170,15 @@ class Codegen:
         for p in self.f.params:
             self.load_symbols(p)
         for k, p in enumerate(self.f.params):
-            if isinstance(p.type, ListType) and p in self.need.values:
-                self.lists[p] = Reader(self, p.name, self.code.pure(Op.ARGUMENT, k)).read(p.type)
+            handle = self.list_argument(k, p) if isinstance(p.type, ListType) else None
+            if handle is not None:
+                self.lists[p] = handle
+
+    def list_argument(self, k: int, p: Value) -> int | None:
+        """The handle of a parameter that is a list, if it is needed."""
+        if p not in self.need.values or not isinstance(p.type, ListType):
+            return None
+        return Reader(self, p.name, self.code.pure(Op.ARGUMENT, k)).read(p.type)
 
     def collect_checks(self) -> None:
         """What nodes demand, each once, to be checked when it can be."""
@@ -300,8 +326,8 @@ class Codegen:
             for v in step.node.outputs:
                 self.load_symbols(v)
             return
-        if isinstance(step, ListStep):
-            emit_list(self, at, step)
+        if isinstance(step, TableStep):
+            EMITTERS[step.node.op](self, at, step.node)
             self.flush()
             for v in self.need.outputs[at]:
                 self.load_symbols(v)
@@ -388,8 +414,11 @@ def _size_symbol(p: Value, axis: int) -> Dim:
 
 
 # these build on Codegen
+from anyshape.vm.call_code import CALL_EMITTERS, generate_function  # noqa: E402
 from anyshape.vm.list_arguments import Reader, Writer  # noqa: E402
-from anyshape.vm.list_code import Holds, emit_list  # noqa: E402
+from anyshape.vm.list_code import LIST_EMITTERS, Holds  # noqa: E402
 from anyshape.vm.region_code import emit_regions  # noqa: E402
 
-__all__ = ["aligned", "byte_count", "generate"]
+EMITTERS = {**LIST_EMITTERS, **CALL_EMITTERS}
+
+__all__ = ["aligned", "byte_count", "generate", "generate_function"]

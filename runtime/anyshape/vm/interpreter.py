@@ -12,6 +12,7 @@ import ctypes
 import operator
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import INT64_MAX, INT64_MIN
-from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
+from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, UnsupportedError, VerifyError
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Context
 from anyshape.vm.heap import Heap
-from anyshape.vm.program import ELEMENTS, FORMATS, LISTS, Op, Operand, Program, invocation
+from anyshape.vm.program import DECLINED, DEEPEST, DONE, ELEMENTS, FORMATS, LISTS, Op, Operand, Program, invocation
 
 Array = NDArray[Any]
 Trace = Callable[[int, Op, tuple[Operand, ...], list[int]], None]
@@ -42,22 +43,80 @@ def run(
     program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None = None
 ) -> list[Array] | None:
     """Raises ShapeError for a failed check or kernel, OverflowedError where a size beyond 64 bits is needed."""
-    return _Run(program, arguments, context, trace).go()
+    heap, tables = Heap(), dict[int, _Table]()
+    frames = [_Run(program, [_Passed(address_of(a), a.shape) for a in arguments], context, trace, heap, tables)]
+    while True:
+        end = frames[-1].go()
+        if isinstance(end, _Call):
+            if len(frames) > DEEPEST:
+                raise UnsupportedError(too_deep_text(program.functions[end.number]))
+            frames.append(frames[-1].callee(end, program.functions[end.number]))
+        elif end == DECLINED:
+            return None
+        elif len(frames) == 1:
+            heap.finish(program.name)
+            return [a for a in frames[0].results if a is not None]
+        else:
+            gone = frames.pop()
+            frames[-1].taken = gone.gives
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """An argument: where its elements are (or the handle of a list), and its dims."""
+
+    address: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call to be made: of the function with this number, with these words."""
+
+    number: int
+    words: tuple[int, ...]
+
+
+_Table = tuple[dict[int, tuple[Op, tuple[Operand, ...]]], dict[int, int]]
 
 
 class _Run:
-    def __init__(self, program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None) -> None:
+    """A frame. `go` runs until it returns or calls."""
+
+    def __init__(
+        self,
+        program: Program,
+        arguments: Sequence[_Passed],
+        context: Context,
+        trace: Trace | None,
+        heap: Heap,
+        tables: dict[int, _Table],
+    ) -> None:
         self.program, self.arguments, self.context, self.trace = program, arguments, context, trace
         self.r = [0] * program.registers
         self.lost: set[int] = set()
         self.results: list[Array | None] = [None] * len(program.results)
-        self.heap = Heap()
+        self.heap, self.tables = heap, tables
+        self.gives = [0] * program.returns
+        self.taken: list[int] = []
+        self.at = 0
+        if id(program) not in tables:
+            table = {at: (op, operands) for at, op, operands in program.instructions()}
+            tables[id(program)] = (table, dict(pairwise(sorted(table))))
 
-    def go(self) -> list[Array] | None:
-        table = {at: (op, operands) for at, op, operands in self.program.instructions()}
-        order = sorted(table)
-        following = dict(pairwise(order))
-        at = 0
+    def callee(self, call: _Call, program: Program) -> _Run:
+        """The frame of a call from here."""
+        arguments, at = [], 0
+        for rank in program.passes:
+            n = max(rank, 0)
+            arguments.append(_Passed(call.words[at], call.words[at + 1 : at + 1 + n]))
+            at += 1 + n
+        context = self.context.callee(call.number, program.regions)
+        return _Run(program, arguments, context, self.trace, self.heap, self.tables)
+
+    def go(self) -> int | _Call:
+        table, following = self.tables[id(self.program)]
+        at = self.at
         while True:
             if at not in table:
                 raise VerifyError(f"the program goes on at word {at}, where no instruction begins")
@@ -67,10 +126,12 @@ class _Run:
             if self.lost and op not in _SCALAR:
                 self.need(op, operands)
             if op is Op.RETURN:
-                self.heap.finish(self.program.name)
-                return [a for a in self.results if a is not None]
+                return DONE
+            if op is Op.CALL:
+                self.at = following[at]
+                return _Call(self.r[_n(operands[0])], tuple(self.r[k] for k in _several(operands[1])))
             if op is Op.GUARD and not self.r[_n(operands[0])]:
-                return None
+                return DECLINED
             target = self.step(op, operands)
             at = target if target is not None else following.get(at, -1)
 
@@ -87,6 +148,10 @@ class _Run:
             dims = [self.r[k] for k in o[2]]  # type: ignore[union-attr]
             a = self.results[_n(o[1])] = np.empty(dims, self.program.results[_n(o[1])].dtype.numpy)
             self.r[_n(o[0])] = address_of(a)
+            return None
+        if op is Op.GIVE:
+            for k, r in enumerate(_several(o[1])):
+                self.gives[_n(o[0]) + k] = self.r[r]
             return None
         if op in LISTS:
             self.lists(op, *map(_n, o))
@@ -133,7 +198,9 @@ class _Run:
         elif op is Op.DIM:
             r[o[0]] = self.arguments[o[1]].shape[o[2]]
         elif op is Op.ARGUMENT:
-            r[o[0]] = address_of(self.arguments[o[1]])
+            r[o[0]] = self.arguments[o[1]].address
+        elif op is Op.TAKEN:
+            r[o[0]] = self.taken[o[1]]
         elif op is Op.CONSTANT:
             r[o[0]] = address_of(self.program.constants[o[1]])
         elif op is Op.REGION:
@@ -209,6 +276,11 @@ def _n(operand: Operand) -> int:
     return operand
 
 
+def _several(operand: Operand) -> tuple[int, ...]:
+    assert isinstance(operand, tuple)
+    return operand
+
+
 def load(address: int, index: int, code: int) -> int:
     _, spelled, size = ELEMENTS[code]
     return int(struct.unpack(spelled, ctypes.string_at(address + index * size, size))[0])
@@ -238,6 +310,10 @@ def failed_kernel(program: Program, number: int, status: int, scalars: Sequence[
 
 def unfit_text(value: int, code: int) -> str:
     return f"{value} does not fit an element of type {ELEMENTS[code][0]}"
+
+
+def too_deep_text(function: Program) -> str:
+    return f"{function.name}: calls are nested more than {DEEPEST} deep"
 
 
 def overflow_text(program: Program) -> str:

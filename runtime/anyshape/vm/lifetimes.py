@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from anyshape.dims import Size, free_symbols
 from anyshape.graph.value import Value
-from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep
 from anyshape.types import ListType
 from anyshape.vm.memory import Tenant
 from anyshape.vm.need import Need
@@ -127,7 +127,7 @@ def _storages(schedule: Schedule, need: Need, direct: Container[int]) -> dict[Va
         elif isinstance(step, RegionStep):
             for v in need.outputs.get(at, ()):
                 storages[v] = Storage(v, at, at, elsewhere=True)
-        elif isinstance(step, ListStep):
+        elif isinstance(step, TableStep):
             for v in need.outputs.get(at, ()):
                 storages[v] = Storage(v, at, at, elsewhere=isinstance(v.type, ListType))
         elif at in need.steps and step.input in storages:

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 
 from anyshape.dims import Dim, fresh
 from anyshape.graph.lists import AT, CONCAT, ERASE, INSERT, LENGTH, LIST
-from anyshape.graph.opdef import OpDef
 from anyshape.graph.value import Node, Value
-from anyshape.passes.steps import ListStep, RegionStep
+from anyshape.passes.steps import RegionStep, TableStep
 from anyshape.types import ListType
 from anyshape.vm.blocks import DIMS, RANK, head_bytes
 from anyshape.vm.codegen import Codegen, byte_count
@@ -23,6 +22,8 @@ from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
 from anyshape.vm.shape_code import ShapeCode
 
 I64 = ELEMENT_CODE["i64"]
+Emitter = Callable[[Codegen, int, Node], None]
+"""The code of a node at a step."""
 
 
 def is_list(v: Value | None) -> bool:
@@ -36,7 +37,7 @@ class Holds:
         self.g, self.owned = g, set(owned)
         self.uses: dict[Value, dict[int, int]] = {}
         for at, step in enumerate(g.schedule.steps):
-            if at in g.need.steps and isinstance(step, ListStep | RegionStep):
+            if at in g.need.steps and isinstance(step, TableStep | RegionStep):
                 self._count(at, step.node.inputs)
         self._count(len(g.schedule.steps), g.f.results)
 
@@ -82,10 +83,6 @@ def counted(code: ShapeCode, count: int) -> Iterator[int]:
     code.emit(Op.ADD, turn, turn, one)
     code.jump(top)
     code.land(leave)
-
-
-def emit_list(g: Codegen, at: int, step: ListStep) -> None:
-    _EMITTERS[step.node.op](g, at, step.node)
 
 
 def head(code: ShapeCode, rank: int | None, block: int) -> int:
@@ -273,6 +270,6 @@ def _number(g: Codegen, v: Value) -> int:
     return g.code.new(Op.LOAD, g.address(v), 0, ELEMENT_CODE[v.type.dtype])
 
 
-_EMITTERS: dict[OpDef, Callable[[Codegen, int, Node], None]] = {
+LIST_EMITTERS: dict[object, Emitter] = {
     LIST: _make, INSERT: _insert, ERASE: _erase, AT: _at, LENGTH: _length, CONCAT: _concat,
 }  # fmt: skip

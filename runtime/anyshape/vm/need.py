@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from anyshape.dims import Dim, bounds, free_symbols
 from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
+from anyshape.graph.callee import calls_in_sight
 from anyshape.graph.value import Element, Value
-from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule, Step, ViewStep
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep
 from anyshape.vm.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program import ELEMENT_CODE
 
@@ -92,7 +93,7 @@ class _Analysis:
         for p in f.params if self.own is None else self.own:
             self.elements(p, -1)
         for at, step in enumerate(self.schedule.steps):
-            if isinstance(step, RegionStep | ListStep):
+            if isinstance(step, RegionStep | TableStep):
                 for s, (result, _) in step.node.bound.born.items():
                     if defined.setdefault(s, at) == at:
                         self.born[s] = step.node.outputs[result]
@@ -147,7 +148,7 @@ class _Analysis:
                 self.want(step.input)
             return
         outputs = tuple(v for v in results_of(step) if v in self.values)
-        if isinstance(step, ListStep):
+        if isinstance(step, TableStep):
             if outputs or at in self.sized:
                 self.list_step(at, step, outputs)
             return
@@ -195,10 +196,11 @@ class _Analysis:
         for v in read:
             self.want(v)
 
-    def list_step(self, at: int, step: ListStep, outputs: tuple[Value, ...]) -> None:
-        """Lists and what is put into them are read, and a position if it is not known. `outputs`: what is wanted in memory."""
+    def list_step(self, at: int, step: TableStep, outputs: tuple[Value, ...]) -> None:
+        """Lists, what is put into them, arguments; a position or a function if it is not known. `outputs`: what is wanted in memory."""
         node, need = step.node, self.need
-        read = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
+        data = node.inputs[: len(node.inputs) - len(node.op.operands) - calls_in_sight(node)]
+        read = [v for v in data if v is not None]
         read += [v for v in node.operand_inputs().values() if v is not None and not self.want_elements(v)]
         need.steps.add(at)
         need.outputs[at], need.reads[at] = outputs, tuple(dict.fromkeys(read))
@@ -225,7 +227,7 @@ def results_of(step: Step) -> tuple[Value, ...]:
     """Everything a step computes, also what only its own equations read: an element of that may be a size."""
     if isinstance(step, ViewStep):
         return (step.output,)
-    if isinstance(step, RegionStep | ListStep):
+    if isinstance(step, RegionStep | TableStep):
         return step.node.outputs
     return step.results
 

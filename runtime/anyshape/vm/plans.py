@@ -8,23 +8,25 @@ time (`continuation`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
+from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.retype import retype
+from anyshape.passes.steps import Schedule
 from anyshape.types import ListType, TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.blocks import array_type, pack, result_dtypes, unpack
 from anyshape.vm.causes import Causes, named
-from anyshape.vm.codegen import generate
+from anyshape.vm.codegen import generate, generate_function
 from anyshape.vm.disassemble import disassemble
 from anyshape.vm.executors import make_executor
-from anyshape.vm.kernels import kernel_maker
+from anyshape.vm.kernels import KernelMaker, kernel_maker
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 from anyshape.vm.report import Report
@@ -104,18 +106,37 @@ class Compiler:
             from anyshape.graph.verify import verify
 
             verify(f)
-        with report.phase("fuse"):
-            schedule = fused(f) if options.fuse else one_step_per_node(f)
-        if "schedule" in options.dump:
-            options.show("schedule", f.name, spell_schedule(schedule))
+        functions = callees_of([f])
         maker = kernel_maker(options, report)
+        schedule = self._schedule(f)
         with report.phase("generate"):
-            program = generate(schedule, maker, assumed, noted=options.recorder is not None)
+            program = generate(schedule, maker, assumed, functions, options.recorder is not None)
+        if functions:
+            program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
         if "program" in options.dump:
-            options.show("program", f.name, disassemble(program))
-        report.steps += len(schedule.steps)
+            options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
         report.compiled(maker.made)
         return program
+
+    def _schedule(self, f: Function) -> Schedule:
+        with self.report.phase("fuse"):
+            schedule: Schedule = fused(f) if self.options.fuse else one_step_per_node(f)
+        if "schedule" in self.options.dump:
+            self.options.show("schedule", f.name, spell_schedule(schedule))
+        self.report.steps += len(schedule.steps)
+        return schedule
+
+    def _function(self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker) -> Program:
+        """One that is called; it assumes nothing of its dims, since a call cannot go elsewhere."""
+        with self.report.phase("optimise"):
+            f = self._optimise(callee.defined())
+        if undetermined(f):
+            raise UnsupportedError(
+                f"{callee.name}: a rank in it is known only at run time; say the types of what decides it"
+            )
+        schedule = self._schedule(f)
+        with self.report.phase("generate"):
+            return generate_function(schedule, maker, functions, callee.name)
 
 
 def fused(f: Function) -> Any:

@@ -43,6 +43,12 @@ longer `release`; what nobody holds any more is gone, with what it held. Blocks 
     erase s s            takes the element at a position out of a list, and releases it
     element d s s        d = the element of a list at a position, which only the list holds
     rows s s s s s s     copies rows: to, bytes from row to row there; from, the same there; bytes of a row, how many
+
+A function is a program that others call. Each call has registers and regions of its own.
+
+    call s *             calls the function of that number (register) with words: of a tensor its address and dims, of a list its handle
+    give n *             puts words from a place on into what this function gives
+    taken d n            d = word n of what the last call gave
 """
 
 from __future__ import annotations
@@ -65,6 +71,8 @@ if TYPE_CHECKING:
     from anyshape.vm.profile import Invocation
 
 DONE, DECLINED = 0, 1
+DEEPEST = 1000
+"""Calls within calls, at most: each takes a frame of the machine's stack, of some hundred bytes."""
 
 
 class Op(IntEnum):
@@ -117,6 +125,9 @@ class Op(IntEnum):
     ERASE = 57
     ELEMENT = 58
     ROWS = 59
+    CALL = 60
+    GIVE = 61
+    TAKEN = 62
 
 
 FORMATS: dict[Op, str] = {
@@ -153,6 +164,9 @@ FORMATS: dict[Op, str] = {
     Op.ERASE: "ss",
     Op.ELEMENT: "dss",
     Op.ROWS: "ssssss",
+    Op.CALL: "s*",
+    Op.GIVE: "n*",
+    Op.TAKEN: "dn",
 }
 
 LISTS = frozenset(Op(k) for k in range(Op.LIST, Op.ROWS))
@@ -223,6 +237,12 @@ class Program:
     """For people; nothing is executed by it."""
     notes: Mapping[int, Invocation] = field(default_factory=dict)
     """By word of an instruction that runs a kernel, what that does: only for profiles."""
+    functions: tuple[Program, ...] = ()
+    """What it and they call, by number."""
+    passes: tuple[int, ...] = ()
+    """Of a function: how many dims come with each argument; -1 for a list, which comes as its handle."""
+    returns: int = 0
+    """Of a function: how many words it gives."""
 
     def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""

@@ -100,7 +100,7 @@ def _body(
 ) -> Body:
     return Body(
         step.bodies[k], g.maker, (), g.code, g.constants, g.numbers, g.kept, g.kernels, g.checks, sizes=set(g.sizes),
-        regions=g.regions, names=g.names, notes=g.notes, places=places, spare=spare, owned=owned,
+        regions=g.regions, names=g.names, notes=g.notes, places=places, spare=spare, owned=owned, functions=g.functions,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyshape.graph.text import value_names
-from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep
 from anyshape.vm.kernels import step_name
 
 
@@ -21,7 +21,7 @@ def spell_schedule(schedule: Schedule) -> str:
             for body in step.bodies:
                 lines += [f"  {body.function.name}:", *(f"    {line}" for line in spell_schedule(body).splitlines())]
             lines.append("}")
-        elif isinstance(step, ListStep):
+        elif isinstance(step, TableStep):
             made = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
             given = ", ".join(names[v] for v in step.node.inputs if v is not None)
             lines.append(f"{made} = {step.node.op.full_name}({given})")

@@ -32,7 +32,7 @@ _ANEW = "return WALK(arguments, context)"
 
 def can_translate(program: Program) -> bool:
     """Whether it has no jumps, and no lists, which are made and read in loops."""
-    return all(op not in (Op.JUMP, Op.UNLESS, Op.ROWS, *LISTS) for _, op, _ in program.instructions())
+    return all(op not in (Op.JUMP, Op.UNLESS, Op.ROWS, Op.CALL, *LISTS) for _, op, _ in program.instructions())
 
 
 def frame_of(program: Program) -> tuple[int, tuple[int, ...]]:

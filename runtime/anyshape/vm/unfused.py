@@ -8,7 +8,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.parts import steps_of, takes_parts
-from anyshape.passes.steps import KernelStep, ListStep, RegionStep, Schedule, Step, ViewStep
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep
 
 
 def one_step_per_node(f: Function) -> Schedule:
@@ -20,7 +20,7 @@ def _steps(node: Node, tensors: dict[Value, Tensor]) -> list[Step]:
     if node.regions:
         return [RegionStep(node, tuple(one_step_per_node(r) for r in node.regions))]
     if node.op.structure is not None:
-        return [ListStep(node)]
+        return [TableStep(node)]
     if node.op.view:
         source = node.grouped_inputs()[next(iter(node.op.view.values()))]
         if not isinstance(source, Value):

@@ -5,6 +5,7 @@ In: a program's fixed tables. Out: `NativeContext`, one row of words that the lo
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from anyshape.vm.program import Op, Program
 from anyshape.vm.translator import frame_of
 
 Words = NDArray[np.int64]
-AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
+AT, CAREFUL, HOLD, INSIDE = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD), int(Word.INSIDE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +38,19 @@ class Tables:
     ranks: tuple[int, ...]
     kept: tuple[object, ...]
     """Objects whose addresses are in the tables."""
+    functions: Sequence[Tables]
+    """Those of the functions that it and they call, by number."""
 
 
-def tables_of(program: Program, kernels: Sequence[int], types: Sequence[TensorType] | None) -> Tables:
+def tables_of(
+    program: Program, types: Sequence[TensorType] | None, functions: Sequence[Tables] | None = None
+) -> Tables:
     """`types` of the arguments make the direct entry possible; without them it takes none."""
+    kernels = [ctypes.cast(k.entry, ctypes.c_void_p).value or 0 for k in program.kernels]
+    if functions is None:
+        made: list[Tables] = []
+        made += [tables_of(f, None, made) for f in program.functions]
+        functions = made
     constants = [address_of(c) for c in program.constants]
     dtypes = [np.dtype(t.dtype.numpy) for t in types or ()]
     wanted = [w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank, d.itemsize)]
@@ -49,6 +59,7 @@ def tables_of(program: Program, kernels: Sequence[int], types: Sequence[TensorTy
     for _, op, o in program.instructions():
         if op is Op.DIM and isinstance(o[1], int) and isinstance(o[2], int):
             ranks[o[1]] = max(ranks[o[1]], o[2] + 1)
+    ranks = [max(rank, 0) for rank in program.passes] or ranks
     return Tables(
         program,
         _words(program.code),
@@ -58,6 +69,7 @@ def tables_of(program: Program, kernels: Sequence[int], types: Sequence[TensorTy
         _words([w for d in results for w in (id(d), d.itemsize)]),
         tuple(ranks),
         (*dtypes, *results),
+        functions,
     )
 
 
@@ -84,6 +96,7 @@ class NativeContext:
         "_places",
         "_registers",
         "call",
+        "callees",
         "regions",
         "state",
         "tables",
@@ -102,6 +115,10 @@ class NativeContext:
             Word.FRAME: max(frame_of(program)[0], largest_rank(program)),
             Word.LOST: program.registers,
             Word.GIVEN: len(program.results),
+            Word.HEAP: 2,
+            Word.CALLEES: len(tables.functions),
+            Word.RETURNS: program.returns,
+            Word.PASS: sum(1 + max(rank, 0) for rank in program.passes),
         }
         total = Word.COUNT + sum(sizes.values()) + sum(tables.ranks)
         self.words: Words = np.zeros(total, np.int64)
@@ -117,6 +134,8 @@ class NativeContext:
             (self._places[Word.ARGUMENTS], self._places[Word.RESULTS]),
             self._places[Word.REGISTERS],
         )
+        self._pass_arguments()
+        self.callees: dict[int, NativeContext] = {}
         self._cells = self.words.data  # faster than the array itself, for one word
         self._begin = address_of(tables.code)
         fixed = {
@@ -132,6 +151,36 @@ class NativeContext:
         self.words[Word.ARRAY_TYPE], self.words[Word.NONE] = id(np.ndarray), id(None)
         self.call: Any = methods.function(self.words) if methods is not None else None
 
+    def _pass_arguments(self) -> None:
+        """Of a function: where the words of its arguments go, and where their dims are."""
+        pair, dims, to = self._places[Word.ARGUMENTS], self._dims, self._places[Word.PASS]
+        for rank in self.tables.program.passes:
+            n = max(rank, 0)
+            self.words[to : to + 1 + n] = [pair, *range(dims, dims + n)]
+            self.words[pair + 1] = self.state + 8 * dims
+            pair, dims, to = pair + 2, dims + n, to + 1 + n
+
+    @property
+    def innermost(self) -> NativeContext:
+        """The frame that runs: of the call, or of a function that is called in it."""
+        context = self
+        while context.words[Word.INSIDE]:
+            called = int(context.words[Word.CALLED])
+            context = next(c for c in context.callees.values() if c.state == called)
+        return context
+
+    def add_callee(self, number: int) -> None:
+        """A frame for calls of a function from here; it is kept for the next."""
+        made = NativeContext(self.tables.functions[number], None)
+        made.words[Word.HEAP] = self.words[Word.HEAP]
+        self.callees[number] = made
+        self.words[self._places[Word.CALLEES] + number] = made.state
+
+    @property
+    def held(self) -> int:
+        """How many objects of lists there are."""
+        return int(self.words[self._places[Word.HEAP] + 1])
+
     def bind(self, arguments: Sequence[NDArray[Any]]) -> None:
         """Elements and dims of the arguments; the next turn begins the program."""
         cells, (pair, results) = self._cells, self._bound
@@ -143,7 +192,7 @@ class NativeContext:
                 dims += 1
             pair += 2
         cells[AT] = self._begin
-        cells[CAREFUL] = cells[HOLD] = 0
+        cells[CAREFUL] = cells[HOLD] = cells[INSIDE] = 0
         for k in range(results, results + len(self.tables.result_types) // RESULT_WORDS):
             cells[k] = 0
 
@@ -196,4 +245,4 @@ class NativeContext:
 
     @property
     def bytes(self) -> int:
-        return sum(r.capacity for r in self.regions)
+        return sum(r.capacity for r in self.regions) + sum(c.bytes for c in self.callees.values())

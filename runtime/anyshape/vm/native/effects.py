@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
+from anyshape.vm.native.call_effects import call, give, taken
 from anyshape.vm.native.frame import HEAD, Frame
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.list_effects import LIST_HANDLERS
@@ -20,6 +21,7 @@ def effect(frame: Frame, op: Op) -> bool:
         Op.CONST: _const, Op.DIM: _dim, Op.ARGUMENT: _argument, Op.CONSTANT: _constant, Op.CHECK: _check, Op.GUARD: _guard,
         Op.REGION: _region, Op.OUTPUT: _output, Op.VIEW: _view, Op.LOAD: _load, Op.STORE: _store, Op.COPY: _copy, Op.INVOKE: _invoke,
         Op.EXTEND: _region, Op.SWAP: _swap, Op.THREADS: _threads, Op.SHARE: _share, **LIST_HANDLERS,
+        Op.CALL: call, Op.GIVE: give, Op.TAKEN: taken,
     }  # fmt: skip
     if op in simple:
         simple[op](frame)

@@ -142,6 +142,7 @@ def _call(f: Function) -> None:
             give_up(const(I64, End.ARGUMENTS))  # threads are started at leisure
     f.store(f.load(state, I64, Word.CODE), state, Word.AT)
     f.store(const(I64, 0), state, Word.CAREFUL)
+    f.store(const(I64, 0), state, Word.INSIDE)
     results = f.call("PyList_New", PTR, [f.load(state, I64, Word.RESULT_COUNT)])
     with f.if_(f.compare("eq", f.convert("ptrtoint", results, I64), 0)):
         f.call("PyErr_Clear", VOID, [])

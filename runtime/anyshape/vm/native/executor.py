@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.code_version import code_version
-from anyshape.errors import AnyshapeError, OverflowedError, VerifyError
+from anyshape.errors import AnyshapeError, OverflowedError, UnsupportedError, VerifyError
 from anyshape.types import TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.heap import no_memory_text
-from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, unfit_text
+from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
 from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Word
@@ -107,12 +107,13 @@ class NativeExecutor:
     `types` of the arguments make the direct entry possible. `threads`: how many may work on one kernel."""
 
     def __init__(self, program: Program, types: Sequence[TensorType] | None = None, threads: int = 1) -> None:
-        verify_program(program)
+        verify_program(program, len(program.functions))
         self.program = program
-        kernels = [ctypes.cast(k.entry, ctypes.c_void_p).value or 0 for k in program.kernels]
-        self._tables = tables_of(program, kernels, types)
+        for function in program.functions:
+            verify_program(function, len(program.functions))
+        self._tables = tables_of(program, types)
         self._turn, self._loaded = _loop()
-        shares = any(op is Op.SHARE for _, op, _ in program.instructions())
+        shares = any(op is Op.SHARE for p in (program, *program.functions) for _, op, _ in p.instructions())
         self._pool = _pool() if shares and threads > 1 else None
         self._threads = threads
         self._methods = _methods() if types is not None else None
@@ -164,8 +165,8 @@ class NativeExecutor:
             end = int(context.words[Word.ENDED])
             if end == End.DECLINED:
                 return None
-            if end not in (End.REGION, End.OUTPUT, End.ARGUMENTS):
-                raise self.error(end, context)
+            if end not in (End.REGION, End.OUTPUT, End.ARGUMENTS, End.CALL):
+                raise self.error(end, context.innermost)
         try:
             return self._in_turns(arguments, context, places)
         finally:
@@ -174,7 +175,7 @@ class NativeExecutor:
     @staticmethod
     def _forget(context: NativeContext) -> None:
         """Gives back the lists of a call that ended early."""
-        if context.words[Word.HELD]:
+        if context.held:
             _forget()(context.state)
 
     def _in_turns(
@@ -192,14 +193,17 @@ class NativeExecutor:
                 return [a for a in results if a is not None]
             if end == End.DECLINED:
                 return None
+            inner = context.innermost
             if end == End.REGION:
-                op, (_, number, size) = self._instruction(context)
-                grow = context.extend if op is Op.EXTEND else context.grow
-                grow(_number(number), context.register(_number(size)))
+                op, (_, number, size) = self._instruction(inner)
+                grow = inner.extend if op is Op.EXTEND else inner.grow
+                grow(_number(number), inner.register(_number(size)))
+            elif end == End.CALL:
+                inner.add_callee(inner.register(_number(self._operands(inner)[0])))
             elif end == End.OUTPUT:
                 self._make_result(context, results, places)
             else:
-                raise self.error(end, context)
+                raise self.error(end, inner)
 
     def _make_result(self, context: NativeContext, results: list[Array | None], places: Sequence[Array | None]) -> None:
         _, number, registers = self._operands(context)
@@ -217,18 +221,22 @@ class NativeExecutor:
         return self._instruction(context)[1]
 
     def _instruction(self, context: NativeContext) -> tuple[Op, tuple[Operand, ...]]:
-        at = context.at
-        _, op, operands = next(decode(self.program.code[at : at + int(self.program.code[at + 1])].tolist()))
+        at, code = context.at, context.tables.program.code
+        _, op, operands = next(decode(code[at : at + int(code[at + 1])].tolist()))
         return op, operands
 
     def error(self, end: int, context: NativeContext) -> AnyshapeError:
         """What the interpreter raises at this instruction with these registers."""
+        program = context.tables.program
+        if end == End.DEPTH:
+            called = context.register(_number(self._operands(context)[0]))
+            return UnsupportedError(too_deep_text(self.program.functions[called]))
         if end == End.OVERFLOW:
-            return OverflowedError(overflow_text(self.program))
+            return OverflowedError(overflow_text(program))
         if end == End.CHECK:
             number = _number(self._operands(context)[1])
-            values = [context.register(r) for r in self.program.checks[number].registers]
-            return failed_check(self.program, number, values)
+            values = [context.register(r) for r in program.checks[number].registers]
+            return failed_check(program, number, values)
         if end == End.STORE:
             _, _, register, code = self._operands(context)
             return OverflowedError(unfit_text(context.register(_number(register)), _number(code)))
@@ -236,12 +244,12 @@ class NativeExecutor:
             kernel, *_, scalars, _ = self._operands(context)
             assert isinstance(scalars, tuple)
             values = [context.register(r) for r in scalars]
-            return failed_kernel(self.program, _number(kernel), int(context.words[Word.KERNEL_STATUS]), values)
+            return failed_kernel(program, _number(kernel), int(context.words[Word.KERNEL_STATUS]), values)
         if end == End.MEMORY:
             op, operands = self._instruction(context)
             size = context.register(_number(operands[1])) if op is Op.BLOCK else 0
             return AnyshapeError(no_memory_text(size))
-        return VerifyError(f"{self.program.name}: the native loop ended with {end} at word {context.at}")
+        return VerifyError(f"{program.name}: the native loop ended with {end} at word {context.at}")
 
 
 def _number(operand: Operand) -> int:

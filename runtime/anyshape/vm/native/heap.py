@@ -19,6 +19,7 @@ from anyshape.vm.native.layout import Word
 
 OLDER, NEWER, HOLDERS, KIND = -4, -3, -2, -1
 LENGTH, ROOM, TABLE = 0, 1, 2
+NEWEST, HELD = 0, 1
 HEAD_BYTES, LIST_BYTES = 32, 24
 FIRST_ROOM = 4
 
@@ -85,7 +86,8 @@ def _new(f: Function) -> None:
     with f.if_(is_null(f, memory)):
         f.ret(memory)
     made = f.gep(memory, const(I64, HEAD_BYTES // 8), I64)
-    older = f.load(state, I64, Word.HEAP)
+    heap = f.load(state, PTR, Word.HEAP)
+    older = f.load(heap, I64, NEWEST)
     for value, place in ((older, OLDER), (const(I64, 0), NEWER), (const(I64, 1), HOLDERS), (kind, KIND)):
         f.store(value, made, place)
     with f.if_(f.compare("ne", older, 0)):
@@ -93,14 +95,15 @@ def _new(f: Function) -> None:
     with f.if_(f.compare("ne", kind, Kind.BLOCK)):
         for place in (LENGTH, ROOM, TABLE):
             f.store(const(I64, 0), made, place)
-    f.store(_word(f, made), state, Word.HEAP)
-    f.store(f.add(f.load(state, I64, Word.HELD), 1), state, Word.HELD)
+    f.store(_word(f, made), heap, NEWEST)
+    f.store(f.add(f.load(heap, I64, HELD), 1), heap, HELD)
     f.ret(made)
 
 
 def _free(f: Function) -> None:
     """Gives back an object's memory, not what it holds."""
     state, gone = f.args
+    heap = f.load(state, PTR, Word.HEAP)
     older, newer = f.load(gone, I64, OLDER), f.load(gone, I64, NEWER)
     with f.if_(f.compare("ne", older, 0)):
         f.store(newer, _pointer(f, older), NEWER)
@@ -108,10 +111,10 @@ def _free(f: Function) -> None:
         with branch.then():
             f.store(older, _pointer(f, newer), OLDER)
         with branch.otherwise():
-            f.store(older, state, Word.HEAP)
+            f.store(older, heap, NEWEST)
     with f.if_(f.compare("ne", f.load(gone, I64, KIND), Kind.BLOCK)):
         f.call("PyMem_RawFree", VOID, [f.load(gone, PTR, TABLE)])
-    f.store(f.sub(f.load(state, I64, Word.HELD), 1), state, Word.HELD)
+    f.store(f.sub(f.load(heap, I64, HELD), 1), heap, HELD)
     f.call("PyMem_RawFree", VOID, [f.gep(gone, const(I64, -(HEAD_BYTES // 8)), I64)])
     f.ret()
 
@@ -187,6 +190,7 @@ def _erase(f: Function) -> None:
 def _forget(f: Function) -> None:
     """Gives back every object, for a call that ended early."""
     (state,) = f.args
-    with f.for_range(0, f.load(state, I64, Word.HELD)) as _:
-        f.call("heap_free", VOID, [state, f.load(state, PTR, Word.HEAP)])
+    heap = f.load(state, PTR, Word.HEAP)
+    with f.for_range(0, f.load(heap, I64, HELD)) as _:
+        f.call("heap_free", VOID, [state, f.load(heap, PTR, NEWEST)])
     f.ret()

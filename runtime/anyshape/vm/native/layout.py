@@ -53,10 +53,20 @@ class Word(IntEnum):
     THREADS = 23
     """How many threads a kernel may use, 1 if the program shares none."""
     HEAP = 24
-    """Handle of the object of lists that was made last, or 0."""
-    HELD = 25
-    """How many objects of lists there are."""
-    COUNT = 26
+    """Address of two words: handle of the object of lists that was made last, or 0; how many there are. The same for all frames."""
+    CALLEES = 25
+    """Per function: address of the state of a call from here, or 0."""
+    CALLED = 26
+    """Address of the state of the last call from here."""
+    INSIDE = 27
+    """1: that call is not over."""
+    DEPTH = 28
+    """Calls around this one."""
+    PASS = 29
+    """Of a function's state: per word of its arguments, the place in the state where it goes."""
+    RETURNS = 30
+    """Of a function's state: what it gives."""
+    COUNT = 31
 
 
 WANTED_WORDS, RESULT_WORDS = 3, 2
@@ -88,3 +98,7 @@ class End(IntEnum):
     """AT is no instruction: the table was changed after it was verified."""
     MEMORY = 11
     """There is no memory for an object of a list."""
+    CALL = 12
+    """The function that AT calls has no state yet; goes on at AT."""
+    DEPTH = 13
+    """The call at AT would be nested too deeply."""

@@ -25,8 +25,8 @@ _NUMBERED: dict[Op, dict[int, str]] = {
 """Operands that are the number of something."""
 
 
-def verify_program(program: Program) -> None:
-    """Raises VerifyError with the word of the instruction that is wrong."""
+def verify_program(program: Program, functions: int = 0) -> None:
+    """`functions`: how many it may call. Raises VerifyError with the word of the instruction that is wrong."""
     listed = list(program.instructions())
     begins = {at for at, _, _ in listed}
     limits = {
@@ -47,6 +47,10 @@ def verify_program(program: Program) -> None:
                     )
         if op in (Op.LOAD, Op.STORE) and operands[3] not in ELEMENTS:
             raise VerifyError(f"{op.name} at word {at}: there is no element type {operands[3]}")
+        if op is Op.CALL and not functions:
+            raise VerifyError(f"CALL at word {at}: there are no functions")
+        if op is Op.GIVE and not 0 <= _number(operands[0]) <= program.returns - len(_several(operands[1])):
+            raise VerifyError(f"GIVE at word {at}: the program gives {program.returns} words")
         if op is Op.DIM and _number(operands[2]) < 0:
             raise VerifyError(f"DIM at word {at}: there is no axis {operands[2]}")
     if not listed or listed[-1][1] not in (Op.RETURN, Op.JUMP):
@@ -59,6 +63,11 @@ def _registers(program: Program, at: int, op: Op, operand: Operand) -> None:
     for r in operand if isinstance(operand, tuple) else (operand,):
         if not 0 <= r < program.registers:
             raise VerifyError(f"{op.name} at word {at}: there is no register {r}; the program has {program.registers}")
+
+
+def _several(operand: Operand) -> tuple[int, ...]:
+    assert isinstance(operand, tuple)
+    return operand
 
 
 def _number(operand: Operand) -> int:

@@ -44,6 +44,9 @@ class ProgramWriter:
             "checks": [self._check(c) for c in p.checks],
             "results": [[r.name, str(r.dtype)] for r in p.results],
             "arguments": p.arguments,
+            "functions": [self.program(f) for f in p.functions],
+            "passes": p.passes,
+            "returns": p.returns,
         }
 
     def _code(self, kernel: Any) -> int:
@@ -85,6 +88,9 @@ class ProgramReader:
             checks=tuple(self._check(*c) for c in record["checks"]),
             results=tuple(ResultType(name, parse_dtype(dtype)) for name, dtype in record["results"]),
             arguments=tuple(record["arguments"]),
+            functions=tuple(map(self.program, record["functions"])),
+            passes=tuple(record["passes"]),
+            returns=record["returns"],
         )
 
     def _check(
@@ -109,4 +115,4 @@ def _linked(container: Container, common: Record, target: Target) -> list[Machin
 
 def constants_of(programs: Iterable[Record]) -> list[int]:
     """The numbers of the arrays that programs run on."""
-    return list(dict.fromkeys(k for p in programs for k in p["constants"]))
+    return list(dict.fromkeys(k for p in programs for k in (*p["constants"], *constants_of(p["functions"]))))

@@ -80,7 +80,7 @@ def report_record(report: Report) -> Record:
 def _programs(plan: Plan, builder: Builder, options: Options) -> Record:
     """No programs where a rank is found at run time, or kernels are interpreted: such plans are compiled when they are loaded."""
     straight = _straight(plan)
-    kernels = [k for s in straight for k in s.program.kernels]
+    kernels = [k for s in straight for p in (s.program, *s.program.functions) for k in p.kernels]
     if not all(isinstance(k, NativeKernel) for k in kernels):
         straight = []
     writer = ProgramWriter(builder, target_called(options.target))

@@ -1,0 +1,183 @@
+"""Functions that programs call: declared by what they take and give, defined later, so that they can call themselves and each other.
+
+    function_ref(; callee=f)                   a function as a value
+    call(values…, function)                    what a function gives for these; which one may be known only at run time
+
+A call has types from the declaration alone. What the declaration says of the results is ensured where the function is defined, and what it
+says of the parameters is checked by each call, as for an executable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+
+from anyshape.dims import Dim, Size, eq, free_symbols, fresh, substitute
+from anyshape.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
+from anyshape.graph.function import Function
+from anyshape.graph.infer import Inference
+from anyshape.graph.joining import joined_list
+from anyshape.graph.loops import no_relation
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
+from anyshape.graph.value import Node, Value
+from anyshape.rules import Bound
+from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, function_type, list_of
+
+_NUMBERS = count()
+
+
+class Callee:
+    """A declared function. `function` is None until it is defined."""
+
+    def __init__(self, name: str, params: Mapping[str, TensorType], results: Sequence[TensorType]) -> None:
+        self.name, self.names = name, tuple(params)
+        self.type = function_type(tuple(params.values()), results)
+        self.function: Function | None = None
+        self.number = next(_NUMBERS)
+        _check_signature(self)
+
+    def __lt__(self, other: Callee) -> bool:
+        """Older ones first; attributes are sorted."""
+        return self.number < other.number
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def defined(self) -> Function:
+        if self.function is None:
+            raise ArgumentError(f"the function {self.name} is called, and nothing defines it")
+        return self.function
+
+
+def _check_signature(c: Callee) -> None:
+    """Ranks are known, and a dim of a result follows from the parameters or is a name of its own."""
+    known: set[Dim] = {n for t in c.type.params for n in _dims(t) if isinstance(n, Dim) and n.is_symbol}
+    for t in (*c.type.params, *c.type.results):
+        if not isinstance(t, ListType) and t.shape is None:
+            raise UnsupportedError(f"the function {c.name} says {t}: ranks of what it takes and gives must be known")
+    for t in c.type.params:
+        unknown = {s for n in _dims(t) for s in free_symbols(n)} - known - {DIFFERS}
+        if unknown:
+            raise ArgumentError(
+                f"the function {c.name} says {t}: no parameter has a dim that is {', '.join(map(str, unknown))} alone"
+            )
+    for t in c.type.results:
+        for n in _dims(t):
+            if not free_symbols(n) <= known | {DIFFERS} and (
+                isinstance(t, ListType) or not (isinstance(n, Dim) and n.is_symbol)
+            ):
+                raise ArgumentError(
+                    f"the function {c.name} says {t}: {n} must follow from dims of the parameters, or be a name"
+                )
+
+
+def _dims(t: TensorType) -> tuple[Size, ...]:
+    return t.tensor.shape or () if isinstance(t, ListType) else t.shape or ()
+
+
+def callees_of(functions: Sequence[Function]) -> dict[Callee, int]:
+    """Every function that may be called, with its number: in order of appearance, from the outside in."""
+    found: dict[Callee, int] = {}
+    waiting = list(functions)
+    while waiting:
+        for c in _mentioned(waiting.pop(0)):
+            if c not in found:
+                found[c] = len(found)
+                waiting += [c.function] if c.function is not None else []
+    return found
+
+
+def _mentioned(f: Function) -> Iterator[Callee]:
+    for node in f.all_nodes():
+        if node.op is REF:
+            yield node.attrs["callee"]
+
+
+def referenced(function: Value) -> Callee | None:
+    """Which function a value is, if that is in sight."""
+    node = function.node
+    return node.attrs["callee"] if node is not None and node.op is REF else None
+
+
+def calls_in_sight(node: Node) -> bool:
+    """Whether a node is a call of which the function, its last input, is known."""
+    function = node.inputs[-1] if node.op is CALL else None
+    return function is not None and referenced(function) is not None
+
+
+class _Ref:
+    def infer(self, node: Node) -> Inference:
+        callee = node.attrs["callee"]
+        assert isinstance(callee, Callee)
+        return Inference((callee.type,), (None,), (), Bound({}, {"born": {}}), {})
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        return None
+
+
+class _Call:
+    def infer(self, node: Node) -> Inference:
+        function = node.inputs[-1]
+        assert function is not None
+        t, known = function.type, referenced(function)
+        if not isinstance(t, FunctionType):
+            raise DtypeError(f"call: what is called must be a function, got {t}")
+        name = known.name if known is not None else "call"
+        values: dict[Dim, Size] = {}
+        given = [v.type for v in node.inputs[:-1] if v is not None]
+        if len(given) != len(t.params):
+            raise ArgumentError(f"{name} takes {len(t.params)} arguments, got {len(given)}")
+        for k, (wanted, got) in enumerate(zip(t.params, given, strict=True)):
+            _bind(f"{name}: argument {k}", wanted, got, values)
+        return _results(t, values)
+
+    def simplify(self, node: Node) -> Sequence[Value] | None:
+        return None
+
+
+def _bind(where: str, wanted: TensorType, got: TensorType, values: dict[Dim, Size]) -> None:
+    """Symbols of a parameter that its argument's dims are. Raises DtypeError and ShapeError where it cannot fit."""
+    if isinstance(wanted, ListType):
+        if joined_list(wanted, got, where) != wanted:
+            raise ShapeError(f"{where} must be {wanted}, got {got}")
+        return
+    if isinstance(wanted, FunctionType) or isinstance(got, ListType | FunctionType):
+        if wanted != got:
+            raise DtypeError(f"{where} must be {wanted}, got {got}")
+        return
+    if wanted.dtype is not got.dtype:
+        raise DtypeError(f"{where} must be {wanted}, got {got}")
+    if got.shape is None or wanted.shape is None or len(got.shape) != len(wanted.shape):
+        raise ShapeError(f"{where} must be {wanted}, got {got}")
+    for axis, (n, m) in enumerate(zip(wanted.shape, got.shape)):
+        if isinstance(n, Dim) and n.is_symbol and n not in values:
+            values[n] = m
+        elif eq(substitute(n, values) if isinstance(n, Dim) else n, m) is False:
+            raise ShapeError(f"{where} must be {wanted}, got {got}: dim {axis} is not {n}")
+
+
+def _results(t: FunctionType, values: dict[Dim, Size]) -> Inference:
+    types: list[TensorType] = []
+    born: dict[Dim, tuple[int, int]] = {}
+    for k, r in enumerate(t.results):
+        if isinstance(r, ListType):
+            types.append(list_of(r.element.substitute(values), r.optional, r.never))
+            continue
+        for axis, n in enumerate(r.shape or ()):
+            if isinstance(n, Dim) and n.is_symbol and n not in values:
+                made = fresh("?", 0)
+                values[n], born[made] = made, (k, axis)
+        types.append(r.substitute(values))
+    return Inference(tuple(types), (None,) * len(types), (), Bound({}, {"born": born}), {})
+
+
+REF = OpDef(
+    "function_ref", "", (), (ParamDef("callee", "callee"),), (OutputDef("function", "T"),), {}, no_relation,
+    summary="A function as a value.", structure=_Ref(),
+)  # fmt: skip
+CALL = OpDef(
+    "call", "", (InputDef("values", "T", variadic=True), InputDef("function", "T")), (),
+    (OutputDef("results", "T", variadic=True),), {}, no_relation, summary="What a function gives.", structure=_Call(),
+)  # fmt: skip
+
+CALL_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (REF, CALL)}

@@ -1,0 +1,58 @@
+"""The loop's handlers of calls. A frame is a state of its own; the loop calls itself, no deeper than `DEEPEST`.
+
+In: the open loop, at the block of an opcode. Out: the code of its handler. A call that stops, because a region must grow, say, ends the
+turns of all frames around it with the same reason; the next turn goes down to it again.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.types import I64, PTR, const
+from anyshape.vm.native.frame import HEAD, Frame
+from anyshape.vm.native.heap import is_null
+from anyshape.vm.native.layout import End, Word
+from anyshape.vm.program import DEEPEST
+
+
+def call(frame: Frame) -> None:
+    f, state = frame.f, frame.state
+    count = frame.operand(1)
+    names = f.gep(frame.at, HEAD + 2, I64)
+    frame.need(0)
+    frame.need_list(names, count)
+    callee = f.load(f.load(state, PTR, Word.CALLEES), PTR, frame.register(0))
+    frame.leave_if(is_null(f, callee), lambda: frame.leave(End.CALL))
+    with f.if_(f.compare("eq", f.load(state, I64, Word.INSIDE), 0)):
+        depth = f.load(state, I64, Word.DEPTH)
+        frame.leave_if(f.compare("ge", depth, DEEPEST), lambda: frame.leave(End.DEPTH))
+        f.store(f.add(depth, 1), callee, Word.DEPTH)
+        f.store(const(I64, 0), callee, Word.INSIDE)
+        f.store(const(I64, 0), callee, Word.CAREFUL)
+        f.store(f.load(callee, I64, Word.CODE), callee, Word.AT)
+        places = f.load(callee, PTR, Word.PASS)
+        with f.for_range(0, count) as each:
+            word = f.load(frame.registers, I64, f.load(names, I64, each.index))
+            f.store(word, callee, f.load(places, I64, each.index))
+        f.store(f.convert("ptrtoint", callee, I64), state, Word.CALLED)
+        f.store(const(I64, 1), state, Word.INSIDE)
+    for shared in (Word.HOLD, Word.THREADS, Word.POOL):
+        f.store(f.load(state, I64, shared), callee, shared)
+    end = f.call("anyshape_run", I64, [callee])
+    with f.if_(f.compare("ne", end, End.DONE)):
+        f.store(f.convert("ptrtoint", frame.at, I64), state, Word.AT)
+        f.ret(end)
+    f.store(const(I64, 0), state, Word.INSIDE)
+
+
+def give(frame: Frame) -> None:
+    f = frame.f
+    count, names = frame.operand(1), f.gep(frame.at, HEAD + 2, I64)
+    frame.need_list(names, count)
+    to = f.gep(f.load(frame.state, PTR, Word.RETURNS), frame.operand(0), I64)
+    with f.for_range(0, count) as each:
+        f.store(f.load(frame.registers, I64, f.load(names, I64, each.index)), to, each.index)
+
+
+def taken(frame: Frame) -> None:
+    f = frame.f
+    callee = f.load(frame.state, PTR, Word.CALLED)
+    frame.write(f.load(f.load(callee, PTR, Word.RETURNS), I64, frame.operand(1)))
