@@ -67,7 +67,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS="--shape x=64x77 --stage asm"]
+show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS="--shape x=64x77 --stage all"]
 	$(BIN)/python -m anyshape.cli.main show $(OP) $(ARGS)
 
 bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime and OpenVINO at every listed shape: table, benchmarks/results/*.json and a plot; compile and load times; what an instruction and a call cost

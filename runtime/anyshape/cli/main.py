@@ -167,16 +167,18 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     show.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
     show.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter, like axis=0")
     show.add_argument("--stage", action="append", default=[], metavar="STAGE", help="only this: spec, relation, kernel, "
-                      "equations, schedule, program, llvm, asm or speed (all but llvm and asm)")  # fmt: skip
+                      "equations, schedule, program, llvm, asm or speed; or all (without: all but llvm and asm)")  # fmt: skip
     show.set_defaults(alone=_show)
 
 
 def _show(args: argparse.Namespace) -> str:
     from anyshape.cli.show import STAGES, show
 
+    if "all" in args.stage:
+        args.stage = list(STAGES)
     wrong = sorted(set(args.stage) - set(STAGES))
     if wrong:
-        raise ArgumentError(f"--stage: there is no {', '.join(wrong)}; the stages are {', '.join(STAGES)}")
+        raise ArgumentError(f"--stage: there is no {', '.join(wrong)}; the stages are {', '.join(STAGES)}, all")
     stages = args.stage or [s for s in STAGES if s not in ("llvm", "asm")]
     return show(args.op, arguments.shapes(args.shape), arguments.literals(args.param), stages)
 

@@ -1,7 +1,8 @@
 """`anyshape show OP`: one op from its YAML to machine code, and how fast that is against what the machine can do.
 
-In: an op's name, and shapes of its inputs. Out: text: the entry of the spec (where the specs are at hand), the generated relation and
-kernel, the equations of this call, their schedule, the program, LLVM and assembly on demand, and GB/s or GFLOP/s measured.
+In: an op's name, and shapes of its inputs; without them usual ones or, where these do not fit, an example of the spec. Out: text: the
+entry of the spec (where the specs are at hand), the generated relation and kernel, the equations of this call, their schedule, the
+program, LLVM and assembly on demand, and GB/s or GFLOP/s measured.
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ import inspect
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from anyshape.dims import evaluate
-from anyshape.dtypes import DType, parse_dtype
+from anyshape.dtypes import DType, from_numpy, parse_dtype
 from anyshape.equations.expr import Reduce, Var, walk
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
-from anyshape.graph.opdef import OpDef
+from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.registry import all_ops, find_op
 from anyshape.graph.value import Value
 from anyshape.passes.classify import is_contraction
 from anyshape.passes.fuse import fuse
 from anyshape.passes.steps import KernelStep
+from anyshape.testing import Example, Given
 from anyshape.types import TensorType
 
 Shape = tuple[int, ...]
@@ -38,7 +42,8 @@ USUAL: tuple[Shape, ...] = ((512, 768), (768, 512), (768,), (512, 512), ())
 def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stages: Sequence[str]) -> str:
     """The chosen stages of an op. Raises ArgumentError if no usual shapes fit it and none are given."""
     op = _variant(name)
-    function = _example(op, shapes, params)
+    made = _example(op, shapes, params)
+    function = made.function
     from anyshape.lower import Group, describe, host_target, lower_group
     from anyshape.lower.llvm.jit import assembly
     from anyshape.vm import compile
@@ -49,9 +54,9 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
     ]
     if op.kernel is not None:
         parts.append(("kernel", "generated", inspect.getsource(op.kernel)))
-    for step in fuse(function).steps:
-        if not isinstance(step, KernelStep):
-            continue
+    if not _ranks_known(function):
+        parts.append(("equations", "made when the operands are known", LATER.format(op.twin or op.full_name)))
+    for step in _kernel_steps(function):
         border = step.tensors
         group = Group(
             "show", step.equations, tuple(border[v] for v in step.inputs), tuple(border[v] for v in step.outputs)
@@ -63,12 +68,28 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
             ("llvm", kernel.symbol, kernel.text),
             ("asm", kernel.symbol, assembly(kernel.text, host_target())),
         ]
-    executable = compile(function)
-    parts.append(("program", repr(executable), executable.disassemble()))
+    executable = compile(function, threads=1)
+    parts.append(
+        ("program", repr(executable), executable.disassemble() or "(nothing is decided before the operands are known)")
+    )
     if "speed" in stages:
-        parts.append(("speed", "one thread", _speed(function, executable)))
+        parts.append(("speed", "one thread", _speed(made, executable)))
     chosen = [p for stage in STAGES for p in parts if p[0] == stage and stage in stages]
     return "\n".join(f"=== {stage}: {title}\n{text.rstrip()}\n" for stage, title, text in chosen)
+
+
+LATER = """The rank of the result follows from the value of an operand, so equations, schedule and machine code are made when the
+program has that value, once for each; `anyshape show {}` shows them for a value that is known."""
+
+
+def _ranks_known(function: Function) -> bool:
+    return all(v.type.shape is not None for node in function.nodes for v in node.outputs)
+
+
+def _kernel_steps(function: Function) -> list[KernelStep]:
+    """Those of a function whose ranks are known."""
+    steps = fuse(function).steps if _ranks_known(function) else ()
+    return [step for step in steps if isinstance(step, KernelStep)]
 
 
 def _variant(name: str) -> OpDef:
@@ -86,8 +107,17 @@ def _spec_text(op: OpDef) -> str:
     return "\n".join(lines[:end])
 
 
-def _example(op: OpDef, shapes: Mapping[str, Shape], params: Mapping[str, Any]) -> Function:
-    """A call of the op on inputs of the given or usual shapes."""
+@dataclass(frozen=True)
+class Made:
+    """A call of the op, and the contents of those of its inputs that not anything may stand in."""
+
+    function: Function
+    contents: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+def _example(op: OpDef, shapes: Mapping[str, Shape], params: Mapping[str, Any]) -> Made:
+    """A call on inputs of the given or usual shapes; where these do not fit, the first of the spec's examples that does."""
     strange = sorted(set(shapes) - {i.name for i in op.inputs})
     if strange:
         raise ArgumentError(
@@ -95,16 +125,65 @@ def _example(op: OpDef, shapes: Mapping[str, Shape], params: Mapping[str, Any]) 
         )
     last: AnyshapeError | None = None
     for chosen in _choices(op, shapes):
-        inputs = [Value(TensorType(_dtype(op, i.dtype), chosen[i.name]), i.name) for i in op.inputs if i.name in chosen]
-        given = {v.name: v for v in inputs}
-        operands = [[given[i.name]] * 2 if i.variadic else given.get(i.name) for i in op.inputs]
         try:
-            return Function(inputs, call(op, operands, params))
+            return _call(op, chosen, {}, params)
         except AnyshapeError as e:
             last = e
+    for example in _examples(op):
+        sizes = {name: g.shape for name, g in example.inputs.items() if not g.is_literal}
+        literal = {name: g for name, g in example.inputs.items() if g.is_literal and name not in shapes}
+        try:
+            made = _call(op, {**sizes, **shapes}, literal, {**example.params, **params})
+        except AnyshapeError:
+            continue
+        note = "as in an example of the spec; others by --shape NAME=4x128 and --param NAME=VALUE"
+        return replace(made, note=note)
     raise ArgumentError(
         f"give {op.full_name} shapes (--shape NAME=4x128) and parameters (--param NAME=VALUE) that fit: {last}"
     )
+
+
+def _examples(op: OpDef) -> list[Example]:
+    """What the spec shows to work; nothing where the libraries of its oracles are not installed."""
+    try:
+        strategies = import_module(f"{op.relation.__module__.split('.')[0]}.strategies")
+    except ImportError:
+        return []
+    return [e for e in strategies.PROPERTIES[op.name].examples if e.error is None]
+
+
+def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], params: Mapping[str, Any]) -> Made:
+    """The call as a function: inputs, and of a dyn variant the operands too, are its parameters."""
+    inputs: list[Value] = []
+    contents: dict[str, Any] = {}
+
+    def new(name: str, dtype: DType, shape: Sequence[int]) -> Value:
+        inputs.append(Value(TensorType(dtype, tuple(shape)), name))
+        return inputs[-1]
+
+    def operand(i: InputDef) -> Any:
+        dtype = _dtype(op, i.dtype)
+        if i.name in literal:
+            given = literal[i.name]
+            dtype = parse_dtype(given.dtype) if given.dtype else dtype
+            contents[i.name] = np.asarray(given.value, dtype.numpy)
+            return new(i.name, dtype, contents[i.name].shape)
+        if i.name not in shapes:
+            return None
+        shape = shapes[i.name]
+        if i.variadic:
+            several = shape if isinstance(shape, list) or (shape and not isinstance(shape[0], int)) else [shape] * 2
+            return [new(f"{i.name}{k}", dtype, s) for k, s in enumerate(several)]
+        return new(i.name, dtype, shape)
+
+    operands = [operand(i) for i in op.inputs]
+    given = dict(params)
+    for p in op.operands if op.variant == "dyn" else ():
+        if given.get(p.name) is not None:
+            kind = np.bool_ if p.kind == "bool" else np.float32 if p.kind in ("float", "floats") else np.int64
+            contents[p.name] = np.asarray(given[p.name], kind)
+            given[p.name] = new(p.name, from_numpy(contents[p.name].dtype), contents[p.name].shape)
+    return Made(Function(inputs, call(op, operands, given)), contents)
 
 
 def _choices(op: OpDef, shapes: Mapping[str, Shape]) -> Iterator[dict[str, Shape]]:
@@ -119,12 +198,16 @@ def _dtype(op: OpDef, name: str) -> DType:
     return parse_dtype(name if allowed is None else "f32" if "f32" in allowed else allowed[0])
 
 
-def _speed(function: Function, executable: Any) -> str:
+def _speed(made: Made, executable: Any) -> str:
     from anyshape.lower.limits import measure_copy, measure_peak
 
+    function = made.function
     rng = np.random.default_rng(0)
     arrays = {}
     for p in function.params:
+        if p.name in made.contents:
+            arrays[p.name] = made.contents[p.name]
+            continue
         shape = tuple(int(str(n)) for n in p.type.shape or ())
         arrays[p.name] = (rng.random(shape) if p.type.dtype.is_float else np.zeros(shape)).astype(p.type.dtype.numpy)
     outputs = executable.run(arrays)
@@ -132,7 +215,7 @@ def _speed(function: Function, executable: Any) -> str:
     seconds = min(_timed(lambda: executable.run(arrays, outputs=again)) for _ in range(50))
     moved = sum(a.nbytes for a in (*arrays.values(), *outputs))
     shapes = ", ".join(f"{k} {'x'.join(map(str, a.shape)) or 'scalar'}" for k, a in arrays.items())
-    lines = [f"{shapes}: {seconds * 1e6:.1f} us, the call included"]
+    lines = [f"{shapes}: {seconds * 1e6:.1f} us, the call included{f' ({made.note})' if made.note else ''}"]
     limit = measure_copy(moved)
     lines.append(
         f"{moved / seconds / 1e9:.1f} GB/s of operands, {moved / seconds / 1e9 / limit:.0%} of a copy's {limit:.0f}"
@@ -149,8 +232,8 @@ def _speed(function: Function, executable: Any) -> str:
 def _multiply_adds(function: Function) -> int:
     """Floating-point operations of the contractions, two for each product."""
     total = 0
-    for step in fuse(function).steps:
-        for q in step.equations if isinstance(step, KernelStep) else ():
+    for step in _kernel_steps(function):
+        for q in step.equations:
             for e in walk(q.value):
                 if isinstance(e, Reduce) and is_contraction(e):
                     total += 2 * math.prod(_extent(v) for v in (*q.variables, *e.vars))
