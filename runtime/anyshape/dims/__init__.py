@@ -21,20 +21,24 @@ from anyshape.dims.atoms import bcast, clamp, maximum, minimum, select
 from anyshape.dims.bound import bounds, nonneg, nonzero
 from anyshape.dims.conditions import and_, eq, ge, gt, implied, le, lt, ne, not_, or_
 from anyshape.dims.division import ceil_div, exact_div, floordiv, mod
-from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, fresh, symbol
+from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, interned
 from anyshape.dims.facts import Facts
+from anyshape.dims.interning import MAX_DEPTH, NestedTooDeep
 from anyshape.dims.record import SizeReader, SizeWriter
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute
+from anyshape.dims.symbols import fresh, symbol
 from anyshape.dims.text import declare, parse_cond, parse_dim, template
 
 __all__ = [
     "INT64_MAX",
     "INT64_MIN",
+    "MAX_DEPTH",
     "Atom",
     "Cond",
     "Dim",
     "Facts",
     "Monomial",
+    "NestedTooDeep",
     "Size",
     "SizeReader",
     "SizeWriter",
@@ -53,6 +57,7 @@ __all__ = [
     "ge",
     "gt",
     "implied",
+    "interned",
     "le",
     "lt",
     "maximum",

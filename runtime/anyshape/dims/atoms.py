@@ -10,20 +10,9 @@ from functools import reduce
 from typing import Any
 
 from anyshape.dims.bound import bounds, nonneg
-from anyshape.dims.conditions import Truth, equals_zero, not_, solve
-from anyshape.dims.expr import (
-    REBUILD,
-    Atom,
-    Bounds,
-    Cond,
-    Dim,
-    Monomial,
-    Size,
-    find_atom,
-    make_atom,
-    remember,
-    twin_of,
-)
+from anyshape.dims.cases import given, is_multiple, refinements
+from anyshape.dims.conditions import Truth, equals_zero, not_
+from anyshape.dims.expr import REBUILD, Bounds, Cond, Dim, Size, find_atom, make_atom, remember
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, substitute_atoms
 
 _minima: dict[tuple[Size, ...], Size] = {}
@@ -110,12 +99,13 @@ def _select(c: Cond, a: Size, b: Size) -> Size:
     if c.kind == "ge" and c.args[0].terms[0][1] < 0:  # one spelling for a condition and its opposite
         return select(not_(c), b, a)
     when, unless = refinements(c)
-    a, b = _under(a, c, True), _under(b, c, False)
-    if c.kind == "eq" and when:
-        a = substitute_atoms(a, when)
-        if a is b or substitute_atoms(b, when) is a:
+    a, b = given(a, c, True), given(b, c, False)
+    if c.kind == "eq":
+        if a is b or substitute_atoms(b, when) is a or (a.__class__ is int and substitute_atoms(b, when) == a):
             return b
-    if a.__class__ is int and b.__class__ is int and a == b:
+        if not when and is_multiple(b - a, c.args[0]):
+            return b
+    if a is b or (a.__class__ is int and b.__class__ is int and a == b):
         return a
     found = find_atom("select", (c, a, b))
     if found is not None:
@@ -129,74 +119,6 @@ def _select(c: Cond, a: Size, b: Size) -> Size:
             None if high is None or most is None else max(high, most),
         ),
     )
-
-
-def _under(e: Size, c: Cond, truth: bool) -> Size:
-    """e with its selects on the condition c settled."""
-    if e.__class__ is int:
-        return e
-    chosen = {
-        atom: atom.args[1 if truth else 2]
-        for m, _ in e.terms  # type: ignore[union-attr]
-        for atom in m
-        if atom.kind == "select" and atom.args[0] is c
-    }
-    if not chosen:
-        return e
-    return reduce(lambda total, term: total + _product(term, chosen), e.terms, 0)  # type: ignore[union-attr]
-
-
-def _product(term: tuple[Monomial, int], chosen: dict[Atom, Size]) -> Size:
-    value: Size = term[1]
-    for atom in term[0]:
-        value = value * chosen.get(atom, atom.dim)
-    return value
-
-
-def refinements(c: Cond) -> tuple[dict[Atom, Size], dict[Atom, Size]]:
-    """What to put for symbols where c holds and where it does not: the value it equals, or a twin with tighter
-    bounds."""
-    p = c.args[0]
-    if c.kind == "eq":
-        solved = solve(p)
-        if solved is None:
-            return {}, {}
-        x, value = solved
-        return {x: value}, _unequal(x, value)
-    if c.kind == "ge":
-        opposite = -p - 1
-        return _bounded(p), _bounded(opposite)
-    return {}, {}
-
-
-def _bounded(p: Dim | Size) -> dict[Atom, Size]:
-    """p >= 0 for p = x + k or k - x: the twin of x with that bound."""
-    if p.__class__ is int or len(p.terms) > 2 or abs(p.terms[0][1]) != 1 or not p.terms[0][0]:  # type: ignore[union-attr]
-        return {}
-    (monomial, sign), constant = p.terms[0], p.constant  # type: ignore[union-attr]
-    if len(monomial) != 1 or monomial[0].kind != "symbol" or (len(p.terms) == 2 and p.terms[1][0]):  # type: ignore[union-attr]
-        return {}
-    x = monomial[0]
-    low, high = (-constant, None) if sign > 0 else (None, constant)
-    return twin(x, low, high)
-
-
-def _unequal(x: Atom, value: Size) -> dict[Atom, Size]:
-    """x != value at one end of x's range moves that end."""
-    if value.__class__ is int and value == x.low:
-        return twin(x, value + 1, None)
-    if value.__class__ is int and value == x.high:
-        return twin(x, None, value - 1)
-    return {}
-
-
-def twin(x: Atom, low: int | None, high: int | None) -> dict[Atom, Size]:
-    """The symbol of x's name with bounds tightened by low and high, as a substitution."""
-    least = x.low if low is None else low if x.low is None else max(low, x.low)
-    most = x.high if high is None else high if x.high is None else min(high, x.high)
-    if (least, most) == (x.low, x.high) or (least is not None and most is not None and least > most):
-        return {}
-    return {x: least if least is not None and least == most else twin_of(x, least, most)}
 
 
 def bcast(a: Size, b: Size) -> Size:

@@ -180,10 +180,18 @@ def _lift_select(p: Dim, compare: Callable[[Size], Truth]) -> Truth | None:
         return None
     atom = selects.pop()
     condition, a, b = atom.args
-    then, otherwise = compare(replace_atoms(p, {atom: a})), compare(replace_atoms(p, {atom: b}))
+    then = _compared_given(compare, replace_atoms(p, {atom: a}), condition, True)
+    otherwise = _compared_given(compare, replace_atoms(p, {atom: b}), condition, False)
     if then.__class__ is not bool and otherwise.__class__ is not bool:
         return None
     return or_(and_(condition, then), and_(not_(condition), otherwise))
+
+
+def _compared_given(compare: Callable[[Size], Truth], p: Size, condition: Cond, truth: bool) -> Truth:
+    """compare(p) where the condition holds, or does not: decided with symbols in the bounds that this gives them, else told without."""
+    values = REBUILD["refinements"](condition)[0 if truth else 1]
+    told = compare(substitute_atoms(p, values)) if values else None
+    return told if told.__class__ is bool else compare(REBUILD["given"](p, condition, truth))
 
 
 def _lift_extreme(p: Dim) -> Truth | None:

@@ -7,6 +7,7 @@ divides carries the check.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
 
 from anyshape.dims.bound import bounds, nonneg, nonzero
@@ -172,7 +173,20 @@ def _leading_quotient(rest: Size, lead: Monomial, c: int) -> Size | None:
 
 def _quotient_atom(a: Size, b: Size) -> Size:
     found = find_atom("floordiv", (a, b))
+    if found is None and (chosen := _by_cases(floordiv, a, b)) is not None:
+        return chosen
     return make_atom("floordiv", (a, b), _quotient_bounds(a, b)) if found is None else found
+
+
+def _by_cases(f: Callable[[Size, Size], Size], a: Size, b: Size) -> Size | None:
+    if (a.__class__ is int or not a.conds) and (b.__class__ is int or not b.conds):  # type: ignore[union-attr]
+        return None
+    found: Size | None = REBUILD["by_cases"](f, (a, b))
+    return found
+
+
+def _is_multiple(e: Dim, p: Dim) -> bool:
+    return _exactly(e, p)[1] == 0 if e is not p else True
 
 
 def _quotient_bounds(a: Size, b: Size) -> Bounds:
@@ -210,6 +224,8 @@ def _mod(a: Size, b: Size) -> Size:
         if _fits(rest, b):
             return rest
     found = find_atom("mod", (rest, b))
+    if found is None and (chosen := _by_cases(mod, rest, b)) is not None:
+        return chosen
     return make_atom("mod", (rest, b), _remainder_bounds(rest, b)) if found is None else found
 
 
@@ -245,4 +261,4 @@ def exact_div(a: Size, b: Size, known_nonzero: bool = False) -> Size:
     return floordiv(a, b)
 
 
-REBUILD.update({"floordiv": floordiv, "mod": mod})
+REBUILD.update({"floordiv": floordiv, "mod": mod, "is_multiple": _is_multiple})

@@ -6,7 +6,8 @@ identity.
 
 Everything else of this package builds on these three classes; the constructors that simplify (division, minimum,
 select …) live in other files and register themselves in `REBUILD`, which operators and substitution look up by kind.
-Intern tables live as long as the process: dims are made while compiling, never per call of a compiled model.
+Intern tables hold their dims weakly, and caches of operations are emptied when they are full, so that a process may compile any number
+of models. No expression is nested deeper than MAX_DEPTH: what walks one by recursion does not meet the end of Python's stack.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import operator
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, NoReturn, TypeAlias
+from weakref import WeakValueDictionary
 from zlib import crc32
+
+from anyshape.dims.interning import Consed, enter, nesting
 
 Size: TypeAlias = "int | Dim"
 Monomial: TypeAlias = "tuple[Atom, ...]"
@@ -26,7 +30,7 @@ REBUILD: dict[str, Callable[..., Any]] = {}
 
 NO_SYMBOLS: frozenset[Any] = frozenset()
 _uids = count()
-_CACHE_LIMIT = 1 << 18
+_CACHE_LIMIT = 1 << 12
 
 
 def digest_of(*parts: object) -> int:
@@ -35,29 +39,15 @@ def digest_of(*parts: object) -> int:
     return crc32("\0".join(words).encode())
 
 
-class _Consed:
-    """One object per value: copies are the object itself, and pickling would make doubles, so it is refused."""
-
-    __slots__ = ()
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("dims and conditions are not pickled; store str(dim) and read it with parse_dim")
-
-
-class Atom(_Consed):
+class Atom(Consed):
     """What a polynomial cannot look into: a symbol, or an operation that is not + - *.
 
     kind  symbol min max floordiv mod bcast select
     args  Sizes, except for select: (Cond, Size, Size); empty for a symbol
     """
 
-    __slots__ = ("_samples", "args", "digest", "dim", "high", "kind", "low", "name", "order", "symbols", "uid")
+    __slots__ = ("__weakref__", "_samples", "args", "conds", "depth", "digest", "dim", "high", "kind", "low", "name", "order", "symbols",
+                 "uid", "weight")  # fmt: skip
 
     dim: Dim
 
@@ -68,22 +58,28 @@ class Atom(_Consed):
         if kind == "symbol":
             self.digest = digest_of(name, low, high)
             self.symbols: frozenset[Atom] = frozenset((self,))
+            self.conds: frozenset[Cond] = NO_SYMBOLS
+            self.depth, self.weight = 0, 1
         else:
             self.digest = digest_of(kind, *args)
             self.symbols = union_of_symbols(args)
+            self.conds = NO_SYMBOLS.union(*(a.conds for a in args if a.__class__ is not int))
+            if kind == "select":
+                self.conds |= {args[0]}
+            self.depth, self.weight = nesting(args)
         self.order = (kind != "symbol", name, self.digest, self.uid)
 
     def __repr__(self) -> str:
         return str(self.dim)
 
 
-class Cond(_Consed):
+class Cond(Consed):
     """A condition that bounds and algebra do not decide.
 
     kind  eq (args[0] == 0), ge (args[0] >= 0), not (of an eq), and, or (of two or more conditions)
     """
 
-    __slots__ = ("_samples", "args", "digest", "kind", "symbols", "uid")
+    __slots__ = ("__weakref__", "_samples", "args", "conds", "depth", "digest", "kind", "symbols", "uid", "weight")
 
     def __init__(self, kind: str, args: tuple[Any, ...]) -> None:
         self.kind, self.args = kind, args
@@ -91,6 +87,8 @@ class Cond(_Consed):
         self._samples: tuple[int, ...] | None = None
         self.digest = digest_of(kind, *args)
         self.symbols: frozenset[Atom] = union_of_symbols(args)
+        self.conds: frozenset[Cond] = NO_SYMBOLS.union(*(a.conds for a in args))
+        self.depth, self.weight = nesting(args)
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"the condition {self} is undecided and cannot choose a branch of Python code")
@@ -99,17 +97,37 @@ class Cond(_Consed):
         return str(REBUILD["text"](self))
 
 
-class Dim(_Consed):
+class Dim(Consed):
     """A non-constant integer polynomial. `terms` are (monomial, coefficient) pairs, highest degree first, the
     constant last."""
 
-    __slots__ = ("_bounds", "_digest", "_nonneg", "_samples", "_symbols", "terms", "uid")
+    __slots__ = (
+        "__weakref__",
+        "_bounds",
+        "_digest",
+        "_nonneg",
+        "_samples",
+        "_symbols",
+        "conds",
+        "depth",
+        "terms",
+        "uid",
+        "weight",
+    )
 
     __array_ufunc__ = None  # NumPy integers on the left leave the operation to us
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
         self.uid = next(_uids)
+        self.depth = self.weight = 0
+        self.conds: frozenset[Cond] = NO_SYMBOLS
+        for monomial, _ in terms:
+            for atom in monomial:
+                self.depth = max(self.depth, atom.depth)
+                self.weight += atom.weight
+                if atom.conds:
+                    self.conds |= atom.conds
         self._bounds: Bounds | None = None
         self._nonneg: bool | None = None
         self._samples: tuple[int, ...] | None = None
@@ -217,9 +235,10 @@ class Dim(_Consed):
         return result
 
 
-_table: dict[frozenset[tuple[Monomial, int]], Dim] = {}
-_atoms: dict[tuple[Any, ...], Atom] = {}
-_conds: dict[tuple[Any, ...], Cond] = {}
+_table: WeakValueDictionary[frozenset[tuple[Monomial, int]], Dim] = WeakValueDictionary()
+"""Without the dims that are one atom alone, which their atoms hold: no key may lead to what it stands for."""
+ATOMS: WeakValueDictionary[tuple[Any, ...], Atom] = WeakValueDictionary()
+_conds: WeakValueDictionary[tuple[Any, ...], Cond] = WeakValueDictionary()
 _sums: dict[tuple[Dim, Size], Size] = {}
 _products: dict[tuple[Dim, Size], Size] = {}
 _monomials: dict[tuple[Monomial, Monomial], Monomial] = {}
@@ -227,6 +246,11 @@ _monomials: dict[tuple[Monomial, Monomial], Monomial] = {}
 
 def union_of_symbols(args: Iterable[Any]) -> frozenset[Atom]:
     return NO_SYMBOLS.union(*(a.symbols for a in args if a.__class__ is not int))
+
+
+def interned() -> dict[str, int]:
+    """How many dims, atoms and conditions there are."""
+    return {"dims": len(_table), "atoms": len(ATOMS), "conditions": len(_conds)}
 
 
 def remember(cache: dict[Any, Any], key: Any, value: Any) -> Any:
@@ -263,11 +287,12 @@ def build(terms: dict[Monomial, int]) -> Size:
             return 0
         if () in terms:
             return terms[()]
+        ((monomial, coefficient),) = terms.items()
+        if coefficient == 1 and len(monomial) == 1:
+            return monomial[0].dim
     key = frozenset(terms.items())
     hit = _table.get(key)
-    if hit is None:
-        hit = _table.setdefault(key, Dim(tuple(sorted(terms.items(), key=_term_order))))
-    return hit
+    return enter(_table, key, Dim(tuple(sorted(terms.items(), key=_term_order)))) if hit is None else hit
 
 
 def _add(a: Dim, b: Size) -> Size:
@@ -314,6 +339,8 @@ def _mul(a: Dim, b: Size) -> Size:
             product = times(m, n)
             terms[product] = terms.get(product, 0) + c * e
     result = build(terms)
+    if isinstance(result, Dim) and (a.conds or b.conds):  # type: ignore[union-attr]
+        result = REBUILD["merged"](result)
     remember(_products, (b, a), result)
     return remember(_products, (a, b), result)  # type: ignore[no-any-return]
 
@@ -324,61 +351,28 @@ def make_atom(kind: str, args: tuple[Any, ...], bounds: Bounds) -> Size:
     if bounds[0] is not None and bounds[0] == bounds[1]:
         return bounds[0]
     key = (kind, args)
-    atom = _atoms.get(key)
-    if atom is None:
-        atom = _atoms.setdefault(key, _with_dim(Atom(kind, kind, args, *bounds)))
-    return atom.dim
+    atom = ATOMS.get(key)
+    return (enter_atom(key, Atom(kind, kind, args, *bounds)) if atom is None else atom).dim
 
 
 def find_atom(kind: str, args: tuple[Any, ...]) -> Dim | None:
-    atom = _atoms.get((kind, args))
+    atom = ATOMS.get((kind, args))
     return None if atom is None else atom.dim
 
 
-def _with_dim(atom: Atom) -> Atom:
-    atom.dim = build({(atom,): 1})  # type: ignore[assignment]
+def enter_atom(key: tuple[Any, ...], made: Atom) -> Atom:
+    return enter(ATOMS, key, with_dim(made))
+
+
+def with_dim(atom: Atom) -> Atom:
+    atom.dim = Dim((((atom,), 1),))
     return atom
 
 
 def make_cond(kind: str, args: tuple[Any, ...]) -> Cond:
     key = (kind, args)
     cond = _conds.get(key)
-    if cond is None:
-        cond = _conds.setdefault(key, Cond(kind, args))
-    return cond
-
-
-def symbol(name: str, low: int | None = 0, high: int | None = None) -> Dim:
-    """The symbol of that name and those bounds: the same arguments give the same object."""
-    key = ("symbol", name, low, high)
-    atom = _atoms.get(key)
-    if atom is None:
-        atom = _atoms.setdefault(key, _with_dim(Atom("symbol", name, (), low, high)))
-    return atom.dim
-
-
-def twin_of(x: Atom, low: int | None, high: int | None) -> Dim:
-    """A stand-in for the symbol x with tighter bounds, used inside one decision; never part of a result."""
-    key = ("twin", x, low, high)
-    atom = _atoms.get(key)
-    if atom is None:
-        atom = _atoms.setdefault(key, _with_dim(Atom("symbol", x.name, (), low, high)))
-    return atom.dim
-
-
-_fresh = count(1)
-
-
-def fresh(prefix: str = "?", low: int | None = 0, high: int | None = None) -> Dim:
-    """A symbol equal to nothing else, named like `?7`, or `k.7` for the prefix k (a name no text can spell as a
-    plain one)."""
-    name = f"{prefix}{next(_fresh)}" if prefix.endswith("?") else f"{prefix}.{next(_fresh)}"
-    return _with_dim(Atom("symbol", name, (), low, high)).dim
-
-
-def is_fresh(atom: Atom) -> bool:
-    """Whether a symbol is one that `fresh` made, so that its name and bounds do not find it again."""
-    return _atoms.get(("symbol", atom.name, atom.low, atom.high)) is not atom
+    return enter(_conds, key, Cond(kind, args)) if cond is None else cond
 
 
 def replace_atoms(p: Dim, values: dict[Atom, Size]) -> Size:

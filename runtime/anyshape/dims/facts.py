@@ -9,38 +9,62 @@ something is decided. All else is kept as it is and found again by identity or b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import overload
+from collections.abc import Callable, Iterator
+from typing import Any, overload
 
-from anyshape.dims.atoms import refinements
 from anyshape.dims.bound import nonneg
+from anyshape.dims.cases import refinements
 from anyshape.dims.conditions import Truth, and_, implied, not_, or_, replace_quotient, solve
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Size, replace_atoms, times
 from anyshape.dims.substitution import substitute_atoms
 
+ASKED = 64
+"""How many conditions that are no bound of one symbol a question is held against, the newest first."""
+
 
 class Facts:
-    """A growing set of conditions that hold. `under(c)` is a copy that also assumes c, for one branch."""
+    """A growing set of conditions that hold. `under(c)` knows all that this one knows, and c, for one branch.
 
-    __slots__ = ("_decided", "_spelled", "_twins", "_values", "held")
+    Everything is found by the symbols it mentions, and a branch holds only what it adds: learning and asking cost what they touch,
+    whatever else is known.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_decided",
+        "_mentions",
+        "_origins",
+        "_outer",
+        "_spelled",
+        "_told",
+        "_twins",
+        "_values",
+        "held",
+        "respells",
+    )
+
+    def __init__(self, outer: Facts | None = None) -> None:
+        self._outer = outer
         self._values: dict[Atom, Size] = {}  # solved equalities; no value mentions a key
         self._twins: dict[Atom, Size] = {}
+        self._origins: dict[Atom, Atom] = {}  # of twins
         self.held: dict[Cond, None] = {}
+        self._mentions: dict[Atom, dict[Atom | Cond, None]] = {}  # symbol -> whose value it is in, what holds of it
+        self._told: dict[Atom, dict[Any, Cond]] = {}  # symbol -> what may decide a question about it
         self._decided: dict[Cond, Truth] = {}
         self._spelled: dict[Dim, Size] = {}
-
-    @property
-    def respells(self) -> bool:
+        self.respells: bool = outer is not None and outer.respells
         """Whether `canonical` can change anything."""
-        return bool(self._values or self._twins)
 
     def under(self, c: Truth) -> Facts:
-        branch = Facts()
-        branch._values, branch._twins, branch.held = dict(self._values), dict(self._twins), dict(self.held)
+        branch = Facts(self)
         branch.learn(c)
         return branch
+
+    def _layers(self) -> Iterator[Facts]:
+        layer: Facts | None = self
+        while layer is not None:
+            yield layer
+            layer = layer._outer
 
     def learn(self, c: Truth) -> None:
         """From now on c holds. A condition that cannot hold teaches nothing: whoever checks it raises."""
@@ -51,7 +75,7 @@ class Facts:
             for member in c.args:
                 self.learn(member)
             return
-        if c in self.held:
+        if self._holds(c):
             return
         self._decided.clear()
         solved = solve(c.args[0]) if c.kind == "eq" else None
@@ -59,43 +83,92 @@ class Facts:
             self._replace(*solved)
             return
         self.held[c] = None
-        self._bound(c)
+        for x in c.symbols:
+            self._mentions.setdefault(x, {})[c] = None
+        if not self._bound(c):
+            self._tell(c)
 
     def equate(self, a: Size, b: Size) -> None:
         if a is not b:
             self.learn(REBUILD["eq"](a - b))
 
-    def _bound(self, c: Cond) -> None:
-        """A bound of one symbol: its twin, tightened again if it has one, or the number it must be."""
-        seen = substitute_atoms(c, self._twins)
+    def _holds(self, c: Cond) -> bool:
+        return any(c in layer.held for layer in self._layers())
+
+    def _tell(self, c: Cond) -> None:
+        """Where questions find c: a bound of a polynomial under all its symbols, the tightest one only; alternatives under those of one
+        of them, since they have to decide a question each. Nothing follows from other conditions but themselves."""
+        if c.kind == "ge":
+            p = c.args[0]
+            key: Any = tuple(t for t in p.terms if t[0])
+            for x in c.symbols:
+                known = self._told.setdefault(x, {}).get(key)
+                if known is None or known.args[0].constant > p.constant:
+                    self._told[x][key] = c
+        elif c.kind == "or":
+            for x in min((a.symbols for a in c.args), key=len):
+                self._told.setdefault(x, {})[c] = c
+
+    def _bound(self, c: Cond) -> bool:
+        """A bound of one symbol: its twin, tightened again if it has one, or the number it must be. Whether that says all of c."""
+        seen = self._with_twins(c)
         if seen.__class__ is not Cond or seen.kind in ("and", "or"):
-            return
+            return seen is True
         told = refinements(seen.args[0])[1] if seen.kind == "not" else refinements(seen)[0]
         for twin, value in told.items():
-            origin = next((x for x, t in self._twins.items() if t.__class__ is Dim and t.atom is twin), twin)
+            origin = next((layer._origins[twin] for layer in self._layers() if twin in layer._origins), twin)
             if value.__class__ is int:
                 self._replace(origin, value)
             elif seen.kind != "eq":
                 self._twins[origin] = value
+                self._origins[value.terms[0][0][0]] = origin  # type: ignore[union-attr]
                 self._spelled.clear()
+                self.respells = True
+        return bool(told) and c.kind == "ge"
 
     def _replace(self, x: Atom, value: Size) -> None:
         """x is `value` from now on, wherever it was mentioned before."""
         self._decided.clear()
         self._spelled.clear()
-        only = {x: value}
-        self._values = {y: substitute_atoms(v, only) for y, v in self._values.items()}
-        self._values[x] = value
-        twin = self._twins.pop(x, None)
-        held, self.held = self.held, {}
-        for c in held:
-            self.learn(c)
+        self.respells = True
+        only, touched = {x: value}, [m for layer in self._layers() for m in layer._mentions.get(x, ())]
+        twin = self._twin_of(x)
+        self._put(x, value)
+        for y in touched:
+            if y.__class__ is Atom:
+                before = self._value_of(y)
+                if before.__class__ is Dim and x in before.symbols:
+                    self._put(y, substitute_atoms(before, only))
+        for c in touched:
+            if c.__class__ is Cond:
+                self.held.pop(c, None)
+                self.learn(c)
         if twin.__class__ is Dim and value.__class__ is Dim:
             low, high = twin.terms[0][0][0].low, twin.terms[0][0][0].high
             if low is not None:
                 self.learn(REBUILD["ge"](value - low))
             if high is not None:
                 self.learn(REBUILD["ge"](high - value))
+
+    def _put(self, x: Atom, value: Size) -> None:
+        self._values[x] = value
+        if value.__class__ is Dim:
+            for s in value.symbols:
+                self._mentions.setdefault(s, {})[x] = None
+
+    def _value_of(self, x: Atom) -> Size | None:
+        return next((layer._values[x] for layer in self._layers() if x in layer._values), None)
+
+    def _twin_of(self, x: Atom) -> Size | None:
+        return next((layer._twins[x] for layer in self._layers() if x in layer._twins), None)
+
+    def _with_values(self, e: Any) -> Any:
+        known = {x: v for x in e.symbols if (v := self._value_of(x)) is not None}
+        return substitute_atoms(e, known) if known else e
+
+    def _with_twins(self, e: Any) -> Any:
+        known = {x: t for x in e.symbols if (t := self._twin_of(x)) is not None}
+        return substitute_atoms(e, known) if known else e
 
     @overload
     def canonical(self, e: bool | Cond) -> bool | Cond: ...  # type: ignore[overload-overlap]
@@ -104,24 +177,27 @@ class Facts:
     def canonical(self, e: Size | bool | Cond) -> Size | bool | Cond:
         """The expression with every replaced symbol in its canonical spelling, and what known bounds make of it:
         min(n, 512) is n where n <= 512 is known."""
-        if not (self._values or self._twins) or e.__class__ is int or e.__class__ is bool:
+        if not self.respells or e.__class__ is int or e.__class__ is bool:
             return e
         if e.__class__ is Cond:
             return self._restated(e)
         hit = self._spelled.get(e)  # type: ignore[arg-type]
         if hit is None:
-            hit = self._spelled[e] = self._tightened(substitute_atoms(e, self._values))  # type: ignore[index]
+            hit = self._spelled[e] = self._tightened(self._with_values(e))  # type: ignore[index]
         return hit
 
     def _tightened(self, e: Size) -> Size:
-        if not self._twins or e.__class__ is not Dim or e.symbols.isdisjoint(self._twins):
+        if e.__class__ is not Dim:
             return e
-        origins = {twin.terms[0][0][0]: origin.dim for origin, twin in self._twins.items() if twin.__class__ is Dim}
-        tightened: Size = substitute_atoms(substitute_atoms(e, self._twins), origins)
+        twins = {x: t for x in e.symbols if (t := self._twin_of(x)) is not None}
+        if not twins:
+            return e
+        origins = {twin.terms[0][0][0]: x.dim for x, twin in twins.items() if twin.__class__ is Dim}
+        tightened: Size = substitute_atoms(substitute_atoms(e, twins), origins)
         return tightened
 
     def _restated(self, c: Truth) -> Truth:
-        return substitute_atoms(c, self._values) if c.__class__ is Cond and self._values else c
+        return self._with_values(c) if self.respells and c.__class__ is Cond else c
 
     def decide(self, c: Truth) -> Truth:
         """True or False where the facts settle c, else c in canonical spelling."""
@@ -133,23 +209,36 @@ class Facts:
         return hit
 
     def _decide(self, c: Truth) -> Truth:
-        if c.__class__ is not Cond or not (self.held or self._twins):
+        if c.__class__ is not Cond:
             return c
-        if c in self.held:
+        if self._holds(c):
             return True
-        if not_(c) in self.held:
+        opposite = not_(c)
+        if opposite.__class__ is Cond and self._holds(opposite):
             return False
         if c.kind in ("and", "or"):
             return (and_ if c.kind == "and" else or_)(*(self.decide(a) for a in c.args))
-        if self._twins:
-            seen = substitute_atoms(c, self._twins)
+        if self.respells:
+            seen = self._with_twins(c)
             if seen.__class__ is bool:
                 return seen
-        for known in self.held:
+        for known in self._about(c):
             told = implied(known, c)
             if told.__class__ is bool:
                 return told
         return self._by_divisibility(c)
+
+    def _about(self, c: Cond) -> Iterator[Cond]:
+        """What may decide c, each once, the newest first."""
+        found: set[Cond] = set()
+        for layer in self._layers():
+            for x in c.symbols:
+                for known in reversed(layer._told.get(x, {}).values()):
+                    if known not in found:
+                        if len(found) == ASKED:
+                            return
+                        found.add(known)
+                        yield known
 
     def _by_divisibility(self, c: Cond) -> Truth:
         """b * (a // b) is a - a % b where b is not 0: with a % b == 0 known, the quotient disappears."""

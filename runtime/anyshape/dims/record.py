@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Size, fresh, is_fresh, symbol
+from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Size
+from anyshape.dims.symbols import fresh, is_fresh, symbol
 from anyshape.errors import ParseError
 
 Truth = bool | Cond

@@ -13,16 +13,44 @@ from difflib import get_close_matches
 from typing import Any
 
 from anyshape.dims import atoms, conditions, division
-from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial, Size, symbol
+from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial, Size
+from anyshape.dims.interning import MAX_DEPTH
+from anyshape.dims.symbols import symbol
 from anyshape.errors import ParseError
 
 _INFIX = {"floordiv": " // ", "mod": " % "}
 
 
+LONGEST, SHOWN = 4000, 3
+"""An expression of more atoms than the first is shown in so many levels: `…` stands for what is deeper."""
+
+
 def text(e: Any) -> str:
+    """What reads back, but for expressions so long that nobody would read them: they share parts, and their text would be longer than
+    they are by any factor."""
+    if (e.__class__ is Dim or e.__class__ is Cond) and e.weight > LONGEST:
+        return _outline(e, SHOWN)
+    return _text(e)
+
+
+def _text(e: Any) -> str:
     if e.__class__ is Dim:
         return _sum(e.terms)
     return _condition(e) if e.__class__ is Cond else str(e)
+
+
+def _outline(e: Any, levels: int) -> str:
+    """The operations of the outermost levels."""
+    if e.__class__ is not Dim and e.__class__ is not Cond:
+        return str(e)
+    if not levels:
+        return "…"
+    atoms: Any = (a for m, _ in e.terms for a in m) if e.__class__ is Dim else (e,)
+    shown = [
+        a.name if a.kind == "symbol" else f"{a.kind}({', '.join(_outline(x, levels - 1) for x in a.args)})"
+        for a in atoms
+    ]
+    return f"{'+'.join(shown[:8])}{'+…' if len(shown) > 8 else ''}"
 
 
 class _Recording(threading.local):
@@ -71,19 +99,19 @@ def _atom(atom: Atom, alone: bool) -> str:
     if atom.kind in _INFIX:
         words = _INFIX[atom.kind].join(_operand(a) for a in atom.args)
         return words if alone else f"({words})"
-    return f"{atom.kind}({', '.join(text(a) for a in atom.args)})"
+    return f"{atom.kind}({', '.join(_text(a) for a in atom.args)})"
 
 
 def _operand(e: Size) -> str:
     if e.__class__ is int:
         return str(e) if e >= 0 else f"({e})"
     atom = e.atom  # type: ignore[union-attr]
-    return text(e) if atom is not None and atom.kind not in _INFIX else f"({text(e)})"
+    return _text(e) if atom is not None and atom.kind not in _INFIX else f"({_text(e)})"
 
 
 def _condition(c: Cond) -> str:
     if c.kind in ("and", "or"):
-        words = [f"({text(a)})" if a.kind in ("and", "or") else text(a) for a in c.args]
+        words = [f"({_text(a)})" if a.kind in ("and", "or") else _text(a) for a in c.args]
         return f" {c.kind} ".join(words)
     sign = {"eq": "==", "ge": ">=", "not": "!="}[c.kind]
     p = c.args[0].args[0] if c.kind == "not" else c.args[0]
@@ -118,20 +146,33 @@ _COMPARE: dict[str, Callable[[Size, Size], Any]] = {
 }
 
 
+_CONDITIONAL = frozenset((*_COMPARE, "and", "or", "not", "True", "False"))
+
+
 class _Parser:
     """Recursive descent over or, and, not, comparison, sum, product, sign, atom."""
 
     def __init__(self, source: str, lookup: Callable[[str], Size]) -> None:
         self.source, self.lookup = source, lookup
         self.tokens: list[tuple[str, int]] = []
+        self.open = self.signs = 0
         position, end = 0, len(source.rstrip())
         while position < end:
             match = _TOKEN.match(source, position)
             if match is None:
                 raise self.error("unexpected character", len(source) - len(source[position:].lstrip()))
             self.tokens.append((match.group(match.lastindex or 0), match.start(match.lastindex or 0)))
+            self.limit_depth(self.tokens[-1])
             position = match.end()
         self.at = 0
+
+    def limit_depth(self, token: tuple[str, int]) -> None:
+        """Text that is nested deeper than any expression may be is refused before it is read, by recursion."""
+        word, position = token
+        self.open += (word == "(") - (word == ")")
+        self.signs = self.signs + 1 if word in ("-", "not") else 0
+        if self.open + self.signs > MAX_DEPTH:
+            raise self.error(f"expressions may be nested {MAX_DEPTH} deep, this is deeper", position)
 
     def error(self, what: str, position: int | None = None) -> ParseError:
         if position is None:
@@ -175,20 +216,32 @@ class _Parser:
         return self.comparison()
 
     def comparison(self) -> Any:
-        if self.peek() == "(":  # a group of conditions, or the start of a sum
-            start = self.at
+        if self.peek() == "(" and self.groups_conditions():
             self.take()
             value = self.disjunction()
-            if value.__class__ in (bool, Cond):
-                self.take(")")
-                return value
-            self.at = start
+            self.take(")")
+            return value
         if self.peek() in ("True", "False"):
             return self.take() == "True"
         left = self.sum()
         if self.peek() in _COMPARE:
             return _COMPARE[self.take()](left, self.sum())
         return left
+
+    def groups_conditions(self) -> bool:
+        """Whether the parenthesis here is around conditions, and does not start a sum: a comparison is in it, and no argument."""
+        around: list[bool] = []
+        for k in range(self.at, len(self.tokens)):
+            word = self.tokens[k][0]
+            if word == "(":
+                around.append(k > self.at and self.tokens[k - 1][0] in _CALLS)
+            elif word == ")":
+                around.pop()
+                if not around:
+                    return False
+            elif word in _CONDITIONAL and not any(around):
+                return True
+        return False
 
     def sum(self) -> Size:
         value = self.product()

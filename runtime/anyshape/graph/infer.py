@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Facts, Size, eq
+from anyshape.dims import Facts, NestedTooDeep, Size, eq
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
@@ -101,7 +101,7 @@ def build(
     node.count = count
     try:
         result = infer(node, facts)
-    except RecursionError:
+    except (RecursionError, NestedTooDeep):
         raise UnsupportedError(
             f"{op.full_name}{f' (at {source})' if source else ''}: the dims of its operands are nested too deeply to be told apart; "
             "say more of the inputs, such as dims={'n': (1, None)} for sizes that are never 0"
