@@ -134,7 +134,7 @@ class Continued:
 
     def typed(self, values: dict[Value, Any]) -> tuple[Function, Passed, dict[Value, Value]]:
         """The tail over the live values as they are; those it takes; what stands for each in it."""
-        given: list[Size] = [n for v in self.levels for n in v.type.shape or ()]
+        given: list[Size] = [n for v, level in self.levels.items() if level < SHAPE for n in v.type.shape or ()]
         bound = {n for n in given if isinstance(n, Dim) and n.is_symbol}
         mapping: dict[Value, Value] = {}
         params: list[Value] = []
