@@ -29,7 +29,7 @@ _PLACES = {
 }  # fmt: skip
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
-    "control": "anyshape.control",
+    "control": "anyshape.control", "lists": "anyshape.lists",
     "onnx_backend": "anyshape.frontends.onnx_backend",
 }  # fmt: skip
 
@@ -45,6 +45,7 @@ __all__ = [
     "errors",
     "function",
     "input",
+    "lists",
     "load",
     "onnx_backend",
     "ops",

@@ -21,20 +21,24 @@ from anyshape.graph.infer import build
 from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
 from anyshape.graph.match_shape import ensure, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
+from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Node, Value, constant
-from anyshape.types import FunctionType, TensorType, parse_type
+from anyshape.types import FunctionType, TensorType, parse_types
 
 Results = Any
-"""A Value, what NumPy makes an array of, or a list of these"""
+"""A Value, what NumPy makes an array of, a tuple of these where a tuple is a result, or a list of results"""
 
 
-def if_(
-    cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = ""
-) -> tuple[Value, ...]:
+def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = "") -> tuple[Any, ...]:
     """The results of one of two callables. Dims in which they differ are unknown outside; a branch that cannot be typed fails if it is
-    taken. Raises ShapeError if neither can be, DtypeError where their dtypes differ."""
+    taken. Raises ShapeError if neither can be, or their tuples have other forms, DtypeError where their dtypes differ."""
     condition = as_value(cond)
-    made = [_traced(build_branch) for build_branch in (then, otherwise)]
+    traced = [_traced(build_branch) for build_branch in (then, otherwise)]
+    made = [(results if isinstance(results, str) else _members(results), since) for results, since in traced]
+    forms = {form_of(results) for results, _ in traced if not isinstance(results, str)}
+    if len(forms) > 1:
+        one, other = map(spelled, forms)
+        raise ShapeError(f"if: one branch gives {one}, and the other {other}")
     captured = tuple(
         dict.fromkeys(
             v for results, since in made if not isinstance(results, str) for v in captures(results, (), since)
@@ -47,7 +51,17 @@ def if_(
             regions.append(failed(name, params, results))
         else:
             regions.append(close(name, results, (), captured, since))
-    return build(IF, (*captured, condition), {}, source, regions=tuple(regions)).outputs
+    outputs = build(IF, (*captured, condition), {}, source, regions=tuple(regions)).outputs
+    return _formed(forms.pop(), outputs)
+
+
+def _members(results: tuple[Any, ...]) -> tuple[Value, ...]:
+    return tuple(as_value(v) for v in flat(results))
+
+
+def _formed(form: Form, values: Sequence[Value]) -> tuple[Any, ...]:
+    made: tuple[Any, ...] = formed(form, iter(values))
+    return made
 
 
 def _mark() -> int:
@@ -55,7 +69,7 @@ def _mark() -> int:
     return Node(IF, (), {}).serial
 
 
-def _traced(make: Callable[[], Results]) -> tuple[tuple[Value, ...] | str, int]:
+def _traced(make: Callable[[], Results]) -> tuple[tuple[Any, ...] | str, int]:
     """What a branch builds, or why it cannot be built; and the serial number it began with."""
     since = _mark()
     try:
@@ -64,8 +78,9 @@ def _traced(make: Callable[[], Results]) -> tuple[tuple[Value, ...] | str, int]:
         return str(e), since
 
 
-def _listed(results: Results) -> tuple[Value, ...]:
-    return tuple(as_value(v) for v in (results if isinstance(results, list | tuple) else (results,)))
+def _listed(results: Results) -> tuple[Any, ...]:
+    """Results one by one: tuples among them stay tuples."""
+    return tuple(results if isinstance(results, list | tuple) else (results,))
 
 
 def loop(
@@ -76,26 +91,32 @@ def loop(
     collects: int = 0,
     source: str = "",
     names: Sequence[str] = (),
-) -> tuple[Value, ...]:
+) -> tuple[Any, ...]:
     """Repeats `body(turn, *carried)` at most `trip` times (None: no limit), while `cond` holds (None: always).
 
     The body returns the carried values anew, then `collects` values that are stacked over the turns; with a `cond`, the condition of
-    the next turn before them. Results: carried values, then the stacked ones.
+    the next turn before them. Results: carried values, then the stacked ones. What is carried may be tuples.
     """
-    initial = [as_value(v) for v in carried]
-    names = names or [f"carried{k}" for k in range(len(initial))]
+    forms = tuple(map(form_of, carried))
+    initial = [as_value(v) for v in flats(carried)]
+    given = names or [f"carried{k}" for k in range(len(carried))]
+    names = [n for name, form in zip(given, forms, strict=True) for n in member_names(name, form)]
     states = [Carried(v) for v in initial]
     number = Value(TensorType(parse_dtype("i64"), ()), "turn", contents=(fresh("turn"),))
     for turn in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = _mark()
-        results = _listed(body(number, *params))
-        again = results if cond is not None else (constant(True), *results)
-        if len(again) != 1 + len(initial) + collects:
+        results = _listed(body(number, *_formed(forms, params)))
+        first = int(cond is not None)
+        if len(results) != first + len(forms) + collects:
             raise ArgumentError(
-                f"loop: the body must return {len(initial)} carried and {collects} collected values"
+                f"loop: the body must return {len(forms)} carried and {collects} collected values"
                 f"{', after a condition' if cond is not None else ''}; it returns {len(results)}"
             )
+        after_forms = form_of(results[first : first + len(forms)])
+        if after_forms != forms:
+            raise ArgumentError(f"loop: it carries {spelled(forms)}, and a turn makes {spelled(after_forms)} of it")
+        again = _members(results if first else (constant(True), *results))
         after = again[1 : 1 + len(initial)]
         changed = [s.widen(r, f"loop: carried value {n}", turn >= PATIENCE) for s, r, n in zip(states, after, names)]
         if not any(changed):
@@ -106,7 +127,10 @@ def loop(
     captured = captures(again, own, since)
     region = close("body", again, own, captured, since)
     operands = (None if trip is None else as_value(trip), None if cond is None else as_value(cond))
-    return build(LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)).outputs
+    outputs = build(
+        LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)
+    ).outputs
+    return _formed((*forms, *form_of(results[first + len(forms) :])), outputs)
 
 
 def function(name: str, params: Mapping[str, str | TensorType], results: Sequence[str | TensorType]) -> Callee:
@@ -114,12 +138,17 @@ def function(name: str, params: Mapping[str, str | TensorType], results: Sequenc
 
         fib = control.function("fib", {"n": "i64[]"}, ["i64[]"])
 
-    A name of a dim means the same in all of these types; one that is only in results is a new size in each call. Raises ParseError for
-    what is no type, ArgumentError or UnsupportedError for types of which a call cannot tell the sizes.
+    A name of a dim means the same in all of these types; one that is only in results is a new size in each call. A type may be that of a
+    tuple, "(f32[n], i64[])". Raises ParseError for what is no type, ArgumentError or UnsupportedError for types of which a call cannot tell
+    the sizes.
     """
     scope: dict[str, Dim] = {}
-    taken = {n: t if isinstance(t, TensorType) else parse_type(t, scope) for n, t in params.items()}
-    return Callee(name, taken, [t if isinstance(t, TensorType) else parse_type(t, scope) for t in results])
+    taken = {n: parse_types(t, scope) for n, t in params.items()}
+    given = tuple(parse_types(t, scope) for t in results)
+    members = {m: t for n, ts in taken.items() for m, t in zip(member_names(n, form_of(ts)), flat(ts))}
+    made = Callee(name, members, flat(given))
+    made.forms = (tuple(map(form_of, taken.values())), form_of(given))
+    return made
 
 
 def define(f: Callee, body: Callable[..., Results]) -> Callee:
@@ -128,9 +157,14 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
     if f.function is not None:
         raise ArgumentError(f"the function {f.name} is defined already")
     params = [Value(t, n) for n, t in zip(f.names, f.type.params, strict=True)]
-    results = _listed(body(*params))
-    if len(results) != len(f.type.results):
-        raise ArgumentError(f"the function {f.name} gives {len(f.type.results)} results; its body makes {len(results)}")
+    made = _listed(body(*_formed(f.forms[0], params)))
+    if len(made) != len(f.forms[1]):
+        raise ArgumentError(f"the function {f.name} gives {len(f.forms[1])} results; its body makes {len(made)}")
+    if form_of(made) != f.forms[1]:
+        raise ArgumentError(
+            f"the function {f.name} gives {spelled(f.forms[1])}; its body makes {spelled(form_of(made))}"
+        )
+    results = _members(made)
     ensured = [ensure(v, t, f"{f.name}: result {k}", params) for k, (v, t) in enumerate(zip(results, f.type.results))]
     f.function = Function(params, resolved(params, ensured), f.name)
     return f
@@ -143,7 +177,7 @@ def reference(f: Callee) -> Value:
 
 def call(
     f: Function | Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], source: str = ""
-) -> tuple[Value, ...]:
+) -> tuple[Any, ...]:
     """The results of a function for these arguments. The nodes of a `Function` are put in the place of the call; one that was declared, or
     that is a value, is called when the program runs, at most 1,000 deep. Raises what does not fit, as ArgumentError, DtypeError
     or ShapeError."""
@@ -158,18 +192,21 @@ def call(
     return tuple(results)
 
 
-def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], source: str) -> tuple[Value, ...]:
+def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], source: str) -> tuple[Any, ...]:
     function = reference(f) if isinstance(f, Callee) else f
     if not isinstance(function.type, FunctionType):
         raise DtypeError(f"call: what is called must be a function, got {function.type}")
     if isinstance(arguments, Mapping):
-        if isinstance(f, Value) or set(arguments) != set(f.names):
-            wanted = "arguments by position" if isinstance(f, Value) else ", ".join(f.names)
+        names = () if isinstance(f, Value) else tuple(dict.fromkeys(n.partition(".")[0] for n in f.names))
+        if isinstance(f, Value) or set(arguments) != set(names):
+            wanted = ", ".join(names) or "arguments by position"
             raise ArgumentError(f"call: wanted {wanted}, got {', '.join(arguments)}")
-        arguments = [arguments[n] for n in f.names]
-    kinds = [*function.type.params, *[None] * len(arguments)]
-    given = [as_value(v, t.dtype if t is not None else None) for v, t in zip(arguments, kinds)]
-    return build(CALL, (*given, function), {}, source).outputs
+        arguments = [arguments[n] for n in names]
+    members = flats(arguments)
+    kinds = [*function.type.params, *[None] * len(members)]
+    given = [as_value(v, t.dtype if t is not None else None) for v, t in zip(members, kinds)]
+    outputs = build(CALL, (*given, function), {}, source).outputs
+    return outputs if isinstance(f, Value) else _formed(f.forms[1], outputs)
 
 
 def scan(

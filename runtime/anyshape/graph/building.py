@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.match_shape import resolved
+from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
-from anyshape.types import TensorType, parse_type
+from anyshape.types import TensorType, parse_types
 
 
-def input(name: str, type: str | TensorType) -> Value:
-    """A parameter, of a type like "f32[n, 224]", "f32[?, ?]" or "f32[...]". A name of a dim means the same in every input."""
+def input(name: str, type: str | TensorType) -> Any:
+    """A parameter, of a type like "f32[n, 224]", "f32[?, ?]", "f32[...]" or "list[f32[?, 4]]". A name of a dim means the same in every
+    input.
+
+    Of a type like "(f32[n], i64[])" it is a tuple of parameters, `name.0` and `name.1`."""
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"an input needs a name, got {name!r}")
-    return Value(type if isinstance(type, TensorType) else parse_type(type), name)
+    types = parse_types(type)
+    names = member_names(name, form_of(types))
+    return formed(form_of(types), map(Value, flat(types), names))
 
 
 def function(
-    inputs: Sequence[Value],
-    results: Value | Sequence[Value] | Mapping[str, Value],
+    inputs: Sequence[Any],
+    results: Any,
     name: str = "main",
 ) -> Function:
-    """The function of these inputs; a dict of results names them. Raises ArgumentError if something else is needed."""
-    names = tuple(results) if isinstance(results, Mapping) else None
+    """The function of these inputs, values or tuples of them; results are a value, a list, or a dict that names them, and tuples among them
+    come out as tuples. Raises ArgumentError if something else is needed."""
     listed = (results,) if isinstance(results, Value) else results.values() if isinstance(results, Mapping) else results
-    values = tuple(listed)
+    given = tuple(listed)
+    said = tuple(results) if isinstance(results, Mapping) else tuple(f"output{k}" for k in range(len(given)))
+    names = [n for one, v in zip(said, given) for n in member_names(one, form_of(v))]
+    inputs, values = flats(inputs), tuple(flats(given))
     for v in (*inputs, *values):
         if not isinstance(v, Value):
             raise ArgumentError(f"inputs and results of a function are values of a graph, got {v!r}")
     strange = [v for v in inputs if not v.is_param]
     if strange:
         raise ArgumentError(f"an input of a function is made by anyshape.input, got {strange[0]}")
-    return Function(tuple(inputs), resolved(inputs, values), name, names)
+    return Function(tuple(inputs), resolved(inputs, values), name, names, form=form_of(given))

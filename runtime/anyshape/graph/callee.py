@@ -19,6 +19,7 @@ from anyshape.graph.infer import Inference
 from anyshape.graph.joining import joined_list
 from anyshape.graph.loops import no_relation
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
+from anyshape.graph.tuples import Form
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Bound
 from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, function_type, list_of
@@ -34,6 +35,8 @@ class Callee:
         self.type = function_type(tuple(params.values()), results)
         self.function: Function | None = None
         self.number = next(_NUMBERS)
+        self.forms: tuple[Form, Form] = ((None,) * len(params), (None,) * len(self.type.results))
+        """Which of the parameters and results are members of tuples"""
         _check_signature(self)
 
     def __lt__(self, other: Callee) -> bool:

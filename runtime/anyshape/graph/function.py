@@ -7,6 +7,7 @@ from functools import cached_property
 
 from anyshape.dims import Dim, Size, free_symbols
 from anyshape.errors import ArgumentError, VerifyError
+from anyshape.graph.tuples import Form
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Check
 
@@ -15,7 +16,8 @@ class Function:
     """A graph. `params` are its inputs in order, `results` its outputs; `result_names` are what callers see.
 
     `checks` are conditions on entry dims alone, which the types of nodes rely on, and which hold only if the entry checks them.
-    `failure`, of a region: why it cannot run; it has no results then.
+    `form`: which results are members of tuples to callers (`tuples`), None if none is. `failure`, of a region: why it cannot run; it has
+    no results then.
     """
 
     def __init__(
@@ -26,9 +28,11 @@ class Function:
         result_names: Sequence[str] | None = None,
         checks: Sequence[Check] = (),
         failure: str = "",
+        form: Form = None,
     ) -> None:
         self.params, self.results, self.name = tuple(params), tuple(results), name
         self.checks, self.failure = tuple(checks), failure
+        self.form = form
         self.result_names = (
             tuple(result_names) if result_names is not None else tuple(f"output{k}" for k in range(len(self.results)))
         )

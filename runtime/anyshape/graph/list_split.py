@@ -71,7 +71,8 @@ def _one_by_one(x: Value, total: Value, axis: int, keepdims: bool, source: str) 
             )
         ]
 
-    return control.loop(total, turn, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
+    made: Value = control.loop(total, turn, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
+    return made
 
 
 def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) -> Value:
@@ -88,7 +89,8 @@ def _equal_parts(x: Value, size: Value, total: Value, axis: int, source: str) ->
         end = ops.minimum(ops.add(start, size, source=source), total, source=source)
         return [lists.append(made, _slice(x, start, end, axis, source), source)]
 
-    return control.loop(count, turn, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
+    made: Value = control.loop(count, turn, [lists.empty(TensorType(x.type.dtype, None), source)], source=source)[0]
+    return made
 
 
 def _parts(x: Value, sizes: Value, axis: int, source: str) -> Value:
@@ -105,4 +107,5 @@ def _parts(x: Value, sizes: Value, axis: int, source: str) -> Value:
 
     begin = [lists.empty(TensorType(x.type.dtype, None), source), constant(np.int64(0))]
     count = ops.gather(ops.shape_of(sizes, source=source), 0, source=source)
-    return control.loop(count, turn, begin, source=source)[0]
+    made: Value = control.loop(count, turn, begin, source=source)[0]
+    return made

@@ -19,6 +19,7 @@ from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.registry import find_op
+from anyshape.graph.tuples import Form
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Check
 from anyshape.types import FunctionType, ListType, TensorType, function_type, list_of
@@ -42,6 +43,10 @@ def read_type(record: Sequence[Any], size: SizeReader) -> TensorType:
     if isinstance(dtype, dict):
         return list_of(read_type(shape, size), dtype["optional"], dtype["never"])
     return TensorType(parse_dtype(dtype), None if shape is None else tuple(size(n) for n in shape))
+
+
+def read_form(record: Any) -> Form:
+    return tuple(map(read_form, record)) if isinstance(record, list | tuple) else None
 
 
 def value_records(values: Sequence[Value], size: SizeWriter) -> list[Any]:
@@ -92,6 +97,7 @@ def _region_record(
         "results": [[name, numbers[v]] for name, v in zip(f.result_names, f.results, strict=True)],
         "checks": [[size(c.cond), _parts(c, size), c.op, c.where] for c in f.checks],
         "failure": f.failure,
+        "form": f.form,
     }
 
 
@@ -150,4 +156,12 @@ def _function(
         values += build(find_op(op), given, said, source, regions=regions, count=count).outputs
     checks = [Check(size(c), tuple(map(size, parts)), op, where) for c, parts, op, where in record["checks"]]
     results = [values[k] for _, k in record["results"]]
-    return Function(params, results, record["name"], [n for n, _ in record["results"]], checks, record["failure"])
+    return Function(
+        params,
+        results,
+        record["name"],
+        [n for n, _ in record["results"]],
+        checks,
+        record["failure"],
+        read_form(record["form"]),
+    )

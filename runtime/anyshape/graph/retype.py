@@ -75,4 +75,4 @@ def rebuild(
         entry.learn(made)
         mapped.update(zip(node.outputs, made.outputs))
     results = [mapped.get(v, v) for v in f.results]
-    return Function(params, results, f.name, f.result_names, entry.checks)
+    return Function(params, results, f.name, f.result_names, entry.checks, form=f.form)

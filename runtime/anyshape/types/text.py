@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import MutableMapping
+from typing import Any
 
 from anyshape.dims import Dim, Size, fresh, parse_dim, symbol
 from anyshape.dtypes import parse_dtype
@@ -39,6 +40,19 @@ def parse_type(text: str, scope: MutableMapping[str, Dim] | None = None, low: in
         return TensorType(dtype, None)
     names = {} if scope is None else scope
     return TensorType(dtype, tuple(_dim(piece, text, names, low) for piece in _split(inside)))
+
+
+def parse_types(text: str | TensorType, scope: MutableMapping[str, Dim] | None = None) -> Any:
+    """The type that text spells, or a tuple of them: `(f32[n], (i64[], f32[n, 4]))`. Raises ParseError."""
+    if isinstance(text, TensorType):
+        return text
+    inside = text.strip()
+    if not inside.startswith("("):
+        return parse_type(text, scope)
+    if not inside.endswith(")"):
+        raise ParseError(f"{text!r}: a tuple is written (f32[n], i64[])")
+    names: MutableMapping[str, Dim] = {} if scope is None else scope
+    return tuple(parse_types(piece, names) for piece in _split(inside[1:-1].strip().rstrip(",")))
 
 
 def _function(inside: str) -> TensorType:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import LIST, from_numpy
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError
+from anyshape.graph.tuples import flat, form_of, member_names
 from anyshape.graph.value import Value
 from anyshape.types import ListType, TensorType
 
@@ -33,6 +34,8 @@ class Signature:
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
         """Raises ArgumentError, DtypeError or ShapeError."""
+        if len(args) + len(kwargs) < len(self.names):
+            args, kwargs = self._members(args, kwargs)
         if not args and len(kwargs) == len(self.names) and all(map(kwargs.__contains__, self.names)):
             args = tuple([kwargs[n] for n in self.names])
         elif kwargs or len(args) != len(self.names):
@@ -49,6 +52,17 @@ class Signature:
             else:
                 out.append(adapt(self.names[k], self.types[k], a))
         return out
+
+    def _members(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The members of tuples, where the inputs are members."""
+        members: dict[str, Any] = {}
+        for name, a in kwargs.items():
+            members.update(zip(member_names(name, form_of(a)), flat(a)) if name not in self.names else [(name, a)])
+        spread: list[Any] = []
+        for a in args:
+            own = len(spread) < len(self.names) and "." in self.names[len(spread)]
+            spread += flat(a) if own else [a]
+        return tuple(spread), members
 
     def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         wanted = f"the inputs are {', '.join(self.names) or 'none'}"

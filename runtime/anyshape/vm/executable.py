@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
+from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
 from anyshape.types import ListType, TensorType
 from anyshape.vm.arguments import Signature
@@ -75,6 +76,8 @@ class Head(Protocol):
     def results(self) -> Sequence[Value]: ...
     @property
     def result_names(self) -> tuple[str, ...]: ...
+    @property
+    def form(self) -> Form: ...
     def whole(self) -> Function: ...
 
 
@@ -85,7 +88,9 @@ class Executable:
         self._head, self.plan, self.report, self.options = function, plan, report, options
         self.signature = Signature(function.params)
         self._optionals = any(isinstance(v.type, ListType) for v in function.results)
-        self._single = len(function.results) == 1
+        form = function.form or ()
+        self._form = form if any(f is not None for f in form) else None
+        self._single = len(form or function.results) == 1
         self._bind, self._run, self._direct = self.signature.bind, plan.run, plan.direct
         self._names = self.signature.names
         self._places = Places([ResultType(n, v.type.dtype) for n, v in zip(function.result_names, function.results)])
@@ -97,6 +102,8 @@ class Executable:
             results = self._direct(args)
         if results is None:
             results = self._shown(self._run(self._bind(args, kwargs)))
+        if self._form is not None:
+            results = formed(self._form, iter(results))
         return results[0] if self._single else tuple(results)
 
     def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> list[Array]:

@@ -21,6 +21,7 @@ from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, na
 from anyshape.frontends.onnx.representatives import OperandAt, Representatives, operands
 from anyshape.frontends.onnx.tensors import EXTERNAL, tensor_array
 from anyshape.graph.value import Value
+from anyshape.types import ListType
 
 
 def simplify(model: Any, dims: Mapping[str, DimBinding] | None = None) -> Any:
@@ -48,6 +49,8 @@ class _Writer:
         """their names, by their elements"""
         self.replaced: dict[OperandAt, str] = {}
         """the names of constants in place of operands"""
+        self.needed: set[str] = set()
+        """representatives that the outputs need"""
         self.unused: dict[str, str] = {}
         """what outputs were called whose names stand for something else now"""
         self.called = self._new_names()
@@ -56,7 +59,7 @@ class _Writer:
         self.defaults = overridable(self.old)
 
     def model(self) -> Any:
-        needed = self._needed()
+        needed = self.needed = self._needed()
         new = type(self.old)()
         new.CopyFrom(_frame(self.old))
         new.ir_version = max(self.old.ir_version, SINCE_DEFAULTS)
@@ -166,7 +169,7 @@ class _Writer:
                 continue
             if self.same.of[name] == name and name not in self.same.constants:
                 made.output[k] = self._name(name)
-            elif name in self.outputs or name in self.same.constants:
+            elif name in self.outputs or name in self.needed:
                 made.output[k] = self._fresh(f"{name}_unused")
                 self.unused[made.output[k]] = name
         return made
@@ -201,7 +204,7 @@ class _Writer:
         if stated is not None:
             info.CopyFrom(stated)
         info.name = name
-        if v is None:
+        if v is None or isinstance(v.type, ListType):
             return info
         old = list(info.type.tensor_type.shape.dim) if info.type.tensor_type.HasField("shape") else None
         info.type.tensor_type.elem_type = NUMBER_OF[v.type.dtype]

@@ -19,7 +19,8 @@ from anyshape.code_version import code_version
 from anyshape.dims import SizeReader
 from anyshape.errors import AnyshapeError
 from anyshape.graph.function import Function
-from anyshape.graph.record import read_function, read_values
+from anyshape.graph.record import read_form, read_function, read_values
+from anyshape.graph.tuples import Form
 from anyshape.graph.value import Value
 from anyshape.vm.executable import Executable
 from anyshape.vm.kernels import target_called
@@ -112,13 +113,16 @@ class SavedHead:
     params: tuple[Value, ...]
     results: tuple[Value, ...]
     result_names: tuple[str, ...]
+    form: Form
 
     @staticmethod
     def read(container: Container) -> SavedHead:
         head = container.record["head"]
         size = SizeReader(head["symbols"])
         params, results = read_values(head["params"], size), read_values(head["results"], size)
-        return SavedHead(container, head["name"], tuple(params), tuple(results), tuple(head["result_names"]))
+        return SavedHead(
+            container, head["name"], tuple(params), tuple(results), tuple(head["result_names"]), read_form(head["form"])
+        )
 
     def whole(self) -> Function:
         return self._function

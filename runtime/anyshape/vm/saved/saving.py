@@ -66,6 +66,7 @@ def _head(f: Function) -> Record:
         "params": params,
         "results": results,
         "result_names": f.result_names,
+        "form": f.form,
         "symbols": size.symbols,
     }
 
