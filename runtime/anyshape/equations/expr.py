@@ -165,6 +165,7 @@ _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _LOGICAL = frozenset(("and", "or", "not"))
 OPERATIONS: dict[str, int] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "trunc_div", "floordiv", "mod", "fmod", "min", "max", "pow", "wrap"), 2),
+    "within": 2,
     **dict.fromkeys(_COMPARISONS, 2),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), 2),
     "and": 2, "or": 2, "not": 1, "neg": 1, "abs": 1, "select": 3, "cast": 1,

@@ -189,6 +189,30 @@ def wrap(i: ExprLike, n: ExprLike) -> Expr:
     return apply("wrap", cast(i, I64), n)
 
 
+class Checked:
+    """A tensor whose indices are checked when they are used, whatever they are; one that is out of range is an error at run time."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> Expr:
+        items = index if isinstance(index, tuple) else (index,)
+        if self.tensor.absent is not None or len(items) != len(self.tensor.shape):
+            return self.tensor[items]
+        return self.tensor[tuple(_within(as_expr(i), n) for i, n in zip(items, self.tensor.shape))]
+
+
+def checked(tensor: Tensor) -> Checked:
+    """`checked(x)[i]` is x[i], for an index that nothing proved to be in range: it is tested at run time."""
+    return Checked(tensor)
+
+
+def _within(i: Expr, n: Size) -> Expr:
+    if isinstance(i, Var) and i.extent == n:
+        return i
+    return apply("within", cast(i, I64), n)
+
+
 def pad(tensor: Tensor, value: ExprLike) -> Padded:
     """`pad(x, v)[i]` is x[i], and v where i is out of range."""
     return Padded(tensor, value)
@@ -319,8 +343,8 @@ def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tup
 
 
 __all__ = [
-    "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
-    "cast", "ceil", "clamp", "cos",
+    "Checked", "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
+    "cast", "ceil", "checked", "clamp", "cos",
     "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "item", "le", "log", "lt", "maximum", "minimum", "ne",
     "not_", "or_", "pad", "pow_", "ravel", "reduce_", "round_even", "saturate",
     "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",

@@ -297,6 +297,7 @@ _SYMBOLIC: dict[str, Callable[..., Any]] = {
     "not": dims.not_,
     "abs": lambda a: dims.maximum(a, -a),
     "wrap": lambda i, n: dims.select(dims.lt(i, 0), i + n, i),
+    "within": lambda i, n: i,
     "trunc_div": lambda a, b: _truncated(a, b),
 }
 

@@ -82,6 +82,7 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "shift_left": _shift(np.left_shift), "shift_right": _shift(np.right_shift),
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "and": np.logical_and, "or": np.logical_or, "wrap": lambda i, n: np.where(i < 0, i + n, i),
+    "within": lambda i, n: i,
 }  # fmt: skip
 _UNARY: dict[str, Callable[[Array], Array]] = {
     "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh,

@@ -41,6 +41,7 @@ _INT: dict[str, Callable[..., Val]] = {
     "bit_xor": lambda f, u, a, b: f.xor(a, b), "shift_left": lambda f, u, a, b: _shift(f, "shl", a, b),
     "shift_right": lambda f, u, a, b: _shift(f, "lshr" if u else "ashr", a, b),
     "wrap": lambda f, u, a, n: f.select(f.compare("lt", a, 0), f.add(a, n), a),
+    "within": lambda f, u, a, n: a,
 }  # fmt: skip
 
 _BOOL: dict[str, Callable[..., Val]] = {

@@ -80,6 +80,10 @@ class _Inliner:
     """The recurrence whose equations are being read."""
     spilled: list[Store] | None = None
     """Reductions that are computed into scratch, ahead of loops that cannot hold them; None where loops can."""
+    pending: tuple[Bound, ...] = ()
+    """Checks of indices into inlined tensors: whatever is loaded in their place carries them."""
+    demanded: set[Affine] = field(default_factory=set)
+    """Indices that are checked although they are no data, since nothing proved them in bounds."""
 
     def run(self) -> Inlined:
         defined: dict[Tensor, list[Equation]] = {}
@@ -89,6 +93,7 @@ class _Inliner:
                 defined.setdefault(q.target, []).append(q)
         cycles = [q for q in self.group.equations if isinstance(q.form, Step)]
         forms = self._read_forms()
+        indexed = self._indexed_by_data()
         kept: list[Tensor] = []
         for t, qs in defined.items():
             recomputes = len(forms.get(t, ())) > 1 and any(isinstance(e, Reduce) for e in walk_expr(qs[0].value))
@@ -97,7 +102,9 @@ class _Inliner:
                     f"{self.group.name}: {t.name} is read by its own equation, which is no recurrence"
                 )
             stepped = any(q.target is t for q in cycles)
-            if len(qs) == 1 and _simple(qs[0]) and not recomputes and not stepped:
+            # What reads nothing has no load that could carry the check of an index.
+            unchecked = t in indexed and not any(isinstance(e, Read) for e in walk_expr(qs[0].value))
+            if len(qs) == 1 and _simple(qs[0]) and not recomputes and not stepped and not unchecked:
                 self.inlined[t] = qs[0]
             elif t not in self.group.outputs:
                 kept.append(t)
@@ -192,6 +199,15 @@ class _Inliner:
                     forms.setdefault(e.tensor, set()).add(("plain",) if plain else e.index)
         return forms
 
+    def _indexed_by_data(self) -> set[Tensor]:
+        """Tensors with a read whose index is checked when the kernel runs."""
+        found: set[Tensor] = set()
+        for q in self.group.equations:
+            for e in walk_expr(q.value):
+                if isinstance(e, Read) and e.outside is None and any(map(_is_checked, e.index)):
+                    found.add(e.tensor)
+        return found
+
     def store(self, q: Equation) -> Store:
         env: Env = {}
         taken: list[LoopVar] = []
@@ -231,6 +247,11 @@ class _Inliner:
 
     def _index_of(self, e: Apply, env: Env, guard: Node | None) -> Affine | None:
         """The affine form of an operation, None if it has none."""
+        if e.op == "within":
+            index, extent = (self.index(a, env, guard) for a in e.args)
+            if not _inside(index, extent.offset):
+                self.demanded.add(index)
+            return index
         if e.op in ("add", "sub", "neg", "mul", "floordiv", "mod", "min", "max"):
             parts = [self.index(a, env, guard) for a in e.args]
             if e.op == "neg":
@@ -266,7 +287,7 @@ class _Inliner:
     # values
 
     def value(self, e: Expr, env: Env, guard: Node | None) -> Node:
-        key = (e.serial, guard, tuple((v.serial, env[v]) for v in sorted(e.free, key=lambda v: v.serial)))
+        key = (e.serial, guard, self.pending, tuple((v.serial, env[v]) for v in sorted(e.free, key=lambda v: v.serial)))
         node = self.memo.get(key)
         if node is None:
             node = self.memo[key] = self._value(e, env, guard)
@@ -330,17 +351,19 @@ class _Inliner:
         bounds = tuple(
             Bound(i, n)
             for i, n in zip(index, e.tensor.shape, strict=True)
-            if (outside is not None or (guard is not None and not _has_load(i))) and not _inside(i, n)
+            if (outside is not None or (guard is not None and not self._checkable(i))) and not _inside(i, n)
         )
         checks = () if outside is not None else self._checks(e.tensor, index, guard)
         if q is None:
-            load = self.dag.load(Access(e.tensor, _flatten(e.tensor, index), bounds, checks))
+            load = self.dag.load(Access(e.tensor, _flatten(e.tensor, index), bounds, (*self.pending, *checks)))
             return load if outside is None or not bounds else self._outside(bounds, load, outside)
         inner = dict(zip(q.index, index, strict=True))
         if bounds or checks:
             within = self._within((*bounds, *checks))
             guard = self._and(guard, within)
+        outer, self.pending = self.pending, (*self.pending, *checks)
         value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, guard)
+        self.pending = outer
         return value if outside is None or not bounds else self._outside(bounds, value, outside)
 
     def cycle_read(self, cycle: Cycle, e: Read, index: list[Affine], guard: Node | None) -> Node:
@@ -358,9 +381,10 @@ class _Inliner:
         bounds = tuple(
             Bound(i, n)
             for i, n in zip(index, t.shape, strict=True)
-            if guard is not None and not _has_load(i) and not _inside(i, n)
+            if guard is not None and not self._checkable(i) and not _inside(i, n)
         )
-        load = self.dag.load(Access(t, _flatten(t, index), bounds, self._checks(t, index, guard)))
+        checks = (*self.pending, *self._checks(t, index, guard))
+        load = self.dag.load(Access(t, _flatten(t, index), bounds, checks))
         if back is None or back == 0:
             cycle.late.add(load)
         return load
@@ -379,14 +403,17 @@ class _Inliner:
         return condition
 
     def _checks(self, t: Tensor, index: list[Affine], guard: Node | None) -> tuple[Bound, ...]:
-        """Indices that are data are checked when the kernel runs."""
+        """Indices that are data, or that nothing proved, are checked when the kernel runs."""
         found: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
-            if _has_load(i):
+            if self._checkable(i):
                 text = f"{self.group.name}: an index is out of range for axis {axis} of {t.name} with size "
                 self.errors.append(KernelError((text, n)))
                 found.append(Bound(i, n, len(self.errors), guard))
         return tuple(found)
+
+    def _checkable(self, i: Affine) -> bool:
+        return _has_load(i) or i in self.demanded
 
     def reduce(self, e: Reduce, env: Env, guard: Node | None) -> Node:
         node = self._reduce(e, env, guard)
@@ -459,6 +486,10 @@ def _row_major(index: Sequence[Affine], extents: Sequence[Size]) -> Affine:
         total = total + i.scaled(stride)
         stride = stride * n
     return total
+
+
+def _is_checked(index: Expr) -> bool:
+    return any(isinstance(e, Read) or (isinstance(e, Apply) and e.op == "within") for e in walk_expr(index))
 
 
 def _has_load(i: Affine) -> bool:

@@ -1,0 +1,64 @@
+"""Indices that are tested when a kernel runs: data in fused kernels, and reads that nothing proved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.equations.functions import checked, exp, lt, where
+from anyshape.equations.interpret import interpret
+from anyshape.errors import ShapeError
+from tests.lower.groups import Builder, M, N
+from tests.lower.native import Native
+
+
+@pytest.mark.parametrize("loop", ["native", "python"])
+@pytest.mark.parametrize("name", ["relu", "chain", "positions", "rows"])
+def test_an_index_into_a_computed_tensor_is_checked(loop: str, name: str) -> None:
+    """The tensor is inlined into the kernel that gathers: what it is computed from must not be read beyond its end."""
+    x, i = anyshape.input("x", "f32[n]"), anyshape.input("i", "i64[m]")
+    tensors = {
+        "relu": lambda: ops.relu(x),
+        "chain": lambda: ops.exp(ops.relu(x)),
+        "positions": lambda: ops.relu(ops.arange(0, 3)),
+        "rows": lambda: ops.reshape(ops.relu(x), (3, 1)),
+    }
+    exe = anyshape.compile(anyshape.function([x, i], ops.gather(tensors[name](), i)), loop=loop)
+    exe(np.zeros(3, np.float32), np.array([0, 2, -3]))
+    for index in ([3], [0, 1, -4], [2, 1 << 40]):
+        with pytest.raises(ShapeError, match="out of range for axis 0"):
+            exe(np.zeros(3, np.float32), np.array(index))
+
+
+@pytest.mark.parametrize("by", [0, 1, -1])
+@pytest.mark.parametrize("between", [False, True])
+def test_a_read_that_nothing_proved_is_checked(by: int, between: bool) -> None:
+    """In both executors; also where the tensor is computed in the same kernel, and only where a condition asks for it."""
+    b = Builder("shifted")
+    x, y, z = b.input([N, M]), b.tensor([N, M]), b.tensor([N, M])
+    source = x
+    if between:
+        source = b.tensor([N, M])
+        i, j = b.eqs.indices("i", source.shape)
+        b.eqs.define(source[i, j], exp(x[i, j]))
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], checked(source)[i + by, j])
+    i, j = b.eqs.indices("i", z.shape)
+    b.eqs.define(z[i, j], where(lt(i + abs(by), N), checked(source)[i + abs(by), j], 0.0))
+    b.output(z)
+    guarded = Native(b.group())
+    b.output(y)
+    native = Native(b.group())
+    for n, m in ((0, 3), (1, 1), (7, 2), (40, 33), (5, 0)):
+        array = np.arange(n * m, dtype=np.float32).reshape(n, m)
+        sizes = {N: n, M: m}
+        assert guarded.run({x: array}, sizes)[0] == 0
+        status, _ = native.run({x: array}, sizes)
+        if by == 0 or n == 0 or m == 0:
+            assert status == 0
+            continue
+        assert "an index is out of range for axis 0" in native.kernel.errors[status - 1].message
+        with pytest.raises(ShapeError, match="out of range for axis 0"):
+            interpret(b.group().equations, {x: array}, sizes)
