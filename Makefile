@@ -39,8 +39,8 @@ gen: $(STAMP)  ## specs/*.yaml -> generated/ and docs/ops/
 new-op: $(STAMP)  ## add a commented skeleton of an op to a spec file (NAME=mish FILE=elementwise)
 	$(BIN)/python -m anyshape_gen new-op $(NAME) --file $(or $(FILE),elementwise)
 
-check: $(STAMP)  ## prove that generated/ is what specs/ say
-	$(BIN)/python -m anyshape_gen --check
+check: $(STAMP)  ## prove that generated/ is what specs/ say, and that kernels stay inside their tensors
+	$(BIN)/python -m anyshape_gen --check --prove
 
 ifdef OP
 test: $(STAMP) check  ## everything that must hold (OP=name: only that op's laws and examples, in seconds)

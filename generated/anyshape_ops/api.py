@@ -821,7 +821,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:186
+# specs/indexing.yaml:189
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.

@@ -97,7 +97,7 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
     return call(DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:186
+# specs/indexing.yaml:189
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.

@@ -220,6 +220,8 @@ class OpAnalysis:
     kernel_functions: tuple[Function, ...]
     """those that the kernel calls"""
     kernel: ResolvedKernel | None
+    unproved: frozenset[int] = frozenset()
+    """the reads, by number, of which nothing proved that they are in bounds: they carry a check"""
 
 
 @dataclass(frozen=True)

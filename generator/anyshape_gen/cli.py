@@ -14,9 +14,13 @@ from pathlib import Path
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import Analysis
+from anyshape_gen.bounds.report import page as safety_page
+from anyshape_gen.bounds.safety import prove_indices
+from anyshape_gen.bounds.store import FILE as RECORD
+from anyshape_gen.bounds.store import Safety, read_record, record_text
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
-from anyshape_gen.emit.reports import INDEX_SAFETY, MUTATION, reports
+from anyshape_gen.emit.reports import MUTATION, reports
 from anyshape_gen.emit.standalone import emit_project, emit_standalone
 from anyshape_gen.memo import Memo
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
@@ -33,6 +37,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("command", nargs="?", choices=("gen", "new-op", "watch"), default="gen")
     parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if anything is not current")
+    parser.add_argument("--prove", action="store_true", help="prove all kernels in bounds again, changed or not")
     parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the name of the generated package")
     parser.add_argument("--out", type=Path, default=Path("generated"), help="the folder that holds the package")
@@ -72,21 +77,21 @@ class Generated:
 def generated(options: argparse.Namespace, memo: Memo) -> Generated:
     """Raises SpecError with every finding of every spec."""
     contents = read_folder(options.specs)
-    analysis = analyse(contents, memo=memo)
+    analysis, safe = prove(analyse(contents, memo=memo), contents, options)
     code = emit_code(analysis, options.package, contents, memo)
     memo.forget_unused()
     if options.package != DEFAULT_PACKAGE:
         code |= emit_standalone(options.package, options.specs.name)
     files = {options.out / path: text for path, text in code.items()}
     files[options.specs / SCHEMA_NAME] = schema_text()
+    files[record_path(options)] = record_text(analysis, safe)
     owned = [options.out / options.package]
     docs = options.docs or (Path("docs/ops") if options.package == DEFAULT_PACKAGE else None)
     if docs is not None:
-        stored = reports(
-            code.get(f"{options.package}/{INDEX_SAFETY}") or read(options.out / options.package / INDEX_SAFETY),
-            read(docs.parent / MUTATION),
-        )
+        stored = reports(files[record_path(options)], read(docs.parent / MUTATION))
         files |= {docs / path: text for path, text in pages(analysis, contents, stored).items()}
+        if options.docs is None:
+            files[docs.parent / "index-safety.md"] = safety_page(analysis, safe)
         owned.append(docs)
     return Generated(tuple(a.spec.name for a in analysis.ops), files, owned)
 
@@ -124,6 +129,22 @@ def tell(found: Sequence[Difference]) -> None:
 
 def read(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def record_path(options: argparse.Namespace) -> Path:
+    """The verdicts on indices, kept beside the code that rests on them."""
+    path: Path = options.out / options.package / RECORD
+    return path
+
+
+def prove(
+    analysis: Analysis, contents: Mapping[str, str], options: argparse.Namespace
+) -> tuple[Analysis, dict[str, Safety]]:
+    """Every index proved, or marked to be checked. Raises SpecError for kernels that leave their tensors."""
+    findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
+    found = prove_indices(analysis, {} if options.prove else read_record(record_path(options)), findings)
+    findings.raise_if_any()
+    return found
 
 
 def read_folder(specs: Path) -> dict[str, str]:

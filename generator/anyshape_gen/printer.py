@@ -6,6 +6,7 @@ In: an expression or statement. Out: text that parses to an equal node. Pages, m
 from __future__ import annotations
 
 from anyshape_gen.nodes import (
+    Along,
     Assert,
     Assign,
     AttrRead,
@@ -17,6 +18,9 @@ from anyshape_gen.nodes import (
     Compare,
     Comprehension,
     Equation,
+    Exact,
+    Fit,
+    Flat,
     Float,
     Function,
     Generator,
@@ -24,12 +28,16 @@ from anyshape_gen.nodes import (
     IfExp,
     Index,
     Int,
+    Item,
     Kernel,
     Message,
     Method,
     Name,
     Node,
     NoneLit,
+    Offset,
+    Part,
+    Placed,
     Reduction,
     Slice,
     Star,
@@ -37,6 +45,7 @@ from anyshape_gen.nodes import (
     Store,
     Str,
     Target,
+    TensorRead,
     Unary,
     VecLit,
 )
@@ -121,7 +130,24 @@ def _compound(node: Node) -> str:
         case Store(tensor=tensor, element=element, items=items):
             first = tensor if element is None else f"{tensor}[{to_text(element)}]"
             return first if items is None else f"{first}[{_items(items)}]"
+        case TensorRead(tensor=tensor, element=element, parts=parts, outside=outside):
+            first = tensor if element is None else f"{tensor}[{to_text(element)}]"
+            first = first if outside is None else f"pad({first}, {to_text(outside)})"
+            return f"{first}[{_items(tuple(item for part in parts for item in _part_items(part)))}]"
     raise TypeError(f"{type(node).__name__} is not part of the written language")
+
+
+def _part_items(part: Part) -> tuple[Item, ...]:
+    """What was written between the brackets for a part of a resolved read."""
+    match part:
+        case Exact(items=items) | Fit(items=items) | Flat(items=items):
+            return items
+        case Placed(rest=rest, picked=picked, axes=axes):
+            return (*rest, *(Star(item.value, axes) for item in picked if isinstance(item, Star)))
+        case Offset(element=element, within=within):
+            return (element, within)
+        case Along():
+            return (Slice(None, None),)
 
 
 def _items(items: tuple[Node, ...]) -> str:

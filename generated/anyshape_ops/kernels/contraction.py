@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from anyshape.equations import Equations
-from anyshape.equations.functions import fit, reduce_
+from anyshape.equations.functions import checked, fit, reduce_
 from anyshape.rules import Bound
 
 
@@ -47,6 +47,10 @@ def contract_kernel(eqs: Equations, bound: Bound) -> None:
     i = eqs.indices("i", s)
     eqs.define(
         y[*i],
-        reduce_("sum", t, lambda *j: a[*tuple((*i, *j)[p] for p in at_)] * b[*tuple((*i, *j)[p] for p in bt)]),
+        reduce_(
+            "sum",
+            t,
+            lambda *j: checked(a)[*tuple((*i, *j)[p] for p in at_)] * checked(b)[*tuple((*i, *j)[p] for p in bt)],
+        ),
         "specs/contraction.yaml:64",
     )

@@ -131,18 +131,18 @@ def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
     if mode == "DCR":
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
-            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:174"
+            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:176"
         )
     else:
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
             y[n, k, i, j],
             x[n, k // (size * size), i * size + k // size % size, j * size + k % size],
-            "specs/indexing.yaml:175",
+            "specs/indexing.yaml:177",
         )
 
 
-# specs/indexing.yaml:186
+# specs/indexing.yaml:189
 def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
     o, depth, i = bound.o, bound.depth, bound.i
     index, values, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("y")
@@ -154,5 +154,5 @@ def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[1],
             lambda: values[0],
         ),
-        "specs/indexing.yaml:195",
+        "specs/indexing.yaml:198",
     )

@@ -88,12 +88,12 @@ def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:179
+# specs/indexing.yaml:181
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:199
+# specs/indexing.yaml:202
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.one_hot(

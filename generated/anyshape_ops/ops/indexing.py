@@ -243,7 +243,7 @@ SPACE_TO_DEPTH = OpDef(
     source="specs/indexing.yaml:166",
 )
 
-# specs/indexing.yaml:186
+# specs/indexing.yaml:189
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -263,7 +263,7 @@ STATIC_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:186",
+    source="specs/indexing.yaml:189",
 )
 DYN_ONE_HOT = OpDef(
     name="one_hot",
@@ -284,5 +284,5 @@ DYN_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:186",
+    source="specs/indexing.yaml:189",
 )

@@ -129,10 +129,11 @@ def space_to_depth_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Boun
     c = x[1]
     h = rule.exact_div(x[2], size)
     w = rule.exact_div(x[3], size)
+    rule.require(gt(size, 0), lambda: f"a block has a positive size, got {size}")
     return rule.bind(outputs={"y": Vec((b, c * size * size, h, w))}, mode=mode, b=b, c=c, size=size, h=h, w=w)
 
 
-# specs/indexing.yaml:186
+# specs/indexing.yaml:189
 def one_hot_relation(rule: Rule, *, index: Vec, values: Vec, depth: Any, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(index) + 1)
     rule.require(ge(len(index), axis), lambda: f"index must have at least rank {axis}, got rank {len(index)}")

@@ -354,7 +354,7 @@ def space_to_depth_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, h * size, w * size))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:177
+# specs/indexing.yaml:179
 def space_to_depth_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, c, h, w: x.reshape(b, c, h // size, size, w // size, size).transpose(
@@ -368,28 +368,30 @@ SPACE_TO_DEPTH = Property(
     space_to_depth_case,
     space_to_depth_reference,
     (
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:181"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:183"),
         Example(
             {"x": Given((1, 2, 2, 2))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 8, 1, 1))},
             None,
-            "specs/indexing.yaml:182",
+            "specs/indexing.yaml:184",
         ),
         Example(
             {"x": Given((1, 2, 2, 4))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 8, 1, 2))},
             None,
-            "specs/indexing.yaml:183",
+            "specs/indexing.yaml:185",
         ),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:184"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:186"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:187"),
     ),
     "specs/indexing.yaml:166",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:174"),),
 )
 
 
-# specs/indexing.yaml:186
+# specs/indexing.yaml:189
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -398,7 +400,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:197
+# specs/indexing.yaml:200
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -420,23 +422,23 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:201",
+            "specs/indexing.yaml:204",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:202",
+            "specs/indexing.yaml:205",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:203",
+            "specs/indexing.yaml:206",
         ),
     ),
-    "specs/indexing.yaml:186",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:194"),),
+    "specs/indexing.yaml:189",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:197"),),
 )

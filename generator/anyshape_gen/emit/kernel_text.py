@@ -77,6 +77,8 @@ class KernelText:
         """Variables that number the elements of a variadic: Python integers while the kernel is built."""
         self.conditional = False
         """Whether the equation stands under a static condition: then nothing of it may be computed in the relation."""
+        self.unproved: frozenset[int] = frozenset()
+        """The reads (`id`) that are tested when they are made."""
         self.hoisted: dict[str, Expr] = {}
         self.used: dict[str, None] = {}
         self.used_tensors: dict[str, None] = {}
@@ -293,7 +295,8 @@ class KernelText:
             tensor = f"{tensor}[{self.text(e.element)}]"
         if e.outside is not None:
             tensor = f"pad({tensor}, {self.text(e.outside)})"
-        text = f"{tensor}{self.index(e.parts)}"
+        read = f"checked({tensor})" if id(e) in self.unproved and e.outside is None else tensor
+        text = f"{read}{self.index(e.parts)}"
         if e.absent is not None and not is_constant(e.absent):
             return f"({text} if {tensor}.absent is None else cast({self.text(e.absent)}, {tensor}.dtype))"
         return text

@@ -16,6 +16,7 @@ from anyshape_gen.analysis_model import (
     ResolvedKernel,
     Role,
 )
+from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.emit.element_dtypes import ElementDtypes
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.layout import WIDTH
@@ -66,6 +67,7 @@ class KernelEmitter:
         tensors = frozenset([o.name for o in (*a.spec.inputs, *a.spec.outputs)] + [s.name for s in kernel.scratch])
         functions = frozenset(f.name for f in a.kernel_functions)
         self.text = KernelText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
+        self.text.unproved = frozenset(id(n) for k, n in enumerate(accesses(kernel)) if k in a.unproved)
         self.dtypes = ElementDtypes(a, kernel)
         self.code = Code()
         self.scratch = {s.name: s for s in kernel.scratch}
@@ -162,6 +164,8 @@ class KernelEmitter:
         target = text.name(q.target.tensor)
         if q.target.element is not None:
             target = f"{target}[{text.text(q.target.element)}]"
+        if id(q.target) in text.unproved:
+            target = f"checked({target})"
         self.code.add(self._statement(q, f"{target}{text.index(q.parts)}", quoted(source_of(q.target))))
         for _ in elements:
             self.code.dedent()

@@ -195,11 +195,12 @@ class Checked:
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
-    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> Expr:
+    def __getitem__(self, index: ExprLike | slice | tuple[ExprLike | slice, ...]) -> Expr:
         items = index if isinstance(index, tuple) else (index,)
         if self.tensor.absent is not None or len(items) != len(self.tensor.shape):
             return self.tensor[items]
-        return self.tensor[tuple(_within(as_expr(i), n) for i, n in zip(items, self.tensor.shape))]
+        pairs = zip(items, self.tensor.shape)
+        return self.tensor[tuple(i if isinstance(i, slice) else _within(as_expr(i), n) for i, n in pairs)]
 
 
 def checked(tensor: Tensor) -> Checked:

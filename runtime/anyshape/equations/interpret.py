@@ -115,6 +115,12 @@ class _Evaluation:
         full = (*extents, *([1] * (self.rank - len(extents))))
         if index:
             at = tuple(np.broadcast_to(i, full).astype(np.int64) for i in index)
+            for axis, (i, n) in enumerate(zip(at, target.shape)):
+                outside = (i < 0) | (i >= n)
+                if outside.any():
+                    raise ShapeError(
+                        f"index {i[outside].flat[0]} is out of range for axis {axis} of {q.target.name} with size {n}"
+                    )
             target[at] = np.broadcast_to(value, full) if full else value[()]
         else:
             target[()] = value.reshape(-1)[0]

@@ -1,0 +1,20 @@
+"""The reads and stores of a kernel by number.
+
+In: a resolved kernel. Out: its accesses in the order written, which is how a record of verdicts names them.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.analysis_model import ResolvedEquation, ResolvedKernel
+from anyshape_gen.nodes import Node, TensorRead
+from anyshape_gen.traverse import walk
+
+
+def accesses(kernel: ResolvedKernel) -> list[Node]:
+    """All stores and reads of a kernel, in the order written: the left side of an equation before what it reads."""
+    found: list[Node] = []
+    for node in (*kernel.born, *kernel.equations, *kernel.asserts):
+        if isinstance(node, ResolvedEquation):
+            found.append(node.target)
+        found += [n for n in walk(node) if isinstance(n, TensorRead)]
+    return found

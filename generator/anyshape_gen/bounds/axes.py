@@ -1,0 +1,151 @@
+"""Vectors with items at some of their positions: put, drop and place for positions that are not known.
+
+In: a vector of positions, and a position of the result. Out: three terms. `among(axes, p)` is whether p is one of the
+axes, `which(axes, p)` the last k with axes[k] == p, `rank(axes, p)` how many positions before p are no axes. All
+functions of the same axes share them, so what is put and what is read at the same axes meet again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyshape import dims
+from anyshape.dims import Cond, Size
+from anyshape_gen.bounds.context import Context, within
+from anyshape_gen.bounds.prove import Truth, prove
+from anyshape_gen.bounds.terms import Run, choose, concat
+
+
+class Axes:
+    """The terms about one vector of axes."""
+
+    def __init__(self, context: Context, run: Run) -> None:
+        self.context, self.run = context, run
+        self.nth: dict[Size, Size] = {}
+        self.within: dict[Size, bool] = {}
+        self.ranks: dict[Size, Size] = {}
+
+    def among(self, p: Size) -> Truth:
+        found: Cond = self.context.undecided("among", self.run, p)
+        self.context.placed(self.context.unknown("truth", "among", self.run, p), p)
+        return found
+
+    def which(self, p: Size) -> Size:
+        """Beyond the vector where p is no axis: there its items are nobody's business."""
+        key = ("which", id(self.run), p)
+        found = self.context.opaque.get(key)
+        if found is None:
+            found = self.context.opaque[key] = self.context.placed(self.context.fresh("w"), p)
+            if self.run.axes:
+                self.run.known[found] = p
+            self.context.fact(within(found, self.run.length), [self.among(p)])
+        return found
+
+    def rank(self, p: Size, total: Size) -> Size:
+        """The position of p among the positions that are no axes."""
+        if p in self.ranks:
+            return self.ranks[p]
+        found = self.context.placed(self.context.fresh("r", 0), p)
+        self.ranks[p] = found
+        self.nth[found] = p
+        if self.apart(total):
+            held = (dims.not_(self.among(p)), within(p, total))
+            self.context.fact(dims.lt(found, total - self.run.length), held)
+            self.context.fact(dims.le(found, p), held)
+        return found
+
+    def apart(self, total: Size) -> bool:
+        """Whether the axes are positions of a vector so long, each once: then as many are left as it is longer."""
+        if not self.run.axes:
+            return False
+        if total not in self.within:
+            self.within[total] = False
+            with self.context.aside():
+                k = self.context.position()
+                goal, inside = dims.lt(self.run.at(k), total), dims.lt(k, self.run.length)
+                self.within[total] = prove(goal, [[inside], *self.context.about([goal, inside])]) is not None
+        return self.within[total]
+
+    def other(self, q: Size, total: Size) -> Size:
+        """The position of the q-th that is no axis."""
+        if q not in self.nth:
+            found = self.context.placed(self.context.fresh("n", 0), q)
+            self.nth[q] = found
+            self.ranks[found] = q
+            if self.apart(total):
+                held = (within(q, total - self.run.length),)
+                self.context.fact(within(found, total), held)
+                self.context.fact(dims.not_(self.among(found)), held)
+        return self.nth[q]
+
+
+def axes_of(context: Context, run: Run) -> Axes:
+    found = context.opaque.get(("axes", id(run)))
+    if found is None:
+        found = context.opaque[("axes", id(run))] = Axes(context, run)
+        context.alive.append(run)
+    return found
+
+
+def put(context: Context, base: Run, positions: Any, items: Any) -> Run:
+    """base with items at the positions; one item goes to all of them."""
+    if isinstance(positions, Run) and isinstance(positions.length, int):
+        positions = [positions.at(k) for k in range(positions.length)]
+    if isinstance(positions, Run):
+        axes = axes_of(context, positions)
+
+        def item(p: Size) -> Any:
+            new = items.at(axes.which(p)) if isinstance(items, Run) else items
+            return choose(axes.among(p), new, base.at(p))
+
+        return Run(base.length, item)
+    places = positions if isinstance(positions, list) else [positions]
+
+    def at(p: Size) -> Any:
+        found = base.at(p)
+        for k, place_ in enumerate(places):
+            new = items.at(k) if isinstance(items, Run) else items
+            meant = dims.select(dims.lt(place_, 0), place_ + base.length, place_)
+            found = choose(dims.eq(meant, p), new, found)
+        return found
+
+    return Run(base.length, at)
+
+
+def place(context: Context, rest: Run, picked: Any, positions: Any) -> Run:
+    """picked[k] at positions[k], the items of rest in order elsewhere."""
+    if not isinstance(positions, Run):
+        positions = concat([positions])
+    known = _known(positions)
+    if known is not None and isinstance(rest.length, int):
+        others = iter(range(rest.length))
+        items = [picked.at(k) if isinstance(picked, Run) else picked for k in range(len(known))]
+        size = rest.length + len(known)
+        return concat([items[known.index(p)] if p in known else rest.at(next(others, 0)) for p in range(size)])
+    axes = axes_of(context, positions)
+    total = rest.length + positions.length
+
+    def item(p: Size) -> Any:
+        new = picked.at(axes.which(p)) if isinstance(picked, Run) else picked
+        return choose(axes.among(p), new, rest.at(axes.rank(p, total)))
+
+    return Run(total, item)
+
+
+def drop(context: Context, base: Run, positions: Any) -> Run:
+    """The items that are not at the positions, in order."""
+    if not isinstance(positions, Run):
+        positions = concat([positions])
+    known = _known(positions)
+    if known is not None and isinstance(base.length, int):
+        return concat([base.at(p) for p in range(base.length) if p not in known])
+    axes = axes_of(context, positions)
+    return Run(base.length - positions.length, lambda q: base.at(axes.other(q, base.length)))
+
+
+def _known(positions: Run) -> list[int] | None:
+    """The positions, where they are numbers."""
+    if not isinstance(positions.length, int):
+        return None
+    found = [positions.at(k) for k in range(positions.length)]
+    return found if all(isinstance(p, int) for p in found) else None

@@ -1,0 +1,42 @@
+"""Broadcasting of vectors of any length.
+
+In: vectors. Out: their broadcast, with what is known of every position of it; and the facts that `broadcasts(p, to)` states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape_gen.bounds.context import Context
+from anyshape_gen.bounds.prove import Truth
+from anyshape_gen.bounds.terms import Run
+
+
+def broadcast(context: Context, runs: Sequence[Run]) -> Run:
+    """Aligned at the end: every dim is 1 or that of the result; and where all are 1, so is the result."""
+    length = dims.maximum(*(r.length for r in runs))
+    result = context.run("b", length, low=0 if all(r.nonnegative for r in runs) else None)
+    for r in runs:
+        behind = length - r.length
+        context.everywhere(r.length, lambda q, r=r, behind=behind: one_or(r.at(q), result.at(q + behind)))  # type: ignore[misc]
+
+    def made_of_ones(p: Size) -> Truth:
+        ones = [dims.or_(dims.lt(p, length - r.length), dims.eq(r.at(p - length + r.length), 1)) for r in runs]
+        return dims.or_(*(dims.not_(c) for c in ones), dims.eq(result.at(p), 1))
+
+    context.everywhere(length, made_of_ones)
+    return result
+
+
+def one_or(a: Size, b: Size) -> Truth:
+    return dims.or_(dims.eq(a, 1), dims.eq(a, b))
+
+
+def learn_broadcasts(context: Context, run: Run, to: Run, given: Iterable[Truth]) -> None:
+    """What holds where `broadcasts(run, to)` does."""
+    held = tuple(given)
+    context.fact(dims.le(run.length, to.length), held)
+    behind = to.length - run.length
+    context.everywhere(run.length, lambda q: one_or(run.at(q), to.at(q + behind)), held)

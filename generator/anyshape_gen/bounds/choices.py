@@ -1,0 +1,108 @@
+"""What selects in a condition choose by, and the condition once that is settled.
+
+In: conditions on dims. Out: the condition of a select in one of them; and the conditions with every select by it replaced by
+the side that is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from anyshape.dims import Atom, Cond, Dim, Size
+from anyshape.dims.expr import REBUILD
+
+Truth: TypeAlias = "bool | Cond"
+
+
+def choice(c: Cond) -> Cond | None:
+    """The condition of the first select in a condition; of one that stands in such a condition, first that."""
+    for p in c.args:
+        found = choice(p) if isinstance(p, Cond) else _choice_in(p)
+        if found is not None:
+            return found
+    return None
+
+
+def _choice_in(p: Size) -> Cond | None:
+    atoms = [a for m, _ in p.terms for a in m if a.kind != "symbol"] if isinstance(p, Dim) else []
+    for a in atoms:
+        if a.kind == "select":
+            inner = choice(a.args[0])
+            return inner if inner is not None else a.args[0]
+    for a in atoms:
+        for x in a.args:
+            found = _choice_in(x)
+            if found is not None:
+                return found
+    return None
+
+
+def choices(c: Truth, found: dict[Cond, None]) -> None:
+    """Adds the conditions of all selects in a condition."""
+    for p in c.args if isinstance(c, Cond) else ():
+        choices(p, found) if isinstance(p, Cond) else _choices_in(p, found)
+
+
+def _choices_in(p: Size, found: dict[Cond, None]) -> None:
+    for m, _ in p.terms if isinstance(p, Dim) else ():
+        for a in m:
+            for x in a.args if a.kind != "symbol" else ():
+                if isinstance(x, Cond):
+                    found[x] = None
+                    choices(x, found)
+                else:
+                    _choices_in(x, found)
+
+
+def settled(c: Truth, condition: Cond, holds: bool) -> Truth:
+    """c where it is known whether a condition holds."""
+    return _Settled(condition, holds)(c)  # type: ignore[no-any-return]
+
+
+class _Settled:
+    """Rebuilds conditions and dims, each node once."""
+
+    def __init__(self, condition: Cond, holds: bool) -> None:
+        self.condition, self.holds = condition, holds
+        self.done: dict[Any, Any] = {}
+
+    def __call__(self, e: Any) -> Any:
+        if not isinstance(e, (Dim, Cond)):
+            return e
+        if e not in self.done:
+            self.done[e] = self._cond(e) if isinstance(e, Cond) else self._dim(e)
+        return self.done[e]
+
+    def _cond(self, c: Cond) -> Truth:
+        if c is self.condition:
+            return self.holds
+        args = [self(a) for a in c.args]
+        if all(x is y for x, y in zip(args, c.args)):
+            return c
+        return REBUILD[c.kind](*args)  # type: ignore[no-any-return]
+
+    def _dim(self, p: Dim) -> Size:
+        if not any(a.kind != "symbol" for m, _ in p.terms for a in m):
+            return p
+        total: Size = 0
+        for monomial, coefficient in p.terms:
+            product: Size = coefficient
+            for atom in monomial:
+                product = product * self._atom(atom)
+            total = total + product
+        return total
+
+    def _atom(self, atom: Atom) -> Size:
+        if atom.kind == "symbol":
+            return atom.dim
+        if atom not in self.done:
+            self.done[atom] = self._rebuilt(atom)
+        return self.done[atom]  # type: ignore[no-any-return]
+
+    def _rebuilt(self, atom: Atom) -> Size:
+        if atom.kind == "select" and atom.args[0] is self.condition:
+            return self(atom.args[1] if self.holds else atom.args[2])  # type: ignore[no-any-return]
+        args = [self(a) for a in atom.args]
+        if all(x is y for x, y in zip(args, atom.args)):
+            return atom.dim
+        return REBUILD[atom.kind](*args)  # type: ignore[no-any-return]

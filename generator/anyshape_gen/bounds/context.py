@@ -1,0 +1,252 @@
+"""What is known while the indices of one op are proved: symbols, facts about them, and facts about all positions.
+
+In: facts, as the signature, the rule and the kernel are read. Out: `Context.about(goal)`, the facts that can matter for a
+goal, in groups from near to far. A fact about all positions of vectors is put to use at every position of its
+vectors that is asked for. Every fact is a formula that holds by itself: what it takes for granted is part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyshape import dims
+from anyshape.dims import Atom, Cond, Dim, Facts, Size
+from anyshape_gen.bounds.prove import Truth
+from anyshape_gen.bounds.terms import Run, Thing, key_of
+
+NESTED = 3
+"""facts about positions that facts about positions ask for"""
+GROUPS = 3
+
+
+def implies(given: Iterable[Truth], c: Truth) -> Truth:
+    return dims.or_(*(dims.not_(g) for g in given), c)
+
+
+def within(p: Size, n: Size) -> Truth:
+    return dims.and_(dims.ge(p, 0), dims.lt(p, n))
+
+
+@dataclass
+class Everywhere:
+    """c(p) for all 0 <= p < length."""
+
+    length: Size
+    c: Callable[[Size], Truth]
+    given: tuple[Truth, ...]
+    done: set[Size] = field(default_factory=set)
+
+
+class Context:
+    """One op."""
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+        self.facts: dict[Cond, None] = {}
+        self.mentions: dict[Atom, list[Cond]] = {}
+        self.triggers: dict[str, list[tuple[Everywhere, Size]]] = {}
+        self.touched: dict[str, list[Size]] = {}
+        self.recording: list[tuple[str, Size]] | None = None
+        self.depth = 0
+        self.numbers = 0
+        self.equal = Facts()
+        self.opaque: dict[object, Any] = {}
+        self.alive: list[Any] = []
+        self.stands_at: dict[Atom, frozenset[Atom]] = {}
+        """the generic positions that a symbol depends on"""
+        self.owned: dict[Atom, list[Truth]] = {}
+        self.carried: dict[Atom, list[Atom]] = {}
+        self.data: set[Atom] = set()
+        """symbols for values that were read"""
+        self.checked: set[Atom] = set()
+        """symbols for indices that a run-time check keeps in bounds"""
+
+    # --- symbols
+
+    def fresh(self, name: str, low: int | None = None) -> Dim:
+        self.numbers += 1
+        return dims.symbol(f"{self.op}.{name}.{self.numbers}", low)
+
+    def position(self) -> Dim:
+        """Any position of a vector: one that stands for all."""
+        found = self.fresh("p", 0)
+        (atom,) = found.terms[0][0]
+        self.stands_at[atom] = frozenset((atom,))
+        return found
+
+    def placed(self, symbol: Dim, p: Size) -> Dim:
+        """A symbol that stands for something at a position."""
+        (atom,) = symbol.terms[0][0]
+        if isinstance(p, Dim):
+            self.stands_at[atom] = self._positions(p.symbols)
+        return symbol
+
+    def _positions(self, atoms: Iterable[Atom]) -> frozenset[Atom]:
+        return frozenset().union(*(self.stands_at.get(a, frozenset()) for a in atoms))
+
+    def unknown(self, *key: Any, low: int | None = None, data: bool = False) -> Dim:
+        """One unknown integer per key: the same question has the same answer."""
+        self.alive += key
+        found = self.opaque.get(("int", *map(key_of, key)))
+        if found is None:
+            found = self.fresh("u", low)
+            self.opaque[("int", *map(key_of, key))] = found
+        if data:
+            self.data.add(found.terms[0][0][0])
+        return found
+
+    def known(self, *key: Any) -> Dim | None:
+        """The unknown that there is for a key."""
+        return self.opaque.get(("int", *map(key_of, key)))
+
+    def undecided(self, *key: Any) -> Cond:
+        """One unknown truth per key."""
+        found = dims.eq(self.unknown("truth", *key, low=0), 1)
+        assert isinstance(found, Cond)
+        return found
+
+    def thing(self, *key: Any) -> Thing:
+        self.alive += key
+        return Thing(tuple(map(key_of, key)))
+
+    def run(self, name: str, length: Size, low: int | None = None, axes: bool = False) -> Run:
+        """A vector of which only this is known: an uninterpreted function of the position."""
+        self.numbers += 1
+        label = f"{name}.{self.numbers}"
+
+        def item(p: Size) -> Size:
+            p = self.canonical(p)
+            self.touch(label, p)
+            return self.placed(dims.symbol(f"{self.op}.{label}[{p}]", low), p)
+
+        return Run(length, item, label, axes, nonnegative=low is not None and low >= 0)
+
+    def canonical(self, p: Size) -> Size:
+        """Positions that equalities between lengths make the same are spelled the same."""
+        return self.equal.canonical(p)
+
+    # --- facts
+
+    def fact(self, c: Truth, given: Iterable[Truth] = ()) -> None:
+        c = implies(given, c)
+        if isinstance(c, bool) or c in self.facts:
+            return
+        if c.kind == "and":
+            for part in c.args:
+                self.fact(part)
+            return
+        self.facts[c] = None
+        if c.kind == "eq":
+            self.equal.learn(c)
+        for atom in in_order(c.symbols):
+            self.mentions.setdefault(atom, []).append(c)
+
+    def everywhere(self, length: Size, c: Callable[[Size], Truth], given: Iterable[Truth] = ()) -> None:
+        """c(p) holds for all 0 <= p < length; used at p wherever one of its vectors is asked for that position."""
+        known = Everywhere(length, c, tuple(given))
+        probe = self.position()
+        outer, self.recording = self.recording, []
+        try:
+            c(probe)
+            asked = dict.fromkeys(self.recording)
+        finally:
+            self.recording = outer
+        for name, p in asked:
+            shift = p - probe
+            if isinstance(shift, Dim) and probe.terms[0][0][0] in shift.symbols:
+                continue
+            self.triggers.setdefault(name, []).append((known, shift))
+            for position in list(self.touched.get(name, ())):
+                self._use(known, position - shift)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """A question of its own, whatever is being asked around it."""
+        recording, depth = self.recording, self.depth
+        self.recording, self.depth = None, 0
+        try:
+            yield
+        finally:
+            self.recording, self.depth = recording, depth
+
+    def touch(self, name: str, p: Size) -> None:
+        if self.recording is not None:
+            self.recording.append((name, p))
+            return
+        self.touched.setdefault(name, []).append(p)
+        for known, shift in list(self.triggers.get(name, ())):
+            self._use(known, p - shift)
+
+    def _use(self, known: Everywhere, p: Size) -> None:
+        if p in known.done or self.depth >= NESTED:
+            return
+        known.done.add(p)
+        self.depth += 1
+        try:
+            self.fact(known.c(p), (*known.given, within(p, known.length)))
+        finally:
+            self.depth -= 1
+
+    def own(self, symbol: Dim, c: Truth, carries: Iterable[Atom] = ()) -> None:
+        """c holds of a value that exists only where it is computed: a variable, an element that was read. Unlike a fact, it is used
+        only for goals that mention the value, since it may say that something is not empty. `carries`: values that exist with it.
+        """
+        (atom,) = symbol.terms[0][0]
+        if c is not True:
+            parts = c.args if isinstance(c, Cond) and c.kind == "and" else (c,)
+            self.owned.setdefault(atom, []).extend(parts)
+        self.carried.setdefault(atom, []).extend(carries)
+
+    # --- what matters
+
+    def present(self, conditions: Iterable[Truth], value: Size | None = None) -> list[Atom]:
+        """The symbols of the conditions, and the values that exist with them."""
+        found: dict[Atom, None] = dict.fromkeys(in_order(value.symbols)) if isinstance(value, Dim) else {}
+        for c in conditions:
+            if isinstance(c, Cond):
+                found.update(dict.fromkeys(in_order(c.symbols)))
+        left = list(found)
+        while left:
+            for atom in self.carried.get(left.pop(), ()):
+                if atom not in found:
+                    found[atom] = None
+                    left.append(atom)
+        return list(found)
+
+    def about(
+        self, conditions: Iterable[Truth], scope: Iterable[Dim] = (), value: Size | None = None
+    ) -> list[list[Truth]]:
+        """What holds of the values in the conditions (and in `value`, which the conditions are about); then facts that mention
+        what these mention; and so on; last, that the variables in scope have a value."""
+        present = self.present(conditions, value)
+        atoms = [v.terms[0][0][0] for v in scope]
+        here = self._positions([*present, *atoms])
+        groups: list[list[Truth]] = [[c for atom in present for c in self.owned.get(atom, ())]]
+        reached = dict.fromkeys(present)
+        taken: dict[Truth, None] = dict.fromkeys(groups[0])
+        frontier = list(present)
+        self._reach(groups[0], reached, frontier)
+        for _ in range(GROUPS):
+            group: list[Truth] = [c for atom in frontier for c in self.mentions.get(atom, ()) if c not in taken]
+            group = [c for c in dict.fromkeys(group) if isinstance(c, Cond) and self._positions(c.symbols) <= here]
+            taken.update(dict.fromkeys(group))
+            groups.append(group)
+            frontier = []
+            self._reach(group, reached, frontier)
+        groups.append([c for atom in atoms if atom not in present for c in self.owned.get(atom, ())])
+        return groups
+
+    @staticmethod
+    def _reach(group: Iterable[Truth], reached: dict[Atom, None], frontier: list[Atom]) -> None:
+        for c in group:
+            for atom in in_order(c.symbols) if isinstance(c, Cond) else ():
+                if atom not in reached:
+                    reached[atom] = None
+                    frontier.append(atom)
+
+
+def in_order(atoms: Iterable[Atom]) -> list[Atom]:
+    return sorted(atoms, key=lambda a: a.uid)

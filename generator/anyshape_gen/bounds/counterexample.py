@@ -1,0 +1,270 @@
+"""Shapes at which a kernel leaves its tensors.
+
+In: an op, and the accesses that nothing proved. Out: the first `Counterexample` found: shapes and parameters that the op's own relation
+accepts, and values of the variables there. Candidates are the examples of the spec with dims and parameters changed, drawn
+the same way every time. What is found is real; that nothing is found proves nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import random
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from anyshape import dims
+from anyshape.dims import Cond, Dim, Size
+from anyshape.errors import AnyshapeError
+from anyshape.rules import Rule, Vec
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.bounds.obligations import Obligation, Obligations
+from anyshape_gen.bounds.terms import Member, Run, choose
+from anyshape_gen.emit import kernels, relations
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.model import Example, ExampleValue, ParamSpec
+from anyshape_gen.nodes import Bool, Float, Int, Statement, Str, Unary
+
+TRIES = 250
+LARGEST = 6
+"""values that variables and positions take"""
+MOST_SYMBOLS = 5
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Where an index is out of bounds."""
+
+    obligation: Obligation
+    call: str
+    """the shapes and parameters, as they could be an example of the spec"""
+    found: str
+    """the index there, and its size"""
+
+
+class Concrete(Obligations):
+    """An op at one call: its names are numbers, only the variables of its kernel are not."""
+
+    def __init__(self, analysis: OpAnalysis, values: dict[str, Any]) -> None:
+        self.values = values
+        super().__init__(analysis)
+
+    def name(self, name: str) -> Any:
+        if name not in self.values:
+            return super().name(name)
+        if name not in self.names:
+            self.names[name] = self._value_of(name, self.values[name])
+        return self.names[name]
+
+    def present(self, name: str) -> bool:
+        return self.values.get(name) is not None
+
+    def _value_of(self, name: str, v: Any) -> Any:
+        param = self.spec.param(name)
+        if isinstance(v, str) and param is not None and param.kind.base == "enum":
+            return Member(param.kind.members.index(v), param.kind.members)
+        return _vector(v) if isinstance(v, (tuple, list)) else v
+
+    def _statements(self, statements: tuple[Statement, ...], given: tuple[Any, ...]) -> None:
+        """What the rule says has been decided."""
+
+
+def _vector(v: Any) -> Run:
+    items = [_vector(x) if isinstance(x, (tuple, list)) else x for x in v]
+
+    def item(p: Size) -> Any:
+        if isinstance(p, int):
+            return items[p] if 0 <= p < len(items) else 0
+        found: Any = items[-1] if items else 0
+        for k in range(len(items) - 2, -1, -1):
+            found = choose(dims.eq(p, k), items[k], found)
+        return found
+
+    return Run(len(items), item, axes=True, nonnegative=all(isinstance(x, int) and x >= 0 for x in items))
+
+
+def counterexample(a: OpAnalysis, accesses: Collection[int]) -> Counterexample | None:
+    """Searched for all accesses together."""
+    relation = _relation(a)
+    if relation is None:
+        return None
+    draw = random.Random(a.spec.name)
+    for call in itertools.islice(_calls(a, draw), TRIES):
+        try:
+            rule = Rule(a.spec.name)
+            bound = relation(rule, **call)
+        except Exception:  # the op refuses the call, in whatever way
+            continue
+        if rule.checks:
+            continue
+        found = _violated(a, {**call, **vars(bound)}, accesses)
+        if found is not None:
+            shown = ", ".join(f"{n}: {_shown(v)}" for n, v in call.items() if v is not None)
+            return Counterexample(found[0], shown, found[1])
+    return None
+
+
+def _shown(v: Any) -> str:
+    return f"[{', '.join(map(_shown, v))}]" if isinstance(v, (tuple, list)) else str(v)
+
+
+def _relation(a: OpAnalysis) -> Any:
+    """The op's relation as a function; None where there is no code for the op."""
+    assert a.kernel is not None
+    try:
+        code = kernels.kernel(a)
+        names = dict.fromkeys([*code.bound, *_plain_names(a), *(p.name for p in a.spec.params)])
+        text = relations.relation(a, names, code.hoisted)
+    except NotExecuted:
+        return None
+    scope: dict[str, Any] = {}
+    for name, module in relations.KNOWN.items():
+        scope[name] = getattr(importlib.import_module(module), name, None)
+    exec(compile(text, f"<relation of {a.spec.name}>", "exec"), scope)
+    return scope[f"{a.spec.name}_relation"]
+
+
+def _plain_names(a: OpAnalysis) -> list[str]:
+    """Names of the signature and of statements that always run."""
+    assigned = [n for s in a.rule for n in getattr(s, "names", ())]
+    inputs = {o.name for o in a.spec.inputs}
+    return [n for n in a.kinds if n not in inputs and (n in assigned or n in Obligations(a).pieces)]
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def _calls(a: OpAnalysis, draw: random.Random) -> Iterator[dict[str, Any]]:
+    """The examples, then examples with changes, over and over."""
+    calls = [_call(a, e) for e in a.spec.examples]
+    yield from calls
+    while calls:
+        yield _changed(a, draw.choice(calls), draw)
+
+
+def _call(a: OpAnalysis, e: Example) -> dict[str, Any]:
+    given = dict(e.given)
+    call: dict[str, Any] = {}
+    for o in a.spec.inputs:
+        value = given.get(o.name)
+        call[o.name] = None if value is None else _shape(value, o.signature.variadic is not None)
+    for p in a.spec.params:
+        call[p.name] = _vec(given[p.name].value) if p.name in given else _default(p)
+    return call
+
+
+def _shape(value: ExampleValue, several: bool) -> Any:
+    if several:
+        parts = value.value if isinstance(value.value, tuple) else ()
+        return [Vec(_extents(part) if value.literal else part) for part in parts]
+    return Vec(_extents(value.value) if value.literal else value.value)  # type: ignore[arg-type]
+
+
+def _extents(v: object) -> tuple[int, ...]:
+    return (len(v), *(_extents(v[0]) if v else ())) if isinstance(v, tuple) else ()
+
+
+def _vec(v: object) -> Any:
+    return Vec(v) if isinstance(v, tuple) else v
+
+
+def _default(p: ParamSpec) -> Any:
+    match p.default:
+        case Int(value=value) | Float(value=value) | Bool(value=value) | Str(value=value):
+            return value
+        case Unary(op="-", operand=Int(value=value) | Float(value=value)):
+            return -value
+    return None
+
+
+def _changed(a: OpAnalysis, call: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+    inputs = {o.name for o in a.spec.inputs}
+    renamed = {n: draw.choice((0, 1, 2, 3, 5)) for n in range(8) if draw.random() < 0.4}
+
+    def size(n: Any) -> Any:
+        """Equal dims mostly stay equal."""
+        if draw.random() < 0.15:
+            return draw.choice((0, 1, 2, 3, 4))
+        return renamed.get(n, n) if isinstance(n, int) else n
+
+    def shape(v: Any) -> Any:
+        sizes = [size(n) for n in v]
+        change = draw.random()
+        if change < 0.1:
+            sizes = sizes[1:]
+        elif change < 0.2:
+            sizes.insert(0, draw.choice((1, 2, 3)))
+        return Vec(sizes)
+
+    found = {}
+    for name, v in call.items():
+        p = a.spec.param(name)
+        if name in inputs:
+            found[name] = [shape(x) for x in v] if isinstance(v, list) else None if v is None else shape(v)
+        else:
+            found[name] = _parameter(p, v, draw) if p is not None and draw.random() < 0.5 else v
+    return found
+
+
+def _parameter(p: ParamSpec, v: Any, draw: random.Random) -> Any:
+    if p.kind.base == "enum":
+        return draw.choice(p.kind.members)
+    if p.kind.base == "bool":
+        return draw.random() < 0.5
+    if p.kind.base in ("int", "axis"):
+        return draw.choice((-2, -1, 0, 1, 2, 3, 4))
+    if p.kind.base in ("ints", "axes") and v is not None:
+        return Vec(draw.choice((x, x, draw.randint(-3, 4))) for x in v)
+    return v
+
+
+# --- one call ---------------------------------------------------------------------------------------------------------
+
+
+def _violated(a: OpAnalysis, values: dict[str, Any], accesses: Collection[int]) -> tuple[Obligation, str] | None:
+    try:
+        op = Concrete(a, values)
+        for o in op.collect():
+            if o.access in accesses and o.modelled:
+                found = _witness(op, o)
+                if found is not None:
+                    return o, found
+    except (AnyshapeError, TypeError, ValueError, RecursionError):
+        return None
+    return None
+
+
+def _witness(op: Concrete, o: Obligation) -> str | None:
+    """Values of the variables with which a goal fails."""
+    for goal in o.goals:
+        if goal is True:
+            continue
+        held = [*o.given, *(c for group in op.context.about([goal, *o.given], o.scope, o.value) for c in group)]
+        if any(c is False for c in held):
+            return None
+        conditions = [c for c in (goal, *held) if isinstance(c, Cond)]
+        symbols: dict[Dim, None] = {}
+        for c in conditions:
+            symbols.update(dict.fromkeys(sorted(dims.free_symbols(c), key=str)))
+        known = {*op.context.owned, *op.context.stands_at}
+        if len(symbols) > MOST_SYMBOLS or any(s.terms[0][0][0] not in known for s in symbols):
+            continue
+        for point in itertools.product(range(LARGEST + 1), repeat=len(symbols)):
+            at = dict(zip(symbols, point))
+            if all(_holds(c, at) for c in held) and not _holds(goal, at):
+                return _text(o, at)
+    return None
+
+
+def _holds(c: bool | Cond, at: dict[Dim, int]) -> bool:
+    return dims.evaluate(c, at)
+
+
+def _text(o: Obligation, at: dict[Dim, int]) -> str:
+    if o.value is None or o.extent is None:
+        return f"`{o.index}` gives another number of indices than there are dims"
+    try:
+        return f"`{o.index}` is {dims.evaluate(o.value, at)}, of {dims.evaluate(o.extent, at)}"
+    except AnyshapeError:
+        return f"`{o.index}` is beyond its dim"

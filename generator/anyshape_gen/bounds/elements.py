@@ -1,0 +1,200 @@
+"""What is known of an element that a kernel reads, where it is used as an index or decides whether one is read.
+
+In: a resolved read. Out: its value. A tensor of the kernel's own is its equation, put in; `argsort` gives positions, a filtered vector
+gives what it was made of; everything else is data: any integer, if the tensor holds integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyshape import dims
+from anyshape.dims import Dim, Size
+from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation
+from anyshape_gen.bounds.context import implies, within
+from anyshape_gen.bounds.evaluate import Env
+from anyshape_gen.bounds.signature import OpContext
+from anyshape_gen.bounds.terms import Run, is_int
+from anyshape_gen.nodes import (
+    Along,
+    Call,
+    Comprehension,
+    Exact,
+    Expr,
+    Fit,
+    Flat,
+    Name,
+    Offset,
+    Over,
+    Part,
+    Placed,
+    Reduction,
+    Star,
+    TensorRead,
+)
+
+INTEGERS = frozenset(("i8", "i16", "i32", "i64", "u8", "u16", "u32"))
+NESTED = 6
+"""tensors whose equations are put into each other"""
+
+
+class Elements(OpContext):
+    """An op with the elements of its kernel's tensors."""
+
+    def __init__(self, analysis: OpAnalysis) -> None:
+        self.equations: dict[str, list[ResolvedEquation]] = {}
+        self.scratch = {s.name: s for s in analysis.kernel.scratch} if analysis.kernel is not None else {}
+        for q in analysis.kernel.equations if analysis.kernel is not None else ():
+            self.equations.setdefault(q.target.tensor, []).append(q)
+        self.nested = 0
+        super().__init__(analysis)
+        self.read = self.element
+
+    def element(self, node: TensorRead, env: Env) -> Any:
+        """The value of a read."""
+        index = [self.part_value(part, env) for part in node.parts]
+        found = self._of_equation(node, index) if node.outside is None else None
+        if found is not None:
+            return found
+        key = ("element", node.tensor, node.element, *index)
+        if not self.holds_integers(node.tensor):
+            return self.context.thing(*key)
+        value = self.context.unknown(*key, data=True)
+        self._carry(value, index)
+        return value
+
+    def _carry(self, value: Dim, index: list[Any]) -> None:
+        symbols = [a for v in index if isinstance(v, Dim) for a in sorted(v.symbols, key=lambda a: a.uid)]
+        self.context.own(value, True, symbols)
+
+    def part_value(self, part: Part, env: Env) -> Any:
+        """What a part of an index is, as one value that tells it from others."""
+        match part:
+            case Exact(items=(Star(value=value),)):
+                return self.value(value, env)
+            case Exact(items=items) | Flat(items=items) if len(items) == 1:
+                return self.value(items[0], env)  # type: ignore[arg-type]
+            case Exact(items=items) | Fit(items=items):
+                return self.items(items, env)
+            case Flat(items=items):
+                return self.items(items, env)
+            case Placed(rest=rest, picked=picked):
+                return (self.items(rest, env), self.items(picked, env))
+            case Offset(element=element, within=inner):
+                return (self.value(element, env), self.value(inner, env))
+        return self.context.position()
+
+    def holds_integers(self, tensor: str) -> bool:
+        """Whether every dtype it can have is an integer that i64 holds."""
+        operand = self.spec.input(tensor) or self.spec.output(tensor)
+        if operand is None:
+            dtype = self.scratch[tensor].dtype if tensor in self.scratch else None
+            return dtype in INTEGERS
+        dtype = operand.signature.dtype
+        rule = next((r for r in self.spec.dtypes if r.var == dtype), None)
+        choices = rule.choices if rule is not None else (dtype,)
+        return bool(choices) and all(c in INTEGERS for c in choices)
+
+    # --- equations put in
+
+    def _of_equation(self, node: TensorRead, index: list[Any]) -> Any:
+        equations = self.equations.get(node.tensor, [])
+        if node.tensor not in self.scratch or len(equations) != 1 or self.nested >= NESTED:
+            return None
+        (q,) = equations
+        if q.op != "=" or q.conditions or q.recurrence is not None or q.target.element is not None:
+            return None
+        self.nested += 1
+        try:
+            match q.value:
+                case Call(func="argsort", args=(Comprehension(generators=(g,)),)):
+                    return self._position(node, q, index, self.integer(g.domain, {}))
+                case Comprehension():
+                    return self._one_of(node, q, q.value, index)
+            inner = self._bound_by_index(q, index)
+            return None if inner is None else self.value(q.value, inner)
+        finally:
+            self.nested -= 1
+
+    def _bound_by_index(self, q: ResolvedEquation, index: list[Any]) -> dict[str, Any] | None:
+        """Variables of the left side from the index of a read."""
+        env: dict[str, Any] = {}
+        if len(q.parts) != len(index):
+            return None
+        for part, value in zip(q.parts, index):
+            match part:
+                case Exact(items=(Name(id=name),)) if is_int(value):
+                    env[name] = value
+                case Exact(items=(Star(value=Name(id=name)),)) if isinstance(value, Run):
+                    env[name] = value
+                case _:
+                    return None
+        return env
+
+    def _position(self, node: TensorRead, q: ResolvedEquation, index: list[Any], extent: Size) -> Any:
+        value = self.context.unknown("order", node.tensor, *index, low=0)
+        self.context.own(value, dims.lt(value, extent))
+        self._carry(value, index)
+        return value
+
+    def _one_of(self, node: TensorRead, q: ResolvedEquation, made: Comprehension, index: list[Any]) -> Any:
+        """An item of a filtered vector: what it was made of, at positions that are not known."""
+        env: dict[str, Any] = {}
+        symbols: list[Dim] = []
+        for g in made.generators:
+            (target,) = g.targets[:1]
+            if g.over is Over.EXTENTS:
+                env[target.name] = self.variable_run(target.name, self.vector(g.domain, env))
+            elif g.over is Over.EXTENT:
+                v = self.context.unknown("turn", node.tensor, target.name, *index, low=0)
+                self.context.own(v, dims.lt(v, self.integer(g.domain, env)))
+                env[target.name] = v
+                symbols.append(v)
+            else:
+                return None
+        value = self.value(made.element, env)
+        if isinstance(value, Dim):
+            for v in symbols:
+                for atom in sorted(value.symbols, key=lambda a: a.uid):
+                    self.context.own(atom.dim, True, [v.terms[0][0][0]]) if atom is not v.terms[0][0][0] else None
+        return value if is_int(value) else None
+
+    # --- variables
+
+    def variable(self, name: str, extent: Size) -> Dim:
+        v = self.context.fresh(name, 0)
+        self.context.own(v, dims.lt(v, extent))
+        return v
+
+    def variable_run(self, name: str, extents: Run) -> Run:
+        """A run of variables: at every position below its extent there."""
+        context = self.context
+        label = context.fresh(name).name
+
+        def item(p: Size) -> Size:
+            p = context.canonical(p)
+            symbol = context.placed(dims.symbol(f"{label}[{p}]", 0), p)
+            extent = extents.at(p)
+            if is_int(extent):
+                context.own(symbol, implies([within(p, extents.length)], dims.lt(symbol, extent)))
+                if isinstance(p, Dim):
+                    context.own(symbol, True, sorted(p.symbols, key=lambda a: a.uid))
+            return symbol
+
+        return Run(extents.length, item, label, variable=True, nonnegative=True)
+
+    def reduction(self, e: Reduction, env: Env) -> Any:
+        """argmax and argmin are positions, where there is any."""
+        if e.kind not in ("argmax", "argmin") or len(e.generators) != 1 or e.generators[0].over is not Over.EXTENT:
+            return None
+        extent = self.integer(e.generators[0].domain, env)
+        value = self.context.unknown("node", e, *env.values(), low=0)
+        self.context.own(value, implies([dims.gt(extent, 0)], dims.lt(value, extent)))
+        return value
+
+    def _unknown(self, e: Any, env: Env) -> Any:
+        found = self.reduction(e, env) if isinstance(e, Reduction) else None
+        return super()._unknown(e, env) if found is None else found
+
+
+__all__ = ["Along", "Elements", "Expr"]

@@ -1,0 +1,215 @@
+"""Whether linear inequalities over the integers contradict each other: Fourier–Motzkin elimination, exact and bounded.
+
+In: rows, polynomials that are at least 0, and polynomials that are 0. A monomial counts as one variable, so products
+are known only by the rows about them, of which `products` makes more. Out: True where no integers satisfy all rows;
+False means "not found", never "satisfiable". Elimination follows Schrijver, "Theory of Linear and Integer Programming",
+12.2; dividing a row by the common divisor of its coefficients and rounding its constant down is what makes it one of integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import gcd
+
+from anyshape.dims import Dim, Monomial, Size
+from anyshape.dims.expr import times
+
+Row = dict[Monomial, int]
+"""coefficients; the constant stands at ()"""
+MOST_ROWS = 260
+"""elimination stops above this many rows: such a problem is left undecided"""
+MOST_PRODUCTS = 160
+
+
+def row_of(p: Size) -> Row:
+    return dict(p.terms) if isinstance(p, Dim) else {(): p}
+
+
+def contradictory(rows: Iterable[Size], zeros: Iterable[Size], with_products: bool = False) -> bool:
+    """Whether no integers make every row at least 0 and every zero 0."""
+    positive = [row_of(p) for p in rows]
+    equal = [row_of(p) for p in zeros]
+    if with_products:
+        positive, equal = products(positive, equal)
+    return _eliminate(positive, equal)
+
+
+def _eliminate(positive: list[Row], equal: list[Row]) -> bool:
+    while equal:
+        chosen = _tightened_equality(equal.pop(0))
+        if chosen is None:
+            return True
+        pivot = _pivot(chosen)
+        if pivot is None:
+            continue
+        positive = [_substituted(r, chosen, pivot) for r in positive]
+        equal = [_substituted(r, chosen, pivot) for r in equal]
+    known = _strongest(positive)
+    while known is not None:
+        variable = _cheapest(known)
+        if variable is None:
+            return False
+        known = _without(known, variable)
+        if known is not None and len(known) > MOST_ROWS:
+            return False
+    return True
+
+
+def _tightened_equality(row: Row) -> Row | None:
+    """None where it has no integer solution."""
+    row = {m: c for m, c in row.items() if c}
+    common = gcd(*(c for m, c in row.items() if m))
+    constant = row.get((), 0)
+    if common == 0:
+        return row if constant == 0 else None
+    if constant % common:
+        return None
+    return {m: c // common for m, c in row.items()}
+
+
+def _pivot(row: Row) -> Monomial | None:
+    """The variable to solve for: one with coefficient 1 or -1, so that nothing is lost on integers, else the smallest."""
+    names = [m for m in row if m]
+    return min(names, key=lambda m: (abs(row[m]), len(m)), default=None)
+
+
+def _substituted(row: Row, solved: Row, pivot: Monomial) -> Row:
+    c = row.get(pivot, 0)
+    if c == 0:
+        return row
+    lead = solved[pivot]
+    sign = 1 if lead > 0 else -1
+    out = {m: k * abs(lead) for m, k in row.items()}
+    for m, k in solved.items():
+        out[m] = out.get(m, 0) - sign * c * k
+    return {m: k for m, k in out.items() if k}
+
+
+def _strongest(rows: Iterable[Row]) -> dict[tuple[tuple[Monomial, int], ...], int] | None:
+    """Rows by their coefficients, each with its least constant; None where one is a contradiction by itself."""
+    found: dict[tuple[tuple[Monomial, int], ...], int] = {}
+    for row in rows:
+        parts = [(m, c) for m, c in row.items() if m and c]
+        constant = row.get((), 0)
+        if not parts:
+            if constant < 0:
+                return None
+            continue
+        common = gcd(*(c for _, c in parts))
+        key = tuple(sorted(((m, c // common) for m, c in parts), key=_order))
+        constant //= common
+        if key not in found or constant < found[key]:
+            found[key] = constant
+    return found
+
+
+def _order(part: tuple[Monomial, int]) -> tuple[object, ...]:
+    return tuple(a.uid for a in part[0])
+
+
+def _cheapest(known: dict[tuple[tuple[Monomial, int], ...], int]) -> Monomial | None:
+    """The variable whose elimination makes fewest rows; the first of equal ones."""
+    counts: dict[Monomial, list[int]] = {}
+    for key in known:
+        for m, c in key:
+            counts.setdefault(m, [0, 0])[c > 0] += 1
+    return min(counts, key=lambda m: counts[m][0] * counts[m][1] - sum(counts[m]), default=None)
+
+
+def _without(
+    known: dict[tuple[tuple[Monomial, int], ...], int], variable: Monomial
+) -> dict[tuple[tuple[Monomial, int], ...], int] | None:
+    above: list[Row] = []
+    below: list[Row] = []
+    rest: list[Row] = []
+    for key, constant in known.items():
+        row = dict(key)
+        row[()] = constant
+        c = row.get(variable, 0)
+        (above if c > 0 else below if c < 0 else rest).append(row)
+    for up in above:
+        for down in below:
+            a, b = up[variable], -down[variable]
+            row = {m: c * b for m, c in up.items()}
+            for m, c in down.items():
+                row[m] = row.get(m, 0) + c * a
+            rest.append(row)
+    return _strongest(rest)
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+
+def products(positive: list[Row], equal: list[Row]) -> tuple[list[Row], list[Row]]:
+    """More rows: where monomials u*v and u occur and v >= 0 is known, every row about u holds times v.
+
+    Twice, so that products of three are reached; only cofactors of monomials that occur are tried.
+    """
+    signs: dict[Monomial, int] = {}
+    for _ in range(2):
+        wanted = _cofactors([*positive, *equal])
+        made, zero = list(positive), list(equal)
+        for part, cofactor in wanted:
+            if cofactor not in signs:
+                signs[cofactor] = _sign(cofactor, positive, equal)
+            for row in equal:
+                if row.get(part):
+                    zero.append(_times(row, cofactor, 1))
+            for row in positive if signs[cofactor] else ():
+                if row.get(part):
+                    made.append(_times(row, cofactor, signs[cofactor]))
+            if len(made) > MOST_PRODUCTS:
+                break
+        positive, equal = _distinct(made), _distinct(zero)
+    return positive, equal
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    return list({frozenset(row.items()): row for row in rows}.values())
+
+
+def _cofactors(rows: Sequence[Row]) -> list[tuple[Monomial, Monomial]]:
+    """(u, v) for every product u*v of monomials that occur, u alone too."""
+    occurring = dict.fromkeys(m for row in rows for m in row if m)
+    found: dict[tuple[Monomial, Monomial], None] = {}
+    for m in occurring:
+        if 2 <= len(m) <= 4:
+            for k in range(len(m)):
+                found[(m[k],), (*m[:k], *m[k + 1 :])] = None
+            for u in occurring:
+                rest = _divided(m, u) if 1 < len(u) < len(m) else None
+                if rest is not None:
+                    found[u, rest] = None
+    return list(found)
+
+
+def _divided(m: Monomial, u: Monomial) -> Monomial | None:
+    left = list(m)
+    for a in u:
+        if a not in left:
+            return None
+        left.remove(a)
+    return tuple(left)
+
+
+def _sign(cofactor: Monomial, positive: list[Row], equal: list[Row]) -> int:
+    """1 where the product is known to be at least 0, -1 where at most 0, else 0."""
+    total = 1
+    for atom in dict.fromkeys(cofactor):
+        if cofactor.count(atom) % 2 == 0:
+            continue
+        if (atom.low is not None and atom.low >= 0) or _eliminate([*positive, {(atom,): -1, (): -1}], list(equal)):
+            continue
+        if (atom.high is not None and atom.high <= 0) or _eliminate([*positive, {(atom,): 1, (): -1}], list(equal)):
+            total = -total
+        else:
+            return 0
+    return total
+
+
+def _times(row: Row, cofactor: Monomial, sign: int) -> Row:
+    out: Row = {}
+    for m, c in row.items():
+        product = times(m, cofactor)
+        out[product] = out.get(product, 0) + c * sign
+    return out

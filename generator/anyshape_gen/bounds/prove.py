@@ -1,0 +1,327 @@
+"""Whether a condition on dims follows from others: linear arithmetic, and cases where there are choices.
+
+In: conditions that hold, and a goal. Out: a `Proof` that says how, or None where none was found within the limit. The
+negated goal is refuted: min, max, select, // and % are variables with the conditions that define them, of which each
+alternative is tried (an analytic tableau); what is left at a leaf is linear, or linear after products. The
+limit counts steps, not time, so that verdicts are the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+from anyshape import dims
+from anyshape.dims import Atom, Cond, Dim, Size
+from anyshape_gen.bounds.choices import choice, choices, settled
+from anyshape_gen.bounds.linear import contradictory
+
+Truth: TypeAlias = "bool | Cond"
+STEPS = 1500
+"""eliminations that one proof may take"""
+DEPTH = 14
+"""cases within cases"""
+CHOICES = 10
+"""conditions of selects that are settled one after the other"""
+
+
+class Proof(IntEnum):
+    """How a condition was proved; the larger one is the weaker claim to simplicity."""
+
+    STRUCTURAL = 0
+    """it is one of the facts, or decided by the bounds that symbols are born with"""
+    LINEAR = 1
+    """a linear combination of facts"""
+    CASES = 2
+    """several cases, or products of facts"""
+
+
+class Exhausted(Exception):
+    """The limit was reached."""
+
+
+@dataclass(frozen=True)
+class Literal:
+    """p >= 0, or p == 0, left as it stands: comparing through `dims` would decide away what defines an atom."""
+
+    p: Size
+    zero: bool = False
+
+
+Alternative: TypeAlias = "tuple[Literal | Cond, ...]"
+
+
+@dataclass
+class Branch:
+    """What is known on one branch of the tableau."""
+
+    rows: list[Size] = field(default_factory=list)
+    zeros: list[Size] = field(default_factory=list)
+    clauses: list[tuple[Alternative, ...]] = field(default_factory=list)
+    seen: set[Atom] = field(default_factory=set)
+    closed: bool = False
+
+    def copy(self) -> Branch:
+        return Branch(list(self.rows), list(self.zeros), list(self.clauses), set(self.seen), self.closed)
+
+    def assume(self, c: Truth | Literal) -> None:
+        if isinstance(c, Literal):
+            self._literal(c.p, c.zero)
+        elif isinstance(c, bool):
+            self.closed |= not c
+        elif c.kind in ("ge", "eq"):
+            self._literal(c.args[0], c.kind == "eq")
+        elif c.kind == "and":
+            for part in c.args:
+                self.assume(part)
+        elif c.kind == "or":
+            self.clauses.append(tuple((part,) for part in c.args))
+            for part in c.args:
+                self._atoms_of(part)
+        else:
+            p = c.args[0].args[0]
+            self.clauses.append(((Literal(p - 1),), (Literal(-p - 1),)))
+            self._atoms(p)
+
+    def _literal(self, p: Size, zero: bool) -> None:
+        if isinstance(p, int):
+            self.closed |= p != 0 if zero else p < 0
+            return
+        (self.zeros if zero else self.rows).append(p)
+        self._atoms(p)
+
+    def _atoms_of(self, c: Cond) -> None:
+        for part in c.args:
+            self._atoms_of(part) if isinstance(part, Cond) else self._atoms(part)
+
+    def _atoms(self, p: Size) -> None:
+        for monomial, _ in p.terms if isinstance(p, Dim) else ():
+            for atom in monomial:
+                if atom not in self.seen:
+                    self.seen.add(atom)
+                    self._define(atom)
+
+    def _define(self, atom: Atom) -> None:
+        """What is known of an atom by itself."""
+        a = atom.dim
+        if atom.low is not None:
+            self.rows.append(a - atom.low)
+        if atom.high is not None:
+            self.rows.append(atom.high - a)
+        match atom.kind:
+            case "max" | "min":
+                for x in atom.args:
+                    self._literal(a - x if atom.kind == "max" else x - a, False)
+                self.clauses.append(tuple((Literal(a - x, True),) for x in atom.args))
+            case "select":
+                c, yes, no = atom.args
+                otherwise = dims.not_(c)
+                assert isinstance(otherwise, Cond)
+                self.clauses.append(((c, Literal(a - yes, True)), (otherwise, Literal(a - no, True))))
+                self._atoms_of(c)
+                self._atoms(yes)
+                self._atoms(no)
+            case "bcast":
+                x, y = atom.args
+                self.clauses.append(((Literal(x - 1, True), Literal(a - y, True)), (Literal(a - x, True),)))
+                self._atoms(x)
+                self._atoms(y)
+            case "floordiv":
+                x, y = atom.args
+                self._quotient(x, y, Literal(a, True), x - y * a)
+            case "mod":
+                x, y = atom.args
+                self._quotient(x, y, Literal(a, True), a)
+                self._atoms(dims.floordiv(x, y))
+                whole = Literal(x - y * dims.floordiv(x, y) - a, True)
+                self._literal(whole.p, True) if isinstance(y, int) else self.clauses.append(
+                    ((whole,), (Literal(y, True),))
+                )
+
+    def _quotient(self, x: Size, y: Size, nothing: Literal, rest: Size) -> None:
+        """0 <= rest < y, with all signs turned for a negative y; and 0 for y == 0."""
+        if isinstance(y, int) and y > 0:
+            self._literal(rest, False)
+            self._literal(y - 1 - rest, False)
+            return
+        positive: Alternative = (Literal(y - 1), Literal(rest), Literal(y - 1 - rest))
+        negative: Alternative = (Literal(-y - 1), Literal(-rest), Literal(rest - y - 1))
+        self.clauses.append((positive, negative, (Literal(y, True), nothing)))
+        for p in (y, rest):
+            self._atoms(p)
+
+
+class Prover:
+    """One proof: `limit` steps in all."""
+
+    def __init__(self, limit: int = STEPS) -> None:
+        self.left = limit
+        self.cases = False
+
+    def refute(self, conditions: Iterable[Truth]) -> bool:
+        """Whether the conditions contradict each other. Raises Exhausted."""
+        branch = Branch()
+        for c in conditions:
+            branch.assume(c)
+        return self._closes(branch, DEPTH)
+
+    def follows(self, goal: Truth, held: Sequence[Truth], splits: int) -> bool:
+        """Whether the goal follows. What selects in it choose by is settled first, in the facts as well. Raises Exhausted."""
+        goal, known = simplified(goal, held)
+        if known is None or goal is True or goal in known:
+            return True
+        condition = choice(goal) if isinstance(goal, Cond) and splits > 0 else None
+        if condition is None:
+            return self.refute([dims.not_(goal), *known])
+        self.cases = True
+        self.left -= 1
+        for holds in (True, False):
+            case = [settled(c, condition, holds) for c in known]
+            case.append(condition if holds else dims.not_(condition))
+            if not self.follows(settled(goal, condition, holds), case, splits - 1):
+                return False
+        return True
+
+    def _empty(self, branch: Branch, more: Alternative = ()) -> bool:
+        """Whether linear arithmetic alone closes the branch."""
+        if more:
+            branch = branch.copy()
+            for part in more:
+                branch.assume(part)
+        if branch.closed:
+            return True
+        self.left -= 1
+        if self.left < 0:
+            raise Exhausted
+        return contradictory(branch.rows, branch.zeros)
+
+    def _products(self, branch: Branch) -> bool:
+        if not any(len(m) > 1 for p in (*branch.rows, *branch.zeros) if isinstance(p, Dim) for m, _ in p.terms):
+            return False
+        self.left -= 3
+        if self.left < 0:
+            raise Exhausted
+        self.cases = True
+        return contradictory(branch.rows, branch.zeros, with_products=True)
+
+    def _closes(self, branch: Branch, depth: int) -> bool:
+        if self._empty(branch):
+            return True
+        if self._settled(branch):
+            return True
+        if self._products(branch):
+            return True
+        if not branch.clauses or depth == 0:
+            return False
+        self.cases = True
+        first, *rest = branch.clauses
+        branch.clauses = rest
+        for alternative in first:
+            case = branch.copy()
+            for part in alternative:
+                case.assume(part)
+            if not (case.closed or self._closes(case, depth - 1)):
+                return False
+        return True
+
+    def _settled(self, branch: Branch) -> bool:
+        """Takes clauses of which one alternative is left; True where none is left of one."""
+        moved = True
+        while moved:
+            moved = False
+            for clause in list(branch.clauses):
+                alive = [a for a in clause if not self._empty(branch, a)]
+                if len(alive) > 1:
+                    continue
+                branch.clauses.remove(clause)
+                self.cases = True
+                if not alive:
+                    return True
+                for part in alive[0]:
+                    branch.assume(part)
+                moved = True
+            if moved and self._empty(branch):
+                return True
+        return False
+
+
+def prove(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> Proof | None:
+    """How the goal follows from what is held: tried with the first group, then with the second too, and so on."""
+    if goal is True:
+        return Proof.STRUCTURAL
+    known: list[Truth] = []
+    tried = -1
+    for group in held:
+        known += group
+        if tried == len(known):
+            continue
+        tried = len(known)
+        aim, told = simplified(goal, known)
+        if told is None or aim is True or aim in told:
+            return Proof.STRUCTURAL
+        prover = Prover(limit)
+        try:
+            if prover.follows(aim, told, CHOICES):
+                return Proof.CASES if prover.cases else Proof.LINEAR
+        except (Exhausted, RecursionError):
+            continue
+    return None
+
+
+def simplified(goal: Truth, conditions: Sequence[Truth]) -> tuple[Truth, list[Truth] | None]:
+    """The goal and what is held, without what other conditions settle: alternatives, and sides of selects."""
+    known = propagated(conditions)
+    done: set[Cond] = set()
+    while known is not None:
+        held = set(known)
+        found: dict[Cond, None] = {}
+        for c in (goal, *known):
+            choices(c, found)
+        told = [(c, c in held) for c in found if c not in done and (c in held or dims.not_(c) in held)]
+        if not told:
+            break
+        for condition, holds in told:
+            done.add(condition)
+            goal = settled(goal, condition, holds)
+            facts = [settled(c, condition, holds) for c in known if c is not condition]
+            known = [*facts, condition if holds else dims.not_(condition)]
+        known = propagated(known)
+    return goal, known
+
+
+def propagated(conditions: Iterable[Truth]) -> list[Truth] | None:
+    """The conditions, those with alternatives without the ones that others deny; None where nothing is left of one."""
+    held: dict[Truth, None] = {}
+    clauses: list[Cond] = []
+
+    def hold(c: Truth) -> bool:
+        if isinstance(c, bool):
+            return c
+        if c.kind == "and":
+            return not [part for part in c.args if not hold(part)]  # all are held, also after one that cannot be
+        if c.kind == "or":
+            clauses.append(c)
+        else:
+            held[c] = None
+        return True
+
+    fine = not [c for c in conditions if not hold(c)]
+    moved = fine
+    while moved:
+        moved = False
+        open_, clauses = clauses, []
+        for c in open_:
+            if any(part in held for part in c.args):
+                moved = True
+                continue
+            left = [part for part in c.args if dims.not_(part) not in held]
+            if len(left) < len(c.args):
+                moved = True
+                fine &= hold(dims.or_(*left))
+            else:
+                clauses.append(c)
+        if not fine:
+            return None
+    return [*held, *clauses] if fine else None

@@ -1,0 +1,64 @@
+"""The page on index safety: per op how its indices are kept in bounds, in all, and what is left.
+
+In: the analysis and the verdicts. Out: the text of docs/index-safety.md, numbers included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyshape_gen.analysis_model import Analysis
+from anyshape_gen.bounds.accesses import accesses
+from anyshape_gen.bounds.check_op import How
+from anyshape_gen.bounds.store import Rest, Safety, place
+
+COLUMNS = (How.STRUCTURAL, How.LINEAR, How.CASES, How.CHECKED, How.UNKNOWN)
+REASONS = {
+    How.CHECKED.value: "the value was read from a tensor",
+    How.UNKNOWN.value: "not proved within the limit",
+}
+HEAD = """# Index safety
+
+Every index of every read and store of every kernel is proved in bounds when the package is generated, for all ranks and all shapes that
+satisfy the op's asserts; or it is tested when the kernel runs, and out of range is a `ShapeError`. This page is generated with the package;
+`make check` proves it all again. How the proofs go is in [index-proofs.md](index-proofs.md).
+
+| how | indices | |
+|---|---|---|
+"""
+MEANING = {
+    How.STRUCTURAL: "a variable of the dim it indexes, or decided by the bounds of one symbol",
+    How.LINEAR: "a linear combination of facts",
+    How.CASES: "several cases, or products of facts",
+    How.CHECKED: "data: tested when the kernel runs",
+    How.UNKNOWN: "decided by shapes, but not proved: tested when the kernel runs",
+}
+
+
+def page(analysis: Analysis, found: Mapping[str, Safety]) -> str:
+    totals = {how: sum(s.counts.get(how, 0) for s in found.values()) for how in COLUMNS}
+    affine = sum(s.affine for s in found.values())
+    proved = sum(s.proved for s in found.values())
+    out = [HEAD + "\n".join(f"| {how.value} | {totals[how]} | {MEANING[how]} |" for how in COLUMNS)]
+    share = 100 * proved / affine if affine else 100
+    out.append(
+        f"\nOf {affine} indices that shapes and parameters decide, {proved} are proved: {share:.1f} %. "
+        f"{len(found)} ops have a kernel; the others are views or made of other ops, and index nothing.\n"
+    )
+    out += ["## What is tested when it runs\n", "| op | where | index | why |", "|---|---|---|---|"]
+    for a in sorted(analysis.ops, key=lambda a: a.spec.name):
+        if a.kernel is not None and a.spec.name in found:
+            places = accesses(a.kernel)
+            for r in _distinct(found[a.spec.name].rest):
+                what = f"`{r.tensor}[{r.index}]`" + (", written" if r.store else "")
+                at = place(places, r).rsplit(":", 1)[0]
+                out.append(f"| {a.spec.name} | {at} | {what.replace('|', '∣')} | {REASONS[r.how]} |")
+    out += ["\n## By op\n", f"| op | {' | '.join(how.value for how in COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
+    for name in sorted(found):
+        counts = found[name].counts
+        out.append(f"| {name} | {' | '.join(str(counts.get(how, '')) for how in COLUMNS)} |")
+    return "\n".join(out) + "\n"
+
+
+def _distinct(rest: tuple[Rest, ...]) -> list[Rest]:
+    return list(dict.fromkeys(rest))

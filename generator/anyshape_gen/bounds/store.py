@@ -1,0 +1,138 @@
+"""Verdicts by op, kept between runs, so that only ops that changed are proved again.
+
+In: an analysed op, or the file of verdicts. Out: a `Safety`, or the text of that file. A kept one serves as long as the prover
+and what it reads of the op are the same; `at`, where an index stands, is written anew each time, so that a spec may move in its file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from anyshape_gen.analysis_model import Analysis, OpAnalysis
+from anyshape_gen.bounds.accesses import accesses
+from anyshape_gen.bounds.check_op import How, Verdict, verdicts
+from anyshape_gen.nodes import Node
+
+FILE = "index_safety.json"
+
+
+@dataclass(frozen=True)
+class Rest:
+    """An index that is not proved."""
+
+    access: int
+    """the number of the read or store in the kernel"""
+    tensor: str
+    store: bool
+    index: str
+    how: str
+    """`checked` (data) or `unknown`"""
+
+
+@dataclass(frozen=True)
+class Safety:
+    """What is known of the indices of one op."""
+
+    key: str
+    counts: dict[str, int]
+    """indices by how they are safe: structural, linear, cases, checked, unknown"""
+    data: int
+    """how many depend on what was read"""
+    rest: tuple[Rest, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def proved(self) -> int:
+        return sum(self.counts.get(how, 0) for how in (How.STRUCTURAL, How.LINEAR, How.CASES))
+
+    @property
+    def affine(self) -> int:
+        """Indices that shapes and parameters decide."""
+        return self.total - self.counts.get(How.CHECKED, 0)
+
+    @property
+    def unproved(self) -> frozenset[int]:
+        """The reads that carry a check although no data decides them."""
+        return frozenset(r.access for r in self.rest if r.how == How.UNKNOWN)
+
+
+@cache
+def prover_version() -> str:
+    """Changes with any line of the prover."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def key_of(a: OpAnalysis) -> str:
+    spec = a.spec
+    read = (spec.inputs, spec.params, spec.outputs, spec.dtypes, spec.shape, spec.defines, a.steps, a.kernel)
+    return hashlib.sha256(repr(read).encode()).hexdigest()[:16]
+
+
+def read_record(path: Path) -> dict[str, Safety]:
+    """The verdicts of a file; none from one that is missing or not what we write."""
+    try:
+        record = json.loads(path.read_text())
+        if record["prover"] != prover_version():
+            return {}
+        return {op: _from_json(entry) for op, entry in record["ops"].items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _from_json(entry: Mapping[str, Any]) -> Safety:
+    rest = tuple(Rest(**{k: v for k, v in r.items() if k != "at"}) for r in entry["rest"])
+    return Safety(entry["key"], dict(entry["counts"]), entry["data"], rest)
+
+
+def safety(a: OpAnalysis, key: str = "") -> Safety:
+    """Proves one op."""
+    counts: dict[str, int] = {}
+    rest: list[Rest] = []
+    found = verdicts(a)
+    for v in found:
+        counts[v.how.value] = counts.get(v.how.value, 0) + 1
+        if v.how in (How.CHECKED, How.UNKNOWN):
+            rest.append(_rest(v))
+    data = sum(v.data for v in found)
+    return Safety(key, {how.value: counts[how.value] for how in How if how.value in counts}, data, tuple(rest))
+
+
+def _rest(v: Verdict) -> Rest:
+    o = v.obligation
+    return Rest(o.access, o.tensor, o.store, o.index, v.how.value)
+
+
+def record_text(analysis: Analysis, found: Mapping[str, Safety]) -> str:
+    """The file: what was found for each op, with the places as they are now."""
+    ops = {}
+    for a in sorted(analysis.ops, key=lambda a: a.spec.name):
+        safe = found.get(a.spec.name)
+        if safe is not None and a.kernel is not None:
+            places = accesses(a.kernel)
+            rest = [{**asdict(r), "at": place(places, r)} for r in safe.rest]
+            ops[a.spec.name] = {
+                "key": safe.key,
+                "total": safe.total,
+                "proved": safe.proved,
+                "counts": safe.counts,
+                "data": safe.data,
+                "rest": rest,
+            }
+    return json.dumps({"prover": prover_version(), "ops": ops}, indent=1) + "\n"
+
+
+def place(places: Iterable[Node], r: Rest) -> str:
+    """file:line:col of an access."""
+    return str(next((n.span for k, n in enumerate(places) if k == r.access), ""))

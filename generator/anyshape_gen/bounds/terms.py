@@ -1,0 +1,173 @@
+"""Values of a rule at no particular shape: integers as dims, conditions, and vectors of any length.
+
+In: nothing. Out: `Run`, a vector that gives the term at any position, so that one position proves all ranks; `Thing`, what
+the prover knows nothing about; and the functions on them that the language has. Functions of a vector are computed at
+the position that is asked for, never at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+from anyshape import dims
+from anyshape.dims import Cond, Dim, Size
+
+Truth: TypeAlias = "bool | Cond"
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A float, a string, a dtype, or something whose meaning is not modelled; equal keys are equal values."""
+
+    key: tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A parameter of an enumeration: the number of its member."""
+
+    number: Size
+    members: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class Run:
+    """A vector. `axes`: its items are positions that differ from each other."""
+
+    length: Size
+    item: Callable[[Size], Any]
+    name: str = ""
+    axes: bool = False
+    known: dict[Size, Any] = field(default_factory=dict)
+    variable: bool = False
+    """a run of index variables"""
+    nonnegative: bool = False
+    """all items are at least 0, as sizes are"""
+
+    asked: ClassVar[int] = 0
+    """how many items are being computed: then nothing may be taken for granted that only holds for items there are"""
+
+    def at(self, position: Size) -> Any:
+        if position not in self.known:
+            Run.asked += 1
+            try:
+                self.known[position] = self.item(position)
+            finally:
+                Run.asked -= 1
+        return self.known[position]
+
+
+Value: TypeAlias = "Size | Cond | bool | Run | Thing | Member | str | float | None"
+
+
+def is_int(v: object) -> bool:
+    return isinstance(v, Dim) or (isinstance(v, int) and not isinstance(v, bool))
+
+
+def is_truth(v: object) -> bool:
+    return isinstance(v, (bool, Cond))
+
+
+def key_of(v: object) -> object:
+    """What makes two values one; runs are compared by identity."""
+    if isinstance(v, (Run, Dim, Cond)):
+        return id(v)
+    return (type(v).__name__, v)
+
+
+def choose(c: Truth, yes: Any, no: Any) -> Any:
+    """yes where c holds, else no."""
+    if isinstance(c, bool):
+        return yes if c else no
+    if yes is no:
+        return yes
+    if is_int(yes) and is_int(no):
+        return dims.select(c, yes, no)
+    if is_truth(yes) and is_truth(no):
+        return dims.or_(dims.and_(c, yes), dims.and_(dims.not_(c), no))
+    if isinstance(yes, Run) and isinstance(no, Run):
+        length = dims.select(c, yes.length, no.length)
+        return Run(
+            length,
+            lambda p: choose(c, yes.at(p), no.at(p)),
+            axes=yes.axes and no.axes,
+            nonnegative=yes.nonnegative and no.nonnegative,
+        )
+    if yes is None or no is None:
+        return no if yes is None else yes
+    if yes == no:
+        return yes
+    return Thing(("choose", id(c), key_of(yes), key_of(no)))
+
+
+def concat(pieces: Sequence[Any]) -> Run:
+    """Runs and scalars side by side."""
+    if len(pieces) == 1 and isinstance(pieces[0], Run):
+        return pieces[0]
+    total: Size = 0
+    starts: list[Size] = []
+    for piece in pieces:
+        starts.append(total)
+        total = total + (piece.length if isinstance(piece, Run) else 1)
+
+    def item(p: Size) -> Any:
+        found: Any = 0
+        for k in range(len(pieces) - 1, -1, -1):
+            piece = pieces[k]
+            own = piece.at(p - starts[k]) if isinstance(piece, Run) else piece
+            if k == len(pieces) - 1:
+                found = own
+                continue
+            end = starts[k + 1]
+            inside = dims.lt(p, end)
+            found = choose(inside, own, found)
+        return found
+
+    nonnegative = all(_nonnegative(piece) for piece in pieces)
+    return Run(total, item, nonnegative=nonnegative, axes=nonnegative and total in (0, 1))
+
+
+def _nonnegative(v: Any) -> bool:
+    if isinstance(v, Run):
+        return v.nonnegative
+    return is_int(v) and dims.ge(v, 0) is True
+
+
+def spread(f: Callable[..., Any], *args: Any) -> Any:
+    """f elementwise where an argument is a vector; vectors of two lengths end with the shortest."""
+    runs = [a for a in args if isinstance(a, Run)]
+    if not runs:
+        return f(*args)
+    length = runs[0].length
+    for other in runs[1:]:
+        if other.length is not length:
+            length = dims.minimum(length, other.length)
+    return Run(length, lambda p: f(*(a.at(p) if isinstance(a, Run) else a for a in args)))
+
+
+def part(run: Run, low: Any, high: Any) -> Run:
+    """run[low:high] as Python has it."""
+    n = run.length
+    start: Size = 0 if low is None else _end(low, n)
+    stop: Size = n if high is None else _end(high, n)
+    if isinstance(start, int) and start == 0:
+        return Run(dims.maximum(stop, 0), run.at, nonnegative=run.nonnegative)
+    return Run(dims.maximum(stop - start, 0), lambda p: run.at(p + start), nonnegative=run.nonnegative)
+
+
+def _end(e: Size, n: Size) -> Size:
+    if isinstance(e, int):
+        return dims.maximum(n + e, 0) if e < 0 else dims.minimum(e, n)
+    return dims.clamp(dims.select(dims.lt(e, 0), e + n, e), 0, n)
+
+
+def counted(e: Size, n: Size) -> Size:
+    """A position as Python has it: a negative one from the end."""
+    return dims.select(dims.lt(e, 0), e + n, e)
+
+
+def trunc_div(a: Size, b: Size) -> Size | None:
+    """Division towards zero where it is a floor division, else nothing."""
+    return dims.floordiv(a, b) if dims.ge(a, 0) is True and dims.gt(b, 0) is True else None
