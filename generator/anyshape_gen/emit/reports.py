@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-INDEX_SAFETY = "index_safety.json"
 MUTATION = "mutation.json"
 
 
