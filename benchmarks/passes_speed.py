@@ -1,6 +1,8 @@
 """How long the passes take: dyn-to-static against the size of a graph, and on a BERT in which nothing changes.
 
-Run: python benchmarks/passes_speed.py. Each figure is the least of a few runs, without the cost of building the graph.
+Run: python benchmarks/passes_speed.py. Each figure is the least of a few runs, without the cost of building the graph. Four families of
+graphs: reshape chains with dims of at least 1 and with dims that may be 0, encoders in which most nodes are no shape arithmetic, shape
+arithmetic alone, and branches and loops with bodies.
 """
 
 from __future__ import annotations
@@ -8,24 +10,23 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "runtime"), str(ROOT / "generated")]
 
 import anyshape  # noqa: E402
-from anyshape import ops, passes  # noqa: E402
+from anyshape import control, ops, passes  # noqa: E402
 from anyshape.graph.function import Function  # noqa: E402
 from anyshape.graph.value import Value  # noqa: E402
 from anyshape.types import parse_type  # noqa: E402
 
 
-def reshapes(nodes: int) -> Function:
-    """A chain of dyn reshapes by computed shapes, as exporters write them: every second becomes static, every other stays symbolic."""
-    start = y = anyshape.input(
-        "x", parse_type("f32[batch, seq, 64]", low=1)
-    )  # as the main variant of a program assumes
+def reshapes(nodes: int, low: int = 1) -> Function:
+    """A chain of dyn reshapes by computed shapes, as exporters write them: every second becomes static, every other stays symbolic.
+    `low`: what every dim is at least; the main variant of a program assumes 1."""
+    start = y = anyshape.input("x", parse_type("f32[batch, seq, 64]", low=low))
     for _ in range(nodes // 10):  # ten nodes a turn
         sizes = ops.shape_of(y)
         width = ops.slice(sizes, (2,), (3,), (0,))
@@ -33,6 +34,54 @@ def reshapes(nodes: int) -> Function:
         back = ops.concat([ops.slice(sizes, (0,), (2,), (0,)), [-1]], axis=0)
         y = ops.neg(ops.dyn.reshape(ops.exp(flat), back))
     return anyshape.function([start], y)
+
+
+def reshapes_of_nothing(nodes: int) -> Function:
+    """The same where every dim may be 0."""
+    return reshapes(nodes, low=0)
+
+
+def arithmetic(nodes: int) -> Function:
+    """Sizes computed from sizes: sums, products, halves and cuts, each of another number, that shape something at every turn."""
+    x = anyshape.input("x", parse_type("f32[batch, seq]", low=1))
+    total = x
+    for k in range(nodes // 10):  # ten nodes a turn
+        batch, seq = (ops.shape_of(x, start=axis, end=axis + 1) for axis in (0, 1))
+        half = ops.div(ops.add(seq, k % 7), 2)
+        sizes = ops.concat([ops.mul(batch, 1), ops.add(half, ops.sub(seq, half))], axis=0)
+        total = ops.add(total, ops.broadcast_to(0.5, sizes))
+    return anyshape.function([x], total)
+
+
+def bodies(nodes: int) -> Function:
+    """Branches and loops, one after the other, with shape arithmetic inside."""
+    x, deep = anyshape.input("x", parse_type("f32[batch, seq, 4]", low=1)), anyshape.input("deep", "bool[]")
+    y = x
+    for k in range(nodes // 20):  # twenty nodes a turn, those of the bodies included
+        (y,) = control.if_(deep, lambda v=y: _folded(v), lambda v=y: ops.neg(ops.exp(v)))  # type: ignore[misc]
+        (y,) = control.loop(k % 3, lambda turn, v: [_folded(v)], [y])
+    return anyshape.function([x, deep], y)
+
+
+def _folded(y: Value) -> Value:
+    sizes = ops.shape_of(y)
+    flat = ops.reshape(ops.exp(y), ops.concat([[-1], ops.slice(sizes, (2,), (3,))], axis=0))
+    return ops.reshape(ops.tanh(flat), sizes)
+
+
+def encoders(nodes: int) -> Function:
+    """As many layers as give that many nodes."""
+    return bert(max(1, nodes // 53), width=64, heads=4)
+
+
+FAMILIES: dict[str, Callable[[int], Function]] = {
+    "reshapes": reshapes,
+    "reshapes, dims may be 0": reshapes_of_nothing,
+    "encoders": encoders,
+    "arithmetic of sizes": arithmetic,
+    "branches and loops": bodies,
+}
+PASSES: dict[str, Callable[[Function], Function]] = {"dyn_to_static": passes.dyn_to_static, "optimise": passes.optimise}
 
 
 def bert(layers: int = 12, width: int = 768, heads: int = 12) -> Function:
@@ -85,20 +134,22 @@ def least(run: Callable[[], object], times: int = 3) -> float:
     return best
 
 
-def growth(small: int = 1_000, large: int = 10_000) -> tuple[float, float, float]:
-    """Seconds of dyn-to-static at both sizes, and their ratio."""
-    seconds = []
-    for n in (small, large):
-        f = reshapes(n)
-        seconds.append(least(lambda f=f: passes.dyn_to_static(f)))  # type: ignore[misc]
-    return seconds[0], seconds[1], seconds[1] / seconds[0]
+def growth(graphs: Sequence[Function], run: str) -> tuple[float, float, float]:
+    """Seconds of a pass on a small and a large graph, and their ratio."""
+    small, large = (least(lambda f=f: PASSES[run](f)) for f in graphs)  # type: ignore[misc]
+    return small, large, large / small
 
 
 def main() -> None:
-    a, b, ratio = growth()
     print(
-        f"dyn_to_static: {a * 1e3:.0f} ms at 1,000 nodes, {b * 1e3:.0f} ms at 10,000: {ratio:.1f} times (wanted: at most 12)"
+        f"{'graphs':24} {'pass':14} {'1,000 nodes':>12} {'10,000 nodes':>13} {'ratio (wanted: at most 12)':>27}",
+        flush=True,
     )
+    for family, family_of in FAMILIES.items():
+        graphs = [family_of(n) for n in (1_000, 10_000)]
+        for run in PASSES:
+            a, b, ratio = growth(graphs, run)
+            print(f"{family:24} {run:14} {a * 1e3:9.0f} ms {b * 1e3:10.0f} ms {ratio:27.1f}", flush=True)
     f = bert()
     first = least(lambda: passes.optimise(f), 1)
     done = passes.optimise(f)

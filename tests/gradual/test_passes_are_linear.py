@@ -3,14 +3,23 @@ The bounds are loose, since other work may be going on; `benchmarks/passes_speed
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from anyshape import passes
-from benchmarks.passes_speed import bert, growth, least, reshapes
+import anyshape
+from anyshape import control, ops, passes
+from anyshape.graph import infer
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value
+from benchmarks.passes_speed import FAMILIES, PASSES, bert, growth, least, reshapes
 
 
 def test_what_is_measured_does_become_static() -> None:
@@ -18,8 +27,59 @@ def test_what_is_measured_does_become_static() -> None:
     assert done["static.reshape"] == done["dyn.reshape"] == 100
 
 
-def test_ten_times_the_nodes() -> None:
-    assert min(growth()[2] for _ in range(2)) < 20
+class Work:
+    """How many relations a pass runs: types inferred are what it does, and do not depend on what else the machine does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done = 0
+        plain = infer.infer
+
+        def counted(*given: Any, **named: Any) -> Any:
+            self.done += 1
+            return plain(*given, **named)
+
+        monkeypatch.setattr(infer, "infer", counted)
+
+    def of(self, run: Callable[[Function], Function], f: Function) -> int:
+        self.done = 0
+        run(f)
+        return self.done
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("run", list(PASSES))
+def test_work_grows_as_the_graph(family: str, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Work(monkeypatch)
+    small, large = (FAMILIES[family](n) for n in (300, 1500))
+    few, many = (work.of(PASSES[run], f) for f in (small, large))
+    ratio = sum(1 for _ in large.all_nodes()) / sum(1 for _ in small.all_nodes())
+    assert many <= 1.1 * ratio * few + 20, f"{few} relations, and {many} for {ratio:.1f} times the nodes"
+
+
+def test_equal_computed_shapes_are_one_reshape() -> None:
+    """In the function itself and in both branches and a loop's body."""
+    x, c = anyshape.input("x", "f32[n, m, 4]"), anyshape.input("c", "bool[]")
+
+    def twice(v: Value) -> Value:
+        both = [ops.reshape(v, ops.concat([[-1], ops.shape_of(v, start=2)], axis=0)) for _ in range(2)]
+        return ops.reshape(ops.add(*both), ops.shape_of(v))
+
+    (y,) = control.if_(c, lambda: twice(x), lambda: ops.neg(twice(x)))
+    (z,) = control.loop(3, lambda turn, v: [twice(v)], [twice(y)])
+    done = passes.optimise(anyshape.function([x, c], z))
+    places = [done, *(r for node in done.nodes for r in node.regions)]
+    assert len(places) == 4
+    for f in places:
+        added = [n for n in f.nodes if n.op.name == "add"]
+        assert len(added) == 1 and added[0].inputs[0] is added[0].inputs[1], str(f)
+
+
+@pytest.mark.skipif(os.environ.get("ANYSHAPE_LONG", "0") in ("", "0"), reason="time, and a minute of it; counted above")
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_ten_times_the_nodes(family: str) -> None:
+    graphs = [FAMILIES[family](n) for n in (1_000, 10_000)]
+    for run in PASSES:
+        assert min(growth(graphs, run)[2] for _ in range(2)) < 20
 
 
 def test_a_bert_in_which_nothing_changes() -> None:
