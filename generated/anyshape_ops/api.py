@@ -702,15 +702,15 @@ def identity(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:238
-def cast(x: Operand, to: DType | str, *, source: str = "") -> Value:
+def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
 
     (x: T[*d]) -> (y: U[*d])
     """
-    return call(CAST, [x], {"to": to}, source)[0]
+    return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:255
+# specs/elementwise.yaml:267
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 
@@ -855,7 +855,7 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
     return call_alias(STATIC_RESHAPE, DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:34
+# specs/movement.yaml:35
 def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -864,7 +864,7 @@ def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = ""
     return call(TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:50
+# specs/movement.yaml:52
 def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -875,7 +875,7 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
     return call_alias(STATIC_SQUEEZE, DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:66
+# specs/movement.yaml:69
 def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -886,7 +886,7 @@ def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") ->
     return call_alias(STATIC_EXPAND_DIMS, DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:79
+# specs/movement.yaml:83
 def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
 
@@ -895,7 +895,7 @@ def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     return call(FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:97
+# specs/movement.yaml:102
 def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -907,7 +907,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:113
+# specs/movement.yaml:118
 def concat(xs: Sequence[Operand], axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
 
@@ -916,7 +916,7 @@ def concat(xs: Sequence[Operand], axis: int = 0, *, source: str = "") -> Value:
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:126
+# specs/movement.yaml:131
 def split(
     x: Operand,
     axis: int = 0,
@@ -938,7 +938,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:157
 def slice(
     x: Operand,
     starts: Sequence[int] | Value,
@@ -961,7 +961,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:179
+# specs/movement.yaml:184
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
 
@@ -970,7 +970,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:192
+# specs/movement.yaml:197
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -1110,7 +1110,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:46
+# specs/quantisation.yaml:47
 def quantize_linear(
     x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1121,7 +1121,7 @@ def quantize_linear(
     return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:76
+# specs/quantisation.yaml:81
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
@@ -1131,7 +1131,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:94
+# specs/quantisation.yaml:99
 def qlinear_matmul(
     a: Operand,
     sa: Operand,
@@ -1537,7 +1537,7 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
     return call(SHAPE_OF, [x], {"start": start, "end": end}, source)[0]
 
 
-# specs/shapes.yaml:35
+# specs/shapes.yaml:36
 def size(x: Operand, *, source: str = "") -> Value:
     """The number of elements of a tensor.
 
@@ -1546,7 +1546,7 @@ def size(x: Operand, *, source: str = "") -> Value:
     return call(SIZE, [x], {}, source)[0]
 
 
-# specs/shapes.yaml:46
+# specs/shapes.yaml:48
 def arange(
     start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
 ) -> Value:
@@ -1561,7 +1561,7 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:73
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -1572,7 +1572,7 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:87
+# specs/shapes.yaml:90
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -1583,7 +1583,7 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:96
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -1594,7 +1594,7 @@ def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: st
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:99
+# specs/shapes.yaml:102
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
 

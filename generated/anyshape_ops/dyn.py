@@ -131,7 +131,7 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
     return call(DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:50
+# specs/movement.yaml:52
 def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -142,7 +142,7 @@ def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:66
+# specs/movement.yaml:69
 def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -153,7 +153,7 @@ def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     return call(DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:97
+# specs/movement.yaml:102
 def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -165,7 +165,7 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:126
+# specs/movement.yaml:131
 def split(
     x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
 ) -> tuple[Value, ...]:
@@ -181,7 +181,7 @@ def split(
     return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:157
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
 ) -> Value:
@@ -195,7 +195,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:192
+# specs/movement.yaml:197
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -387,7 +387,7 @@ def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = 
     return call(DYN_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/shapes.yaml:46
+# specs/shapes.yaml:48
 def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
@@ -398,7 +398,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:73
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -409,7 +409,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:87
+# specs/shapes.yaml:90
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -420,7 +420,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:96
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 

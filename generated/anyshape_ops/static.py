@@ -139,7 +139,7 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
     return call(STATIC_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:50
+# specs/movement.yaml:52
 def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -150,7 +150,7 @@ def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") 
     return call(STATIC_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:66
+# specs/movement.yaml:69
 def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -161,7 +161,7 @@ def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:97
+# specs/movement.yaml:102
 def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -173,7 +173,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
     return call(STATIC_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:126
+# specs/movement.yaml:131
 def split(
     x: Operand,
     axis: int = 0,
@@ -195,7 +195,7 @@ def split(
     return call(STATIC_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:157
 def slice(
     x: Operand,
     starts: Sequence[int],
@@ -215,7 +215,7 @@ def slice(
     return call(STATIC_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:192
+# specs/movement.yaml:197
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -467,7 +467,7 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
     return call(STATIC_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/shapes.yaml:46
+# specs/shapes.yaml:48
 def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
@@ -478,7 +478,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:73
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -489,7 +489,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:87
+# specs/shapes.yaml:90
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -500,7 +500,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:96
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 

@@ -13,7 +13,7 @@ from anyshape_gen.check_names import NameChecker
 from anyshape_gen.functions import CONSTANTS
 from anyshape_gen.model import Example, OnnxMapping, OpSpec, Rewrite
 from anyshape_gen.nodes import Call, Name, Node
-from anyshape_gen.parse_values import DTYPES
+from anyshape_gen.parse_values import DTYPES, NARROW
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
@@ -84,7 +84,7 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
     if mapping.term is not None:
         _ops_in(mapping.term, ops, findings, top=True, extra=ONNX_FUNCTIONS)
         for node in walk(mapping.term):
-            if isinstance(node, Name) and node.id not in inputs | ops | {"outputs", *CONSTANTS, *DTYPES}:
+            if isinstance(node, Name) and node.id not in inputs | ops | {"outputs", *CONSTANTS, *DTYPES, *NARROW}:
                 findings.unknown(node.span, "name", node.id, inputs)
     for node in mapping.asserts:
         _expression(node, {*inputs, "outputs"}, findings)

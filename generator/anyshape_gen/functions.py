@@ -40,7 +40,9 @@ FUNCTIONS: dict[str, LanguageFunction] = {
     **_table("both", {"round_even": (1, 1), "int": (1, 1), "f32": (1, 1), "f64": (1, 1), "i32": (1, 1), "i64": (1, 1)}),
     **_table("both", {"sqrt": (1, 1), "exp": (1, 1), "log": (1, 1)}),
     # dtypes
-    **_table("both", {"is_int": (1, 1), "is_float": (1, 1), "lowest": (1, 1), "highest": (1, 1)}),
+    **_table(
+        "both", {"is_int": (1, 1), "is_float": (1, 1), "is_narrow_float": (1, 1), "lowest": (1, 1), "highest": (1, 1)}
+    ),
     # values of elements
     **_table(
         "kernel", {"tanh": (1, 1), "erf": (1, 1), "sin": (1, 1), "cos": (1, 1), "cast": (2, 2), "saturate": (2, 2)}

@@ -54,7 +54,7 @@ VECTOR_FUNCTIONS = {
     "argsort", "zip", "enumerate",
 }  # fmt: skip
 INT_FUNCTIONS = {"len", "rank", "prod", "count", "ravel", "index", "exact_div", "sum", "argmax", "argmin", "int"}
-BOOL_FUNCTIONS = {"broadcasts", "any", "all", "inside", "present", "is_int", "is_float"}
+BOOL_FUNCTIONS = {"broadcasts", "any", "all", "inside", "present", "is_int", "is_float", "is_narrow_float"}
 CONSTANTS = {"inf": K.FLOAT, "pi": K.FLOAT}
 
 

@@ -23,7 +23,9 @@ _NUMBER = ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", *_UINT)
 DTYPES = (*_NUMBER, "bool")
 """What kernels are generated for."""
 
-OTHER_DTYPES = ("str",)
+NARROW = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f4e2m1", "f8e8m0", "i4", "u4", "i2", "u2")
+"""Stored, moved and converted, but not computed with."""
+OTHER_DTYPES = ("str", *NARROW)
 CLASSES: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
     "int": _INT,
@@ -32,6 +34,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "number": _NUMBER,
     "any": DTYPES,
     "index": ("i64", "i32"),
+    "narrow": NARROW,
     "quantized": ("u8", "i8", "u16", "i16"),
 }
 DEFAULT_CLASSES = {"T": "any", "F": "float", "I": "index"}

@@ -4,12 +4,14 @@ A `DType` is a `str` ("f32") with facts attached, one object per dtype: names an
 text from a spec or a model needs no conversion before a look-up, and `parse_dtype` gives the object with its
 attributes.
 
-Classes of the spec language: `bool`, `int` (signed), `uint`, `float`, `number` (int, uint and float), `any`.
+Classes of the spec language: `bool`, `int` (signed), `uint`, `float`, `number` (int, uint and float), `any`; and `narrow`, dtypes of
+8 bits and less that are stored, moved and converted, one to a byte, but not computed with.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,12 @@ class DType(str):
     kind: str
     bits: int
     itemsize: int
+    width: int
+    """The bits that carry the value: fewer than `bits` for 4- and 2-bit integers"""
 
-    def __new__(cls, name: str, kind: str, bits: int) -> DType:
+    def __new__(cls, name: str, kind: str, bits: int, width: int = 0) -> DType:
         self = super().__new__(cls, name)
-        self.kind, self.bits, self.itemsize = kind, bits, bits // 8
+        self.kind, self.bits, self.itemsize, self.width = kind, bits, bits // 8, width or bits
         return self
 
     def __copy__(self) -> DType:
@@ -55,6 +59,15 @@ class DType(str):
         return self.kind in ("int", "uint")
 
     @property
+    def is_narrow(self) -> bool:
+        """Stored, moved and converted only."""
+        return self in NARROW_FLOATS or self.width < self.bits
+
+    @property
+    def is_narrow_float(self) -> bool:
+        return self in NARROW_FLOATS
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         return to_numpy(self)
 
@@ -64,6 +77,37 @@ I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{bits}", "uint", bits) for bits in (8, 16, 32, 64))
 F16, F32, F64 = (DType(f"f{bits}", "float", bits) for bits in (16, 32, 64))
 BF16 = DType("bf16", "float", 16)
+I4, I2 = (DType(f"i{width}", "int", 8, width) for width in (4, 2))
+U4, U2 = (DType(f"u{width}", "uint", 8, width) for width in (4, 2))
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """A float of at most 8 bits: sign (but for e8m0), exponent, mantissa. `largest` and `nan` are codes of non-negative numbers; beyond
+    the largest comes `over`: infinity, NaN or the largest itself. `unsigned_zero`: the code of -0 is NaN's.
+
+    After "FP8 Formats for Deep Learning" (2022), "8-bit Numerical Formats for Deep Neural Networks" (2022, the fnuz kinds) and the OCP
+    Microscaling Formats specification 1.0 (e2m1, e8m0)."""
+
+    exponent: int
+    mantissa: int
+    bias: int
+    largest: int
+    over: int
+    nan: int
+    unsigned_zero: bool = False
+    ml_dtype: str = ""
+
+
+NARROW_FLOATS: dict[str, FloatFormat] = {
+    "f8e4m3fn": FloatFormat(4, 3, 7, 0x7E, 0x7F, 0x7F, ml_dtype="float8_e4m3fn"),
+    "f8e4m3fnuz": FloatFormat(4, 3, 8, 0x7F, 0x80, 0x80, True, "float8_e4m3fnuz"),
+    "f8e5m2": FloatFormat(5, 2, 15, 0x7B, 0x7C, 0x7E, ml_dtype="float8_e5m2"),
+    "f8e5m2fnuz": FloatFormat(5, 2, 16, 0x7F, 0x80, 0x80, True, "float8_e5m2fnuz"),
+    "f4e2m1": FloatFormat(2, 1, 1, 0x7, 0x7, 0x8, ml_dtype="float4_e2m1fn"),
+    "f8e8m0": FloatFormat(8, 0, 127, 0xFE, 0xFF, 0xFF, ml_dtype="float8_e8m0fnu"),
+}
+NARROW: tuple[DType, ...] = (*(DType(name, "float", 8) for name in NARROW_FLOATS), I4, U4, I2, U2)
 LIST = DType("list", "handle", 64)
 """What a value that is a list says its dtype is: no op of tensors takes it, and no text spells it."""
 FUNCTION = DType("function", "handle", 64)
@@ -77,8 +121,12 @@ CLASSES: dict[str, tuple[DType, ...]] = {
     "float": (F32, F64, F16, BF16),
     "number": tuple(t for t in ALL if t is not BOOL),
     "any": ALL,
+    "narrow": NARROW,
 }
-_BY_NAME: dict[str, DType] = {str(t): t for t in ALL}
+_BY_NAME: dict[str, DType] = {str(t): t for t in (*ALL, *NARROW)}
+_ML_NAME = {"bf16": "bfloat16", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
+            **{name: f.ml_dtype for name, f in NARROW_FLOATS.items()}}  # fmt: skip
+_FROM_ML_NAME = {known: name for name, known in _ML_NAME.items()}
 _NUMPY_NAME: dict[str, str] = {
     "bool": "bool",
     **{f"{k}{b}": f"{n}{b}" for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
@@ -101,16 +149,16 @@ def is_dtype_name(text: str) -> bool:
 
 
 def to_numpy(t: str) -> np.dtype[Any]:
-    """The NumPy dtype; BF16 comes from ml_dtypes, loaded when first asked for."""
+    """The NumPy dtype; BF16 and the narrow ones come from ml_dtypes, loaded when first asked for."""
     known = _TO_NUMPY.get(t)
     if known is None:
-        if parse_dtype(t) is BF16:
-            import ml_dtypes
-
-            known = _TO_NUMPY["bf16"] = np.dtype(ml_dtypes.bfloat16)
-            _FROM_NUMPY[known] = BF16
-        else:
+        found = parse_dtype(t)
+        if found.name not in _ML_NAME:
             raise DtypeError(f"{t} has no NumPy dtype")
+        import ml_dtypes
+
+        known = _TO_NUMPY[found.name] = np.dtype(getattr(ml_dtypes, _ML_NAME[found.name]))
+        _FROM_NUMPY[known] = found
     return known
 
 
@@ -118,8 +166,8 @@ def from_numpy(dtype: Any) -> DType:
     """The DType of a NumPy dtype (or of anything np.dtype() understands)."""
     known = np.dtype(dtype).newbyteorder("=")
     found = _FROM_NUMPY.get(known)
-    if found is None and known.name == "bfloat16":
-        to_numpy(BF16)
+    if found is None and known.name in _FROM_ML_NAME:
+        to_numpy(_FROM_ML_NAME[known.name])
         found = _FROM_NUMPY.get(known)
     if found is None:
         raise DtypeError(f"NumPy dtype {known} has no counterpart; known are {', '.join(_BY_NAME)}")
@@ -155,7 +203,7 @@ def promote(t: str, u: str) -> DType:
 
 
 def lowest(t: str) -> int | float | bool:
-    """The least value: -inf for floats, as a maximum over nothing of that dtype would be."""
+    """The least value: -inf for floats that compute, as a maximum over nothing of that dtype would be; of narrow ones a number."""
     return _extreme(parse_dtype(t), low=True)
 
 
@@ -164,11 +212,17 @@ def highest(t: str) -> int | float | bool:
 
 
 def _extreme(t: DType, low: bool) -> int | float | bool:
+    if t.is_narrow_float:
+        f = NARROW_FLOATS[t]
+        most = math.ldexp(
+            1 + (f.largest & (1 << f.mantissa) - 1) / (1 << f.mantissa), (f.largest >> f.mantissa) - f.bias
+        )
+        return (math.ldexp(1, -f.bias) if f.mantissa == 0 else -most) if low else most
     if t.kind == "float":
         return -math.inf if low else math.inf
     if t.kind == "bool":
         return not low
     if t.kind == "uint":
-        return 0 if low else (1 << t.bits) - 1
-    half = 1 << (t.bits - 1)
+        return 0 if low else (1 << t.width) - 1
+    half = 1 << (t.width - 1)
     return -half if low else half - 1

@@ -162,7 +162,7 @@ def compare(wanted: Sequence[Any], got: Sequence[Any], rtol: float, atol: float)
             rtol = max(rtol, 2.0 ** (-9 if w.dtype.kind == "f" else -6))  # two units in the last place
         if w.dtype.kind in "fiu":
             np.testing.assert_allclose(g, w, rtol, atol)
-        elif w.dtype.name == "bfloat16":
+        elif w.dtype.name == "bfloat16" or w.dtype.kind == "V":
             np.testing.assert_allclose(g.astype(np.float32), w.astype(np.float32), rtol, atol)
         else:
             np.testing.assert_array_equal(g, w)

@@ -219,6 +219,11 @@ class KernelEvaluation(Evaluation):
                 return np.issubdtype(self.dtypes[var], np.integer)
             case Call(func="is_float", args=(Name(id=var),)):
                 return np.issubdtype(self.dtypes[var], np.floating)
+            case Call(func="is_narrow_float", args=(Name(id=var),)):
+                return from_numpy(self.dtypes[var]).is_narrow_float
+            case Call(func="saturate", args=(inner, Name(id=var))) if from_numpy(self.dtypes[var]).is_narrow_float:
+                t = from_numpy(self.dtypes[var])
+                return np.asarray(np.clip(self.expr(inner, env), lowest(t), highest(t))).astype(self.dtypes[var])[()]  # type: ignore[arg-type]
             case Call(func="saturate", args=(inner, Name(id=var))):
                 info = np.iinfo(self.dtypes[var])
                 return int(np.clip(self.expr(inner, env), info.min, info.max))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from anyshape.dtypes import ALL, BF16, from_numpy, highest, lowest
+from anyshape.dtypes import ALL, BF16, NARROW, from_numpy, highest, lowest
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.model import Example, ExampleValue, Operand
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 FILES = [*(ROOT / "specs").glob("*.yaml"), ROOT / "tests/generator/data/new_user.yaml"]
 OPS = load_specs(FILES, ROOT).ops
 CASES = [(op, example) for op in OPS for example in op.spec.examples]
-NUMPY = {t.name: t.numpy.type for t in ALL if t is not BF16}
+NUMPY = {t.name: t.numpy.type for t in (*ALL, *NARROW) if t is not BF16}
 
 
 def dtype_of(op: OpAnalysis, operand: Operand) -> Any:

@@ -23,6 +23,7 @@ from anyshape.equations.functions import (
     maximum,
     minimum,
     round_even,
+    saturate,
     sqrt,
     tanh,
     trunc_div,
@@ -259,15 +260,19 @@ def gelu_kernel(eqs: Equations, bound: Bound) -> None:
 
 # specs/elementwise.yaml:238
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
-    d, to = bound.d, bound.to
+    saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    i = eqs.indices("i", d)
-    eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:245")
+    if eqs.dtypes["param:to"].is_narrow_float and saturate_:
+        i = eqs.indices("i", d)
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:247")
+    else:
+        i = eqs.indices("i", d)
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:248")
 
 
-# specs/elementwise.yaml:255
+# specs/elementwise.yaml:267
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:260")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:272")

@@ -3,23 +3,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import cast, fit, reduce_, round_even, saturate
+from anyshape.equations.functions import cast, checked, fit, reduce_, round_even, saturate
 from anyshape.rules import Bound, Rule
 
 
 # specs/quantisation.yaml:18
 def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
-    q, d, block_size, along = bound.q, bound.d, bound.block_size, bound.along
+    q, d, z, block_size, along = bound.q, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
     rule = Rule(eqs.op)
     if rules.eq(len(q), 0):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            (cast(x[*i], eqs.dtypes["U"]) - cast(zero[*rules.Vec(())], eqs.dtypes["U"]))
+            (cast(x[*i], eqs.dtypes["U"]) - cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]))
             * cast(scale[*rules.Vec(())], eqs.dtypes["U"]),
             "specs/quantisation.yaml:25",
         )
@@ -27,7 +29,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            (cast(x[*i], eqs.dtypes["U"]) - cast(zero[*(i[along],)], eqs.dtypes["U"]))
+            (cast(x[*i], eqs.dtypes["U"]) - cast(checked(zero)[*(i[along],)], eqs.dtypes["U"]))
             * cast(scale[*(i[along],)], eqs.dtypes["U"]),
             "specs/quantisation.yaml:26",
         )
@@ -37,7 +39,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
             y[*i],
             (
                 cast(x[*i], eqs.dtypes["U"]) - cast(
-                    zero[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]
+                    checked(zero)[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]
                 )
             )
             * cast(scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
@@ -45,51 +47,58 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/quantisation.yaml:46
+# specs/quantisation.yaml:47
 def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
-    q, d, block_size, along = bound.q, bound.d, bound.block_size, bound.along
+    q, d, z, block_size, along = bound.q, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
     rule = Rule(eqs.op)
+    def rounded(v: Any, z: Any) -> Any:
+        return v if eqs.dtypes["Q"].is_narrow_float else round_even(v) + z
+
     if rules.eq(len(q), 0):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             saturate(
-                round_even(cast(x[*i], eqs.dtypes["U"]) / cast(scale[*rules.Vec(())], eqs.dtypes["U"]))
-                + cast(zero[*rules.Vec(())], eqs.dtypes["U"]),
+                rounded(
+                    cast(x[*i], eqs.dtypes["U"]) / cast(scale[*rules.Vec(())], eqs.dtypes["U"]),
+                    cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]),
+                ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:53",
+            "specs/quantisation.yaml:57",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rules.eq(block_size, 0)):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             saturate(
-                round_even(cast(x[*i], eqs.dtypes["U"]) / cast(scale[*(i[along],)], eqs.dtypes["U"]))
-                + cast(zero[*(i[along],)], eqs.dtypes["U"]),
+                rounded(
+                    cast(x[*i], eqs.dtypes["U"]) / cast(scale[*(i[along],)], eqs.dtypes["U"]),
+                    cast(checked(zero)[*(i[along],)], eqs.dtypes["U"]),
+                ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:54",
+            "specs/quantisation.yaml:58",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rules.gt(block_size, 0)):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             saturate(
-                round_even(
+                rounded(
                     cast(x[*i], eqs.dtypes["U"]) / cast(
                         scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]
-                    )
-                )
-                + cast(zero[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
+                    ),
+                    cast(checked(zero)[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
+                ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:55",
+            "specs/quantisation.yaml:59",
         )
 
 
-# specs/quantisation.yaml:76
+# specs/quantisation.yaml:81
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     g_extents, m, n, k, p, u, q, w = bound.g_extents, bound.m, bound.n, bound.k, bound.p, bound.u, bound.q, bound.w
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
@@ -102,11 +111,11 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:84",
+        "specs/quantisation.yaml:89",
     )
 
 
-# specs/quantisation.yaml:94
+# specs/quantisation.yaml:99
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     q = bound.q
@@ -137,7 +146,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:112",
+        "specs/quantisation.yaml:117",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*m, *n)))
     i, j = eqs.indices("i", m), eqs.indices("j", n)
@@ -145,7 +154,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
         factor[*i, *j],
         cast(sa[*fit(i, u)], parse_dtype("f32"))
         * cast(sb[*fit(j, w)], parse_dtype("f32")) / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:113",
+        "specs/quantisation.yaml:118",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -155,5 +164,5 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:114",
+        "specs/quantisation.yaml:119",
     )

@@ -14,53 +14,53 @@ def shape_of_kernel(eqs: Equations, bound: Bound) -> None:
     part = bound.part
     y = eqs.tensor("y")
     i = eqs.index("i", len(part))
-    eqs.define(y[i], item(part, i), "specs/shapes.yaml:27")
+    eqs.define(y[i], item(part, i), "specs/shapes.yaml:28")
 
 
-# specs/shapes.yaml:35
+# specs/shapes.yaml:36
 def size_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     y = eqs.tensor("y")
-    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:39")
+    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:41")
 
 
-# specs/shapes.yaml:46
+# specs/shapes.yaml:48
 def arange_kernel(eqs: Equations, bound: Bound) -> None:
     n, start, step = bound.n, bound.start, bound.step
     y = eqs.tensor("y")
     i = eqs.index("i", n)
-    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:58")
+    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:60")
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:73
 def full_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     value, y = eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/shapes.yaml:79")
+    eqs.define(y[*i], value[()], "specs/shapes.yaml:82")
 
 
-# specs/shapes.yaml:87
+# specs/shapes.yaml:90
 def zeros_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:90")
+    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:93")
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:96
 def ones_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:96")
+    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:99")
 
 
-# specs/shapes.yaml:99
+# specs/shapes.yaml:102
 def eye_like_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, k = bound.m, bound.n, bound.k
     y = eqs.tensor("y")
     i, j = eqs.index("i", m), eqs.index("j", n)
     eqs.define(
-        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:107"
+        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:110"
     )

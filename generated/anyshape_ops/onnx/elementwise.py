@@ -173,12 +173,21 @@ def identity_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:257
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:262
+# specs/elementwise.yaml:259
+def cast_19(n: OnnxNode) -> Sequence[Value]:
+    if not ((n.attr("to") != 24) or (n.attr("round_mode", "nearest") == "nearest")):
+        n.refuse("rounding up or down to powers of two")
+    return [
+        api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), saturate=n.attr("saturate", 1), source=n.source)
+    ]
+
+
+# specs/elementwise.yaml:274
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 
@@ -210,6 +219,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Relu": {1: relu_1},
     "Gelu": {20: gelu_20},
     "Identity": {1: identity_1},
-    "Cast": {1: cast_1},
+    "Cast": {1: cast_1, 19: cast_19},
     "Where": {9: where_9},
 }

@@ -12,17 +12,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/movement.yaml:25
+# specs/movement.yaml:26
 def reshape_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=n.attr("shape"), source=n.source)]
 
 
-# specs/movement.yaml:25
+# specs/movement.yaml:26
 def reshape_5(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=needed(n, n.input(1), "newshape"), source=n.source)]
 
 
-# specs/movement.yaml:25
+# specs/movement.yaml:26
 def reshape_14(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -31,52 +31,52 @@ def reshape_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:45
+# specs/movement.yaml:47
 def transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(n.input(0), axes=n.attr("perm"), source=n.source)]
 
 
-# specs/movement.yaml:60
+# specs/movement.yaml:63
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:60
+# specs/movement.yaml:63
 def squeeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.input(1), source=n.source)]
 
 
-# specs/movement.yaml:74
+# specs/movement.yaml:78
 def unsqueeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:74
+# specs/movement.yaml:78
 def unsqueeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=needed(n, n.input(1), "axes"), source=n.source)]
 
 
-# specs/movement.yaml:90
+# specs/movement.yaml:95
 def flatten_1(n: OnnxNode) -> Sequence[Value]:
     return [api.flatten(n.input(0), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:107
+# specs/movement.yaml:112
 def expand_8(n: OnnxNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/movement.yaml:121
+# specs/movement.yaml:126
 def concat_1(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis", 1), source=n.source)]
 
 
-# specs/movement.yaml:121
+# specs/movement.yaml:126
 def concat_4(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:142
+# specs/movement.yaml:147
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -88,7 +88,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:143
+# specs/movement.yaml:148
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -100,19 +100,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:144
+# specs/movement.yaml:149
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:172
+# specs/movement.yaml:177
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:172
+# specs/movement.yaml:177
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -126,12 +126,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:187
+# specs/movement.yaml:192
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:201
+# specs/movement.yaml:206
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 

@@ -30,7 +30,7 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:62
+# specs/quantisation.yaml:66
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -47,7 +47,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:63
+# specs/quantisation.yaml:67
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -65,7 +65,7 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:65
+# specs/quantisation.yaml:69
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -86,12 +86,12 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:87
+# specs/quantisation.yaml:92
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:120
+# specs/quantisation.yaml:125
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(

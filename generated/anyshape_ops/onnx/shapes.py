@@ -11,22 +11,22 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/shapes.yaml:29
+# specs/shapes.yaml:30
 def shape_1(n: OnnxNode) -> Sequence[Value]:
     return [api.shape_of(n.input(0), source=n.source)]
 
 
-# specs/shapes.yaml:29
+# specs/shapes.yaml:30
 def shape_15(n: OnnxNode) -> Sequence[Value]:
     return [api.shape_of(n.input(0), start=n.attr("start"), end=n.attr("end"), source=n.source)]
 
 
-# specs/shapes.yaml:41
+# specs/shapes.yaml:43
 def size_1(n: OnnxNode) -> Sequence[Value]:
     return [api.size(n.input(0), source=n.source)]
 
 
-# specs/shapes.yaml:63
+# specs/shapes.yaml:65
 def range_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [
@@ -65,12 +65,12 @@ def range_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/shapes.yaml:81
+# specs/shapes.yaml:84
 def constant_of_shape_9(n: OnnxNode) -> Sequence[Value]:
     return [api.full(scalar(n.attr("value", 0.0)), needed(n, n.input(0), "shape"), source=n.source)]
 
 
-# specs/shapes.yaml:109
+# specs/shapes.yaml:112
 def eye_like_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.eye_like(

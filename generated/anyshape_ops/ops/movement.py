@@ -20,7 +20,33 @@ STATIC_RESHAPE = OpDef(
         ParamDef("allowzero", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.reshape_relation,
     view={"y": "x"},
     summary="The same elements in row-major order under a new shape.",
@@ -36,7 +62,33 @@ DYN_RESHAPE = OpDef(
         ParamDef("allowzero", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.reshape_relation,
     view={"y": "x"},
     summary="The same elements in row-major order under a new shape.",
@@ -44,7 +96,7 @@ DYN_RESHAPE = OpDef(
     rewrites=rewrites.RESHAPE,
 )
 
-# specs/movement.yaml:34
+# specs/movement.yaml:35
 # transpose: no dyn variant, it has no parameters that are operands
 TRANSPOSE = OpDef(
     name="transpose",
@@ -52,26 +104,78 @@ TRANSPOSE = OpDef(
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axes", "axes", required=False),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.transpose_relation,
     kernel=kernels.transpose_kernel,
     summary="The axes of a tensor in another order, by default reversed.",
-    source="specs/movement.yaml:34",
+    source="specs/movement.yaml:35",
     rewrites=rewrites.TRANSPOSE,
 )
 
-# specs/movement.yaml:50
+# specs/movement.yaml:52
 STATIC_SQUEEZE = OpDef(
     name="squeeze",
     variant="static",
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axes", "axes", required=False),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.squeeze_relation,
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
-    source="specs/movement.yaml:50",
+    source="specs/movement.yaml:52",
 )
 DYN_SQUEEZE = OpDef(
     name="squeeze",
@@ -79,25 +183,77 @@ DYN_SQUEEZE = OpDef(
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axes", "axes", required=False, operand=True),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.squeeze_relation,
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
-    source="specs/movement.yaml:50",
+    source="specs/movement.yaml:52",
 )
 
-# specs/movement.yaml:66
+# specs/movement.yaml:69
 STATIC_EXPAND_DIMS = OpDef(
     name="expand_dims",
     variant="static",
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axes", "axes"),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.expand_dims_relation,
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
-    source="specs/movement.yaml:66",
+    source="specs/movement.yaml:69",
 )
 DYN_EXPAND_DIMS = OpDef(
     name="expand_dims",
@@ -105,14 +261,40 @@ DYN_EXPAND_DIMS = OpDef(
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axes", "axes", operand=True),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.expand_dims_relation,
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
-    source="specs/movement.yaml:66",
+    source="specs/movement.yaml:69",
 )
 
-# specs/movement.yaml:79
+# specs/movement.yaml:83
 # flatten: no dyn variant, it has no parameters that are operands
 FLATTEN = OpDef(
     name="flatten",
@@ -120,14 +302,40 @@ FLATTEN = OpDef(
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axis", "int", required=False, default=1),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.flatten_relation,
     view={"y": "x"},
     summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
-    source="specs/movement.yaml:79",
+    source="specs/movement.yaml:83",
 )
 
-# specs/movement.yaml:97
+# specs/movement.yaml:102
 STATIC_BROADCAST_TO = OpDef(
     name="broadcast_to",
     variant="static",
@@ -138,7 +346,7 @@ STATIC_BROADCAST_TO = OpDef(
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
-    source="specs/movement.yaml:97",
+    source="specs/movement.yaml:102",
 )
 DYN_BROADCAST_TO = OpDef(
     name="broadcast_to",
@@ -150,10 +358,10 @@ DYN_BROADCAST_TO = OpDef(
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
-    source="specs/movement.yaml:97",
+    source="specs/movement.yaml:102",
 )
 
-# specs/movement.yaml:113
+# specs/movement.yaml:118
 # concat: no dyn variant, it has no parameters that are operands
 CONCAT = OpDef(
     name="concat",
@@ -165,10 +373,10 @@ CONCAT = OpDef(
     relation=relations.concat_relation,
     kernel=kernels.concat_kernel,
     summary="Tensors side by side along one axis; their other dims are equal.",
-    source="specs/movement.yaml:113",
+    source="specs/movement.yaml:118",
 )
 
-# specs/movement.yaml:126
+# specs/movement.yaml:131
 STATIC_SPLIT = OpDef(
     name="split",
     variant="static",
@@ -183,7 +391,7 @@ STATIC_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:126",
+    source="specs/movement.yaml:131",
 )
 DYN_SPLIT = OpDef(
     name="split",
@@ -199,10 +407,10 @@ DYN_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:126",
+    source="specs/movement.yaml:131",
 )
 
-# specs/movement.yaml:152
+# specs/movement.yaml:157
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -218,7 +426,7 @@ STATIC_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:152",
+    source="specs/movement.yaml:157",
 )
 DYN_SLICE = OpDef(
     name="slice",
@@ -235,10 +443,10 @@ DYN_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:152",
+    source="specs/movement.yaml:157",
 )
 
-# specs/movement.yaml:179
+# specs/movement.yaml:184
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -256,10 +464,10 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:179",
+    source="specs/movement.yaml:184",
 )
 
-# specs/movement.yaml:192
+# specs/movement.yaml:197
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -273,7 +481,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:192",
+    source="specs/movement.yaml:197",
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -288,5 +496,5 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:192",
+    source="specs/movement.yaml:197",
 )

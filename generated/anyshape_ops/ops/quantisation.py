@@ -22,7 +22,26 @@ DEQUANTIZE_LINEAR = OpDef(
         ParamDef("block_size", "int", required=False, default=0),
     ),
     outputs=(OutputDef("y", "F"),),
-    dtypes={"Q": ("i8", "u8", "i16", "u16", "i32"), "F": ("f32", "f64", "f16", "bf16")},
+    dtypes={
+        "Q": (
+            "i8",
+            "u8",
+            "i16",
+            "u16",
+            "i32",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        ),
+        "F": ("f32", "f64", "f16", "bf16"),
+    },
     relation=relations.dequantize_linear_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.dequantize_linear_kernel,
@@ -30,7 +49,7 @@ DEQUANTIZE_LINEAR = OpDef(
     source="specs/quantisation.yaml:18",
 )
 
-# specs/quantisation.yaml:46
+# specs/quantisation.yaml:47
 # quantize_linear: no dyn variant, it has no parameters that are operands
 QUANTIZE_LINEAR = OpDef(
     name="quantize_linear",
@@ -45,15 +64,33 @@ QUANTIZE_LINEAR = OpDef(
         ParamDef("block_size", "int", required=False, default=0),
     ),
     outputs=(OutputDef("y", "Q"),),
-    dtypes={"F": ("f32", "f64", "f16", "bf16"), "Q": ("u8", "i8", "u16", "i16")},
+    dtypes={
+        "F": ("f32", "f64", "f16", "bf16"),
+        "Q": (
+            "u8",
+            "i8",
+            "u16",
+            "i16",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        ),
+    },
     relation=relations.quantize_linear_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.quantize_linear_kernel,
     summary="Floats divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.",
-    source="specs/quantisation.yaml:46",
+    source="specs/quantisation.yaml:47",
 )
 
-# specs/quantisation.yaml:76
+# specs/quantisation.yaml:81
 # matmul_integer: no dyn variant, it has no parameters
 MATMUL_INTEGER = OpDef(
     name="matmul_integer",
@@ -70,10 +107,10 @@ MATMUL_INTEGER = OpDef(
     relation=relations.matmul_integer_relation,
     kernel=kernels.matmul_integer_kernel,
     summary="Products of matrices of narrow integers less their zero points, one for all or one per row of a and column of b.",
-    source="specs/quantisation.yaml:76",
+    source="specs/quantisation.yaml:81",
 )
 
-# specs/quantisation.yaml:94
+# specs/quantisation.yaml:99
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -94,5 +131,5 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:94",
+    source="specs/quantisation.yaml:99",
 )

@@ -19,14 +19,40 @@ SHAPE_OF = OpDef(
         ParamDef("end", "int", required=False),
     ),
     outputs=(OutputDef("y", "i64"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.shape_of_relation,
     kernel=kernels.shape_of_kernel,
     summary="The dims of a tensor, or a part of them, as a tensor.",
     source="specs/shapes.yaml:19",
 )
 
-# specs/shapes.yaml:35
+# specs/shapes.yaml:36
 # size: no dyn variant, it has no parameters
 SIZE = OpDef(
     name="size",
@@ -34,14 +60,40 @@ SIZE = OpDef(
     inputs=(InputDef("x", "T"),),
     params=(),
     outputs=(OutputDef("y", "i64"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.size_relation,
     kernel=kernels.size_kernel,
     summary="The number of elements of a tensor.",
-    source="specs/shapes.yaml:35",
+    source="specs/shapes.yaml:36",
 )
 
-# specs/shapes.yaml:46
+# specs/shapes.yaml:48
 STATIC_ARANGE = OpDef(
     name="arange",
     variant="static",
@@ -57,7 +109,7 @@ STATIC_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:46",
+    source="specs/shapes.yaml:48",
 )
 DYN_ARANGE = OpDef(
     name="arange",
@@ -74,21 +126,47 @@ DYN_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:46",
+    source="specs/shapes.yaml:48",
 )
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:73
 STATIC_FULL = OpDef(
     name="full",
     variant="static",
     inputs=(InputDef("value", "T"),),
     params=(ParamDef("shape", "ints"),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:71",
+    source="specs/shapes.yaml:73",
 )
 DYN_FULL = OpDef(
     name="full",
@@ -96,14 +174,40 @@ DYN_FULL = OpDef(
     inputs=(InputDef("value", "T"),),
     params=(ParamDef("shape", "ints", operand=True),),
     outputs=(OutputDef("y", "T"),),
-    dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:71",
+    source="specs/shapes.yaml:73",
 )
 
-# specs/shapes.yaml:87
+# specs/shapes.yaml:90
 STATIC_ZEROS = OpDef(
     name="zeros",
     variant="static",
@@ -117,7 +221,7 @@ STATIC_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:87",
+    source="specs/shapes.yaml:90",
 )
 DYN_ZEROS = OpDef(
     name="zeros",
@@ -132,10 +236,10 @@ DYN_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:87",
+    source="specs/shapes.yaml:90",
 )
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:96
 STATIC_ONES = OpDef(
     name="ones",
     variant="static",
@@ -149,7 +253,7 @@ STATIC_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:93",
+    source="specs/shapes.yaml:96",
 )
 DYN_ONES = OpDef(
     name="ones",
@@ -164,10 +268,10 @@ DYN_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:93",
+    source="specs/shapes.yaml:96",
 )
 
-# specs/shapes.yaml:99
+# specs/shapes.yaml:102
 # eye_like: no dyn variant, it has no parameters that are operands
 EYE_LIKE = OpDef(
     name="eye_like",
@@ -182,5 +286,5 @@ EYE_LIKE = OpDef(
     relation=relations.eye_like_relation,
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
-    source="specs/shapes.yaml:99",
+    source="specs/shapes.yaml:102",
 )

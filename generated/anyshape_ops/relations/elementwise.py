@@ -170,12 +170,12 @@ def identity_relation(rule: Rule, *, x: Vec) -> Bound:
 
 
 # specs/elementwise.yaml:238
-def cast_relation(rule: Rule, *, x: Vec, to: Any) -> Bound:
+def cast_relation(rule: Rule, *, x: Vec, to: Any, saturate: bool) -> Bound:
     d = x
-    return rule.bind(outputs={"y": x}, d=d, to=to)
+    return rule.bind(outputs={"y": x}, saturate=saturate, d=d, to=to)
 
 
-# specs/elementwise.yaml:255
+# specs/elementwise.yaml:267
 def where_relation(rule: Rule, *, c: Vec, a: Vec, b: Vec) -> Bound:
     p = c
     q = a

@@ -35,12 +35,16 @@ def dequantize_linear_relation(
     )
     rule.require(eq(q, wanted), lambda: f"scale must have the shape {wanted}, got {q}")
     rule.require(
-        rule.or_(eq(z, q), lambda: not (zero is not None)), lambda: f"zero {z} must have the shape of scale, {q}"
+        rule.or_(
+            eq(z, q),
+            lambda: rule.or_(not (zero is not None), lambda: rule.and_(eq(len(q), 0), lambda: eq(z, Vec((1,))))),
+        ),
+        lambda: f"zero {z} must have the shape of scale, {q}",
     )
-    return rule.bind(outputs={"y": x}, q=q, d=d, block_size=block_size, along=along, axis=axis)
+    return rule.bind(outputs={"y": x}, q=q, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:46
+# specs/quantisation.yaml:47
 def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any) -> Bound:
     d = x
     q = scale
@@ -62,12 +66,16 @@ def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis:
     )
     rule.require(eq(q, wanted), lambda: f"scale must have the shape {wanted}, got {q}")
     rule.require(
-        rule.or_(eq(z, q), lambda: not (zero is not None)), lambda: f"zero {z} must have the shape of scale, {q}"
+        rule.or_(
+            eq(z, q),
+            lambda: rule.or_(not (zero is not None), lambda: rule.and_(eq(len(q), 0), lambda: eq(z, Vec((1,))))),
+        ),
+        lambda: f"zero {z} must have the shape of scale, {q}",
     )
-    return rule.bind(outputs={"y": x}, q=q, d=d, block_size=block_size, along=along, axis=axis)
+    return rule.bind(outputs={"y": x}, q=q, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:76
+# specs/quantisation.yaml:81
 def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: Vec | None) -> Bound:
     rule.require(ge(len(a), 2), lambda: f"a must have at least rank 2, got rank {len(a)}")
     rule.require(ge(len(b), 2), lambda: f"b must have at least rank 2, got rank {len(b)}")
@@ -91,7 +99,7 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
     return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, g_extents=g_extents, m=m, n=n, k=k, p=p, u=u, q=q, w=w)
 
 
-# specs/quantisation.yaml:94
+# specs/quantisation.yaml:99
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:

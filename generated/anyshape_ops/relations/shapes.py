@@ -17,39 +17,39 @@ def shape_of_relation(rule: Rule, *, x: Vec, start: Any, end: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((len(part),))}, part=part, start=start, end=end)
 
 
-# specs/shapes.yaml:35
+# specs/shapes.yaml:36
 def size_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": Vec(())}, d=d)
 
 
-# specs/shapes.yaml:46
+# specs/shapes.yaml:48
 def arange_relation(rule: Rule, *, start: Any, stop: Any, step: Any, dtype: Any) -> Bound:
     rule.require(ne(step, 0), lambda: "step must not be 0")
     n = rule.max(0, rule.ceil_div(stop - start, step))
     return rule.bind(outputs={"y": Vec((n,))}, n=n, start=start, step=step, stop=stop, dtype=dtype)
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:73
 def full_relation(rule: Rule, *, value: Vec, shape: Any) -> Bound:
     rule.require(eq(len(value), 0), lambda: f"value must have rank 0, got rank {len(value)}")
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape)
 
 
-# specs/shapes.yaml:87
+# specs/shapes.yaml:90
 def zeros_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:96
 def ones_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:99
+# specs/shapes.yaml:102
 def eye_like_relation(rule: Rule, *, x: Vec, k: Any, dtype: Any) -> Bound:
     rule.require(eq(len(x), 2), lambda: f"x must have rank 2, got rank {len(x)}")
     m = x[0]

@@ -590,18 +590,27 @@ IDENTITY = Property(
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "bool"))
-    return Case({"x": d_}, {"to": to})
+    saturate = d.truth()
+    return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:247
-def cast_reference(x: Any, to: Any) -> Any:
-    return x.astype(to) if x.dtype.kind != "f" or np.dtype(to).kind != "i" else np.array(
-        [
-            0 if v != v else min(int(min(max(v, float(np.iinfo(to).min)), float(np.iinfo(to).max))), np.iinfo(to).max)
-            for v in x.ravel().tolist()
-        ],
-        to,
-    ).reshape(x.shape)
+# specs/elementwise.yaml:250
+def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
+    return (
+        lambda whole, codes: (
+            lambda most: np.clip(x.astype(np.float64), -most, most).astype(to)
+        )(np.nanmax(codes().astype(np.float64)))
+        if saturate and np.dtype(to).kind not in "biuf" else x.astype(to)
+        if not whole else np.array(
+            [
+                0 if v != v else min(
+                    int(min(max(v, float(np.iinfo(to).min)), float(np.iinfo(to).max))), np.iinfo(to).max
+                )
+                for v in x.ravel().tolist()
+            ],
+            to,
+        ).reshape(x.shape)
+    )(x.dtype.kind == "f" and np.dtype(to).kind == "i", lambda: np.arange(256, dtype=np.uint8).view(to))
 
 
 CAST = Property(
@@ -609,20 +618,34 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:252"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:253"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:262"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:263"),
+        Example(
+            {"x": Given(value=(1.0, 500.0, -1000.0))},
+            {"to": "f8e4m3fn"},
+            {"y": Given(value=(1.0, 448.0, -448.0))},
+            None,
+            "specs/elementwise.yaml:264",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 17.0, -300.0))},
+            {"to": "f8e4m3fn", "saturate": False},
+            {"y": Given(value=(1.0, 16.0, -288.0))},
+            None,
+            "specs/elementwise.yaml:265",
+        ),
     ),
     "specs/elementwise.yaml:238",
 )
 
 
-# specs/elementwise.yaml:255
+# specs/elementwise.yaml:267
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:273
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -637,8 +660,8 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:264",
+            "specs/elementwise.yaml:276",
         ),
     ),
-    "specs/elementwise.yaml:255",
+    "specs/elementwise.yaml:267",
 )

@@ -21,7 +21,7 @@ def reshape_case(d: Draw) -> Case:
     return Case({"x": d_}, {"newshape": newshape, "allowzero": d.default(allowzero)})
 
 
-# specs/movement.yaml:24
+# specs/movement.yaml:25
 def reshape_reference(x: Any, newshape: Any, allowzero: Any) -> Any:
     return np.reshape(x, [x.shape[k] if n == 0 and (not allowzero) else n for k, n in enumerate(newshape)])
 
@@ -31,37 +31,37 @@ RESHAPE = Property(
     reshape_case,
     reshape_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/movement.yaml:27"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/movement.yaml:28"),
         Example(
             {"x": Given((2, 0))},
             {"newshape": (0, 3), "allowzero": True},
             {"y": Given((0, 3))},
             None,
-            "specs/movement.yaml:28",
+            "specs/movement.yaml:29",
         ),
-        Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "must be at least -1", "specs/movement.yaml:29"),
-        Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one entry", "specs/movement.yaml:30"),
-        Example({"x": Given((2,))}, {"newshape": (2, 0)}, {}, "copies a dim", "specs/movement.yaml:31"),
-        Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/movement.yaml:32"),
+        Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "must be at least -1", "specs/movement.yaml:30"),
+        Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one entry", "specs/movement.yaml:31"),
+        Example({"x": Given((2,))}, {"newshape": (2, 0)}, {}, "copies a dim", "specs/movement.yaml:32"),
+        Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/movement.yaml:33"),
     ),
     "specs/movement.yaml:5",
     asserts=(
-        Refusal(r"entries of newshape must be at least \-1, got .*", "specs/movement.yaml:13"),
-        Refusal(r"only one entry of newshape may be \-1, got .*", "specs/movement.yaml:14"),
-        Refusal(r"a 0 copies a dim of x, which has only .*", "specs/movement.yaml:15"),
-        Refusal(r"cannot view .* elements as .*", "specs/movement.yaml:19"),
+        Refusal(r"entries of newshape must be at least \-1, got .*", "specs/movement.yaml:14"),
+        Refusal(r"only one entry of newshape may be \-1, got .*", "specs/movement.yaml:15"),
+        Refusal(r"a 0 copies a dim of x, which has only .*", "specs/movement.yaml:16"),
+        Refusal(r"cannot view .* elements as .*", "specs/movement.yaml:20"),
     ),
 )
 
 
-# specs/movement.yaml:34
+# specs/movement.yaml:35
 def transpose_case(d: Draw) -> Case:
     d_ = d.run("d")
     axes = d.axes(len(d_), len(d_))
     return Case({"x": d_}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:44
+# specs/movement.yaml:46
 def transpose_reference(x: Any, axes: Any) -> Any:
     return np.transpose(x, axes)
 
@@ -71,14 +71,14 @@ TRANSPOSE = Property(
     transpose_case,
     transpose_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:47"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:48"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:49"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:50"),
     ),
-    "specs/movement.yaml:34",
+    "specs/movement.yaml:35",
 )
 
 
-# specs/movement.yaml:50
+# specs/movement.yaml:52
 def squeeze_case(d: Draw) -> Case:
     o = d.run("o")
     ones = d.repeated(1)
@@ -86,7 +86,7 @@ def squeeze_case(d: Draw) -> Case:
     return Case({"x": place(o, ones, [k % (len(o) + len(ones)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:59
+# specs/movement.yaml:62
 def squeeze_reference(x: Any, axes: Any) -> Any:
     return np.squeeze(x, tuple(axes))
 
@@ -96,16 +96,16 @@ SQUEEZE = Property(
     squeeze_case,
     squeeze_reference,
     (
-        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:62"),
-        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:63"),
-        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:64"),
+        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:65"),
+        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:66"),
+        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:67"),
     ),
-    "specs/movement.yaml:50",
-    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:57"),),
+    "specs/movement.yaml:52",
+    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:60"),),
 )
 
 
-# specs/movement.yaml:66
+# specs/movement.yaml:69
 def expand_dims_case(d: Draw) -> Case:
     d_ = d.run("d")
     more = d.length(2)
@@ -113,7 +113,7 @@ def expand_dims_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": axes})
 
 
-# specs/movement.yaml:73
+# specs/movement.yaml:77
 def expand_dims_reference(x: Any, axes: Any) -> Any:
     return np.expand_dims(x, tuple(axes))
 
@@ -123,21 +123,21 @@ EXPAND_DIMS = Property(
     expand_dims_case,
     expand_dims_reference,
     (
-        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:76"),
-        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:77"),
+        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:80"),
+        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:81"),
     ),
-    "specs/movement.yaml:66",
+    "specs/movement.yaml:69",
 )
 
 
-# specs/movement.yaml:79
+# specs/movement.yaml:83
 def flatten_case(d: Draw) -> Case:
     d_ = d.run("d")
     axis = d.integer()
     return Case({"x": d_}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:89
+# specs/movement.yaml:94
 def flatten_reference(x: Any, axis: Any) -> Any:
     return np.reshape(x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))
 
@@ -147,23 +147,23 @@ FLATTEN = Property(
     flatten_case,
     flatten_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:92"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:93"),
-        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:94"),
-        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:95"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:97"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:98"),
+        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:99"),
+        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:100"),
     ),
-    "specs/movement.yaml:79",
-    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:87"),),
+    "specs/movement.yaml:83",
+    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:92"),),
 )
 
 
-# specs/movement.yaml:97
+# specs/movement.yaml:102
 def broadcast_to_case(d: Draw) -> Case:
     d_, shape = d.broadcastable(2)
     return Case({"x": d_}, {"shape": shape})
 
 
-# specs/movement.yaml:106
+# specs/movement.yaml:111
 def broadcast_to_reference(x: Any, shape: Any) -> Any:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
@@ -173,16 +173,16 @@ BROADCAST_TO = Property(
     broadcast_to_case,
     broadcast_to_reference,
     (
-        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:109"),
-        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:110"),
-        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:111"),
+        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:114"),
+        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:115"),
+        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:116"),
     ),
-    "specs/movement.yaml:97",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:104"),),
+    "specs/movement.yaml:102",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:109"),),
 )
 
 
-# specs/movement.yaml:113
+# specs/movement.yaml:118
 def concat_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -192,7 +192,7 @@ def concat_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, n[v], *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:120
+# specs/movement.yaml:125
 def concat_reference(xs: Any, axis: Any) -> Any:
     return np.concatenate(xs, axis)
 
@@ -203,15 +203,15 @@ CONCAT = Property(
     concat_reference,
     (
         Example(
-            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:123"
+            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:128"
         ),
-        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:124"),
+        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:129"),
     ),
-    "specs/movement.yaml:113",
+    "specs/movement.yaml:118",
 )
 
 
-# specs/movement.yaml:126
+# specs/movement.yaml:131
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -224,7 +224,7 @@ def split_case(d: Draw) -> Case:
     )
 
 
-# specs/movement.yaml:139
+# specs/movement.yaml:144
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -234,28 +234,28 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:146"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:151"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:147",
+            "specs/movement.yaml:152",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:148"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:149"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:150"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:153"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:154"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:155"),
     ),
-    "specs/movement.yaml:126",
+    "specs/movement.yaml:131",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:135"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:136"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:137"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:140"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:141"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:142"),
     ),
 )
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:157
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -266,7 +266,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:171
+# specs/movement.yaml:176
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -277,32 +277,32 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:174"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:179"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:175",
+            "specs/movement.yaml:180",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:176"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:181"
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:177",
+            "specs/movement.yaml:182",
         ),
     ),
-    "specs/movement.yaml:152",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:165"),),
+    "specs/movement.yaml:157",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:170"),),
 )
 
 
-# specs/movement.yaml:179
+# specs/movement.yaml:184
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -312,7 +312,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/movement.yaml:186
+# specs/movement.yaml:191
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -327,21 +327,21 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:189",
+            "specs/movement.yaml:194",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:190",
+            "specs/movement.yaml:195",
         ),
     ),
-    "specs/movement.yaml:179",
+    "specs/movement.yaml:184",
 )
 
 
-# specs/movement.yaml:192
+# specs/movement.yaml:197
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -351,7 +351,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:200
+# specs/movement.yaml:205
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -361,10 +361,10 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:203"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:208"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:204"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:209"
         ),
     ),
-    "specs/movement.yaml:192",
+    "specs/movement.yaml:197",
 )

@@ -26,8 +26,8 @@ def dequantize_linear_case(d: Draw) -> Case:
 # specs/quantisation.yaml:29
 def dequantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s: ((x.astype(scale.dtype) - s(np.asarray(zero)).astype(scale.dtype)) * s(scale)).astype(scale.dtype))(
-        lambda v: v
-        if v.ndim == 0 else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
+        lambda v: np.reshape(v, ())
+        if 0 in (v.ndim, scale.ndim) else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
         if block_size > 0 else v.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
     )
 
@@ -45,38 +45,45 @@ DEQUANTIZE_LINEAR = Property(
             "specs/quantisation.yaml:38",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:39",
         ),
         Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3))},
-            {"block_size": 2},
-            {"y": Given((2, 6))},
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {},
+            {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:40",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:41"
+            {"x": Given((2, 6)), "scale": Given((2, 3))},
+            {"block_size": 2},
+            {"y": Given((2, 6))},
+            None,
+            "specs/quantisation.yaml:41",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "must have the shape", "specs/quantisation.yaml:42"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:42"
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "must have the shape", "specs/quantisation.yaml:43"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:43",
+            "specs/quantisation.yaml:44",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:44",
+            "specs/quantisation.yaml:45",
         ),
     ),
     "specs/quantisation.yaml:18",
@@ -89,7 +96,7 @@ DEQUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:46
+# specs/quantisation.yaml:47
 def quantize_linear_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.run("q")
@@ -99,11 +106,11 @@ def quantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
 
 
-# specs/quantisation.yaml:57
+# specs/quantisation.yaml:61
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
-        lambda v: v
-        if v.ndim == 0 else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
+        lambda v: np.reshape(v, ())
+        if 0 in (v.ndim, scale.ndim) else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
         if block_size > 0 else v.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)]),
         np.iinfo(zero.dtype),
     )
@@ -119,52 +126,59 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:68",
+            "specs/quantisation.yaml:72",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:73",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:69",
+            "specs/quantisation.yaml:74",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:70",
+            "specs/quantisation.yaml:75",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:71",
+            "specs/quantisation.yaml:76",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:72",
+            "specs/quantisation.yaml:77",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:73",
+            "specs/quantisation.yaml:78",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:74",
+            "specs/quantisation.yaml:79",
         ),
     ),
-    "specs/quantisation.yaml:46",
+    "specs/quantisation.yaml:47",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:11"),
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:12"),
@@ -174,7 +188,7 @@ QUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:76
+# specs/quantisation.yaml:81
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec(d.dim("m") for _ in range(1))
@@ -185,7 +199,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:86
+# specs/quantisation.yaml:91
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
@@ -197,38 +211,38 @@ MATMUL_INTEGER = Property(
     matmul_integer_case,
     matmul_integer_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:89"),
+        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:94"),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:90",
+            "specs/quantisation.yaml:95",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:91",
+            "specs/quantisation.yaml:96",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:92",
+            "specs/quantisation.yaml:97",
         ),
     ),
-    "specs/quantisation.yaml:76",
+    "specs/quantisation.yaml:81",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:82"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:83"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:87"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:88"),
     ),
 )
 
 
-# specs/quantisation.yaml:94
+# specs/quantisation.yaml:99
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec(d.dim("m") for _ in range(1))
@@ -242,7 +256,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:116
+# specs/quantisation.yaml:121
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return (lambda t, f, z, r: np.nan_to_num(np.clip(np.rint(t.astype(np.float32) * f) + np.float32(z), r.min, r.max)).astype(zy.dtype))(
         np.matmul(
@@ -273,7 +287,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:122",
+            "specs/quantisation.yaml:127",
         ),
         Example(
             {
@@ -289,7 +303,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:123",
+            "specs/quantisation.yaml:128",
         ),
         Example(
             {
@@ -305,7 +319,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:124",
+            "specs/quantisation.yaml:129",
         ),
         Example(
             {
@@ -321,7 +335,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:125",
+            "specs/quantisation.yaml:130",
         ),
         Example(
             {
@@ -337,13 +351,13 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:126",
+            "specs/quantisation.yaml:131",
         ),
     ),
-    "specs/quantisation.yaml:94",
+    "specs/quantisation.yaml:99",
     asserts=(
-        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:108"),
-        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:109"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:110"),
+        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:113"),
+        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:114"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:115"),
     ),
 )

@@ -19,7 +19,7 @@ def shape_of_case(d: Draw) -> Case:
     return Case({"x": d_}, {"start": d.default(start), "end": d.default(end)})
 
 
-# specs/shapes.yaml:28
+# specs/shapes.yaml:29
 def shape_of_reference(x: Any, start: Any, end: Any) -> Any:
     return np.array(x.shape[start:end], np.int64)
 
@@ -29,23 +29,23 @@ SHAPE_OF = Property(
     shape_of_case,
     shape_of_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given(value=(2, 3))}, None, "specs/shapes.yaml:31"),
-        Example({"x": Given((2, 3, 4))}, {"start": -2}, {"y": Given(value=(3, 4))}, None, "specs/shapes.yaml:32"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given(value=(2, 3))}, None, "specs/shapes.yaml:32"),
+        Example({"x": Given((2, 3, 4))}, {"start": -2}, {"y": Given(value=(3, 4))}, None, "specs/shapes.yaml:33"),
         Example(
-            {"x": Given((2, 3, 4))}, {"start": 1, "end": 2}, {"y": Given(value=(3,))}, None, "specs/shapes.yaml:33"
+            {"x": Given((2, 3, 4))}, {"start": 1, "end": 2}, {"y": Given(value=(3,))}, None, "specs/shapes.yaml:34"
         ),
     ),
     "specs/shapes.yaml:19",
 )
 
 
-# specs/shapes.yaml:35
+# specs/shapes.yaml:36
 def size_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/shapes.yaml:40
+# specs/shapes.yaml:42
 def size_reference(x: Any) -> Any:
     return np.array(x.size, np.int64)
 
@@ -55,14 +55,14 @@ SIZE = Property(
     size_case,
     size_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given(value=6)}, None, "specs/shapes.yaml:43"),
-        Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:44"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given(value=6)}, None, "specs/shapes.yaml:45"),
+        Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:46"),
     ),
-    "specs/shapes.yaml:35",
+    "specs/shapes.yaml:36",
 )
 
 
-# specs/shapes.yaml:46
+# specs/shapes.yaml:48
 def arange_case(d: Draw) -> Case:
     start = d.integer()
     stop = d.integer()
@@ -71,7 +71,7 @@ def arange_case(d: Draw) -> Case:
     return Case({}, {"start": start, "stop": stop, "step": d.default(step), "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:59
+# specs/shapes.yaml:61
 def arange_reference(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     return np.arange(start, stop, step).astype(dtype)
 
@@ -81,26 +81,26 @@ ARANGE = Property(
     arange_case,
     arange_reference,
     (
-        Example({}, {"start": 2, "stop": 7, "step": 2}, {"y": Given((3,))}, None, "specs/shapes.yaml:66"),
+        Example({}, {"start": 2, "stop": 7, "step": 2}, {"y": Given((3,))}, None, "specs/shapes.yaml:68"),
         Example(
-            {}, {"start": 5, "stop": 0, "step": -1, "dtype": "f32"}, {"y": Given((5,))}, None, "specs/shapes.yaml:67"
+            {}, {"start": 5, "stop": 0, "step": -1, "dtype": "f32"}, {"y": Given((5,))}, None, "specs/shapes.yaml:69"
         ),
-        Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:68"),
-        Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:69"),
+        Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:70"),
+        Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:71"),
     ),
-    "specs/shapes.yaml:46",
-    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:56"),),
+    "specs/shapes.yaml:48",
+    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:58"),),
 )
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:73
 def full_case(d: Draw) -> Case:
     r = d.length(3)
     shape = d.sizes(r)
     return Case({"value": Vec(())}, {"shape": shape})
 
 
-# specs/shapes.yaml:80
+# specs/shapes.yaml:83
 def full_reference(value: Any, shape: Any) -> Any:
     return np.full(tuple(shape), value, value.dtype)
 
@@ -110,16 +110,16 @@ FULL = Property(
     full_case,
     full_reference,
     (
-        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:83"),
-        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:84"),
-        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:85"),
+        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:86"),
+        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:87"),
+        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:88"),
     ),
-    "specs/shapes.yaml:71",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:78"),),
+    "specs/shapes.yaml:73",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:81"),),
 )
 
 
-# specs/shapes.yaml:87
+# specs/shapes.yaml:90
 def zeros_case(d: Draw) -> Case:
     r = d.length(3)
     shape = d.sizes(r)
@@ -127,7 +127,7 @@ def zeros_case(d: Draw) -> Case:
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:91
+# specs/shapes.yaml:94
 def zeros_reference(shape: Any, dtype: Any) -> Any:
     return np.zeros(tuple(shape), dtype)
 
@@ -141,12 +141,12 @@ ZEROS = Property(
         Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:15"),
         Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:16"),
     ),
-    "specs/shapes.yaml:87",
+    "specs/shapes.yaml:90",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
 )
 
 
-# specs/shapes.yaml:93
+# specs/shapes.yaml:96
 def ones_case(d: Draw) -> Case:
     r = d.length(3)
     shape = d.sizes(r)
@@ -154,7 +154,7 @@ def ones_case(d: Draw) -> Case:
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:100
 def ones_reference(shape: Any, dtype: Any) -> Any:
     return np.ones(tuple(shape), dtype)
 
@@ -168,12 +168,12 @@ ONES = Property(
         Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:15"),
         Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:16"),
     ),
-    "specs/shapes.yaml:93",
+    "specs/shapes.yaml:96",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
 )
 
 
-# specs/shapes.yaml:99
+# specs/shapes.yaml:102
 def eye_like_case(d: Draw) -> Case:
     m = d.dim("m")
     n = d.dim("n")
@@ -182,7 +182,7 @@ def eye_like_case(d: Draw) -> Case:
     return Case({"x": Vec((m, n))}, {"k": d.default(k), "dtype": dtype})
 
 
-# specs/shapes.yaml:108
+# specs/shapes.yaml:111
 def eye_like_reference(x: Any, k: Any, dtype: Any) -> Any:
     return np.eye(x.shape[0], x.shape[1], k).astype(dtype)
 
@@ -192,8 +192,8 @@ EYE_LIKE = Property(
     eye_like_case,
     eye_like_reference,
     (
-        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:111"),
-        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:112"),
+        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:114"),
+        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:115"),
     ),
-    "specs/shapes.yaml:99",
+    "specs/shapes.yaml:102",
 )

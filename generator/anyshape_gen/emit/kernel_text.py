@@ -51,7 +51,7 @@ _FUNCTIONS = {**UNARY, "max": "maximum", "min": "minimum", "trunc_div": "trunc_d
               "wrap": "wrap", "pow": "pow_",
               **{name: name for name in _BITS}}  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-_CLASSES = {"is_int": "is_integer", "is_float": "is_float", "is_bool": "is_bool"}
+_CLASSES = {"is_int": "is_integer", "is_float": "is_float", "is_narrow_float": "is_narrow_float", "is_bool": "is_bool"}
 _FOLDED = ("sum", "prod", "max", "min", "any", "all")
 _NESTABLE = ("sum", "prod", "max", "min", "any", "all", "count")
 _VECTOR_CALLS = frozenset(("fill", "put", "range", "prefix", "sorted", "unique", "shape", "drop", "place", "unravel"))

@@ -36,7 +36,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )  # fmt: skip
-from anyshape_gen.parse_values import DTYPES
+from anyshape_gen.parse_values import DTYPES, NARROW
 
 KNOWN = {
     **dict.fromkeys(
@@ -180,7 +180,7 @@ class _Mapper:
                 return "None"
             case Name("inf" | "pi" as id) if id not in self.names:
                 return id
-            case Name(id) if id in DTYPES and id not in self.names:
+            case Name(id) if id in (*DTYPES, *NARROW) and id not in self.names:
                 return f"parse_dtype({quoted(id)})"
             case Name(id):
                 if id not in self.names:

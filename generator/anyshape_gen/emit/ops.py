@@ -14,7 +14,6 @@ from anyshape_gen.emit.relations import NOT_LITERAL, is_constant, literal
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Operand, OpSpec, ParamSpec
 from anyshape_gen.nodes import Call, Expr, Name
-from anyshape_gen.parse_values import OTHER_DTYPES
 
 KNOWN = {
     **dict.fromkeys(("InputDef", "OpDef", "OutputDef", "ParamDef", "RewriteDef"), "anyshape.graph.opdef"),
@@ -92,7 +91,7 @@ def _input(o: Operand) -> str:
     s = o.signature
     if s.container is not None:
         raise NotExecuted(o, f"a {s.container} operand")
-    if s.dtype in OTHER_DTYPES:
+    if s.dtype == "str":
         raise NotExecuted(o, f"a tensor of {s.dtype}")
     words = [quoted(o.name), quoted(s.dtype)]
     if s.default is not None:

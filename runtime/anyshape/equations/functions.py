@@ -110,9 +110,11 @@ def shift_right(x: ExprLike, y: ExprLike) -> Expr:
 
 
 def saturate(x: ExprLike, dtype: DType) -> Expr:
-    """x as an integer dtype, cut to its range. Casts of floats do so by themselves."""
+    """x as an integer or a narrow float, cut to its range. Casts of floats to integers of 8 bits and more do so by themselves."""
     e = as_expr(x)
-    if e.dtype is not None and e.dtype.is_integer:
+    if e.dtype is not None and e.dtype.is_float and dtype.is_narrow:
+        e = clamp(e, const(lowest(dtype), e.dtype), const(highest(dtype), e.dtype))
+    elif e.dtype is not None and e.dtype.is_integer:
         low, high = (max(lowest(e.dtype), lowest(dtype)), min(highest(e.dtype), highest(dtype)))
         e = clamp(e, low, high)
     return cast(e, dtype)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import I64, DType, highest, lowest
+from anyshape.dtypes import I32, I64, DType, from_numpy, highest, lowest
 from anyshape.equations.expr import Apply, Reduce
 
 Array = NDArray[Any]
@@ -101,14 +101,33 @@ def apply_numeric(e: Apply, args: list[Array]) -> Array:
 
 
 def _cast(a: Array, dtype: DType) -> Array:
-    """Float to int truncates and saturates, NaN gives 0: defined where C leaves it open, the same on every machine."""
-    if dtype.is_integer and a.dtype.kind == "f":
-        info = np.iinfo(dtype.numpy)
-        wide = np.nan_to_num(np.trunc(a.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        out = np.clip(wide, float(info.min), float(info.max))
-        small = np.where(out >= float(info.max), 0, out).astype(dtype.numpy)
-        return np.where(out >= float(info.max), np.array(info.max, dtype.numpy), small)
-    return a.astype(dtype.numpy)
+    """Float to int truncates and saturates, NaN gives 0: defined where C leaves it open, the same on every machine. Integers of fewer
+    bits take the lowest ones. Narrow floats round to even; what is beyond the largest becomes infinity or NaN where the dtype has one."""
+    source = from_numpy(a.dtype)
+    if source.is_narrow and source != dtype:
+        a = a.astype(np.float32 if source.is_float else np.int8)
+    if dtype.width < dtype.bits:
+        low = int(lowest(dtype))
+        whole = _cast(a, I32) if source.is_float else a
+        return ((whole.astype(np.int64) - low & (1 << dtype.width) - 1) + low).astype(dtype.numpy)
+    if dtype.is_integer and source.is_float:
+        least, most = float(lowest(dtype)), float(highest(dtype))
+        out = np.clip(
+            np.nan_to_num(np.trunc(a.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf), least, most
+        )
+        small = np.where(out >= most, 0, out).astype(dtype.numpy)
+        return np.where(out >= most, np.array(highest(dtype)).astype(dtype.numpy), small)
+    return (_to_odd(a) if dtype.is_narrow_float else a).astype(dtype.numpy)
+
+
+def _to_odd(a: Array) -> Array:
+    """As f32; what f32 does not hold goes to its odd neighbour, so that rounding once more gives what one rounding would have given."""
+    exact = a.astype(np.float64)
+    near = a.astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        bits = near.view(np.int32) - (np.abs(near.astype(np.float64)) > np.abs(exact))
+        odd = (bits | (near.astype(np.float64) != exact)).astype(np.int32).view(np.float32)
+    return np.where(np.isfinite(exact), odd, near)
 
 
 _FOLDS: dict[str, Callable[..., Any]] = {

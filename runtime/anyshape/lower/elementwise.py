@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from anyshape.dtypes import F32 as SINGLE
 from anyshape.dtypes import F64 as DOUBLE
-from anyshape.dtypes import DType
+from anyshape.dtypes import I8 as BYTE
+from anyshape.dtypes import I32 as WORD
+from anyshape.dtypes import NARROW, NARROW_FLOATS, U8, DType
+from anyshape.lower.llvm import narrow
 from anyshape.lower.llvm import vecmath as vm
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Type, Val, const
 
 _REGISTER: dict[str, Type] = {
     "f16": F16, "bf16": BF16, "f32": F32, "f64": F64, "bool": I1, "i8": I8, "i16": I16, "i32": I32, "i64": I64,
-    "u8": I8, "u16": I16, "u32": I32, "u64": I64,
+    "u8": I8, "u16": I16, "u32": I32, "u64": I64, **dict.fromkeys(NARROW, I8),
 }  # fmt: skip
 
 _FLOAT: dict[str, Callable[..., Val]] = {
@@ -126,6 +130,10 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
     """A cast: float to int truncates and saturates (NaN gives 0), to bool is `!= 0`, integers wrap."""
     if source == to:
         return a
+    if source.is_narrow:
+        return convert(f, *_widened(f, a, source), to)
+    if to.is_narrow:
+        return _narrowed(f, a, source, to)
     goal = register_type(to)
     if to.kind == "bool":
         return _truth(f, a, source)
@@ -147,6 +155,26 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
         return a
     widen = "zext" if source.kind == "uint" else "sext"
     return f.convert("trunc" if goal.bits < a.type.bits else widen, a, goal)
+
+
+def _widened(f: Function, a: Val, source: DType) -> tuple[Val, DType]:
+    """A narrow value as f32, or as an integer of 8 bits."""
+    if source.is_float:
+        return narrow.decode(f, a, NARROW_FLOATS[source]), SINGLE
+    rest = source.bits - source.width
+    return f.binary(
+        "ashr" if source.kind == "int" else "lshr", f.shl(a, rest), rest
+    ), BYTE if source.kind == "int" else U8
+
+
+def _narrowed(f: Function, a: Val, source: DType, to: DType) -> Val:
+    """A value of a dtype that computes as the byte of a narrow one."""
+    if to.is_float:
+        a = _to_odd(f, a) if source.bits == 64 and source.is_float else a
+        wide = a if a.type.element == "float" else convert(f, a, source, SINGLE)
+        return narrow.encode(f, wide, NARROW_FLOATS[to])
+    bits = f.and_(convert(f, a, source, WORD if source.is_float else BYTE), (1 << to.width) - 1)
+    return f.convert("trunc", bits, I8) if source.is_float else bits
 
 
 def _shift(f: Function, how: str, a: Val, b: Val) -> Val:

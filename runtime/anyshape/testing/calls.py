@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,11 +89,14 @@ def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None,
     if _elements(case) > MOST_ELEMENTS or _has_no_index(case):
         reject()
     op = variants(p.op)[0]
-    chosen = {
-        v: (dtypes or {}).get(v) or draw(st.sampled_from([c for c in allowed if c in TESTED] or allowed))
-        for v, allowed in op.dtypes.items()
-    }
+    chosen = {v: (dtypes or {}).get(v) or draw(st.sampled_from(_often(allowed))) for v, allowed in op.dtypes.items()}
     return made(p, Recipe(case, chosen, draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(STYLES))))
+
+
+def _often(allowed: Sequence[str]) -> list[str]:
+    """The dtypes to draw from: few that are used most, else all that references compute with."""
+    computing = [c for c in allowed if not parse_dtype(c).is_narrow]
+    return [c for c in computing if c in TESTED] or computing or list(allowed)
 
 
 def made(p: Property, r: Recipe) -> Call:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from anyshape.dtypes import DType, parse_dtype
 
 _OURS = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64",
-         12: "u32", 13: "u64", 16: "bf16"}  # fmt: skip
+         12: "u32", 13: "u64", 16: "bf16", 17: "f8e4m3fn", 18: "f8e4m3fnuz", 19: "f8e5m2", 20: "f8e5m2fnuz", 21: "u4", 22: "i4",
+         23: "f4e2m1", 24: "f8e8m0", 25: "u2", 26: "i2"}  # fmt: skip
 BY_NUMBER: dict[int, DType] = {number: parse_dtype(name) for number, name in _OURS.items()}
 NUMBER_OF: dict[DType, int] = {t: number for number, t in BY_NUMBER.items()}
 
-_OTHERS = {8: "string", 14: "complex64", 15: "complex128", 17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2",
-           20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2"}  # fmt: skip
+_OTHERS = {8: "string", 14: "complex64", 15: "complex128"}
 
 
 def is_known(number: int) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, overload
 
-from anyshape.dtypes import DType
+from anyshape.dtypes import NARROW, DType
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx import attributes
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, number_of_name, spell
@@ -112,5 +112,6 @@ def types_allowed(schema: Any, operands: Sequence[Value | None]) -> bool:
 
 _SPELLED: dict[str, str] = {
     "f16": "float16", "f32": "float", "f64": "double", "bf16": "bfloat16", "bool": "bool",
-    **{f"{k}{b}": f"{n}{b}" for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
+    **{f"{k}{b}": f"{n}{b}" for k, n in (("i", "int"), ("u", "uint")) for b in (2, 4, 8, 16, 32, 64)},
+    **{t.name: t.name.replace("f8e", "float8e").replace("f4e", "float4e") for t in NARROW if t.is_float},
 }  # fmt: skip

@@ -38,11 +38,20 @@ def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None
         raise ModelError(f"{where}: {t.data_type} is not an element type of ONNX")
     if t.HasField("segment"):
         raise Refusal("tensors in segments are not supported")
-    dtype = BY_NUMBER[t.data_type].numpy
+    known = BY_NUMBER[t.data_type]
+    dtype, per_byte = known.numpy, _PER_BYTE.get(known.name, 1)
     count = 1
     for n in dims:
         count *= n
-    if t.data_location == EXTERNAL:
+    if per_byte > 1:
+        packed = np.dtype(np.uint8), -(-count // per_byte)
+        held = _external(t, folder, *packed, where) if t.data_location == EXTERNAL else None
+        if held is None and (raw is not None or t.HasField("raw_data")):
+            held = _raw(t.raw_data if raw is None else raw, *packed, where)
+        elif held is None:
+            held = _listed_bytes(t, packed[1], where)
+        flat = _unpacked(held, per_byte, count, dtype, known.kind == "int")
+    elif t.data_location == EXTERNAL:
         flat = _external(t, folder, dtype, count, where)
     elif raw is not None or t.HasField("raw_data"):
         flat = _raw(t.raw_data if raw is None else raw, dtype, count, where)
@@ -52,6 +61,29 @@ def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None
         return _frozen(flat.reshape(dims))
     except (ValueError, OverflowError):
         raise ModelError(f"{where}: a tensor of shape {list(dims)} cannot be held in memory") from None
+
+
+_PER_BYTE = {"i4": 2, "u4": 2, "f4e2m1": 2, "i2": 4, "u2": 4}
+"""Elements that share a byte in a file, the first in the lowest bits"""
+
+
+def _listed_bytes(t: Any, count: int, where: str) -> NDArray[Any]:
+    if len(t.int32_data) != count:
+        raise ModelError(
+            f"{where}: its shape wants {count} bytes of packed elements, but there are {len(t.int32_data)}"
+        )
+    return np.array(t.int32_data, np.int64).astype(np.uint8)
+
+
+def _unpacked(held: NDArray[Any], per_byte: int, count: int, dtype: np.dtype[Any], signed: bool) -> NDArray[Any]:
+    """One element to a byte, as kernels read them."""
+    bits = 8 // per_byte
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (held[:, None] >> shifts & np.uint8((1 << bits) - 1)).reshape(-1)[:count]
+    if not signed:
+        return codes.view(dtype)
+    wide = codes.astype(np.int8)
+    return np.where(wide >= 1 << bits - 1, wide - (1 << bits), wide).astype(dtype)
 
 
 def _raw(data: bytes | memoryview, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]:
@@ -67,6 +99,8 @@ def _typed(t: Any, dtype: np.dtype[Any], count: int, where: str) -> NDArray[Any]
     if len(listed) != count:
         raise ModelError(f"{where}: its shape wants {count} elements of {dtype}, but there are {len(listed)}")
     try:
+        if BY_NUMBER[t.data_type].is_narrow_float:
+            return np.array(listed, np.int64).astype(np.uint8).view(dtype)
         if t.data_type in _BITS:
             return np.array(listed, np.int64).astype(_BITS[t.data_type]).view(dtype)
         if t.data_type in (1, 11):
