@@ -75,7 +75,7 @@ def roll_kernel(eqs: Equations, bound: Bound) -> None:
     i, j = eqs.indices("i", o), eqs.indices("j", r)
     eqs.define(
         y[*at(i, j, axes)],
-        x[*at(i, ((j_ - shift_) % r_ for j_, shift_, r_ in zip(j, shift, r)), axes)],
+        x[*at(i, ((j_ - shift_ % maximum(r_, 1)) % r_ for j_, shift_, r_ in zip(j, shift, r)), axes)],
         "specs/indexing.yaml:100",
     )
 
