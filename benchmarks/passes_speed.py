@@ -122,14 +122,14 @@ def _norm(x: Value, weight: Callable[..., Value], name: str, width: int) -> Valu
 
 
 def least(run: Callable[[], object], times: int = 3) -> float:
-    """Seconds of the fastest of a few runs; the collector is quiet, so that the size of the heap is not what is measured."""
+    """Processor seconds of the fastest of a few runs; the collector is quiet, so that the size of the heap is not what is measured."""
     best = float("inf")
     for _ in range(times):
         gc.collect()
         gc.disable()
-        start = time.perf_counter()
+        start = time.process_time()
         run()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
         gc.enable()
     return best
 
