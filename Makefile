@@ -13,7 +13,7 @@ TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated:.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long programs watch show lint types bench bench-memory new-op clean
+.PHONY: help setup run retrain gen check test test-long test-targets programs watch show lint types bench bench-memory new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -59,6 +59,10 @@ test-long: test  ## the same with nothing sampled: all of ONNX's node tests that
 
 programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of what they contained (COUNT=5000)
 	$(BIN)/python -m anyshape.testing.programs --count $(or $(COUNT),5000)
+
+test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds
+	ANYSHAPE_TARGET=avx2 $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models
+	ANYSHAPE_TARGET=sse $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models
 
 lint: $(STAMP)
 	$(BIN)/ruff check runtime generator generated tests benchmarks examples

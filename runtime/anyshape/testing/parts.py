@@ -16,10 +16,12 @@ from anyshape import dims
 from anyshape.dims import Cond, Dim
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Node
-from anyshape.lower import Group, Kernel, Lowering, Packed, host_target
+from anyshape.lower import Group, Kernel, Lowering, Packed
 from anyshape.lower.gemm.library import resolve
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
 from anyshape.testing.calls import Symbols, equations
+from anyshape.vm.kernels import target_called
+from anyshape.vm.options import from_environment
 
 Array = NDArray[Any]
 _ABI = ctypes.CFUNCTYPE(
@@ -35,7 +37,7 @@ class Parts:
         self.made_for = tuple(made_for)
         eqs, ins, outs = equations(node)
         self.inputs = [t for t in ins if t.absent is None]
-        target = host_target()
+        target = target_called(from_environment().target)
         group = Group(node.op.name, tuple(eqs.equations), tuple(self.inputs), tuple(outs), {})
         self.kernel: Kernel = Lowering(target).lower(group)
         imports = resolve(self.kernel.imports, target)

@@ -1,6 +1,6 @@
 """Every switch of a compile and of debugging, in one typed place.
 
-In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_WALK,
+In: keyword arguments of `anyshape.compile` and the environment (ANYSHAPE_TARGET, ANYSHAPE_KERNELS, ANYSHAPE_LOOP, ANYSHAPE_WALK,
 ANYSHAPE_DUMP, ANYSHAPE_VERIFY, ANYSHAPE_THREADS). Out: one frozen `Options` that the rest of the VM reads; nothing else here looks at
 the environment.
 """
@@ -58,6 +58,7 @@ def from_environment() -> Options:
     """Raises ArgumentError for a value that no switch has."""
     dump = frozenset(s for s in os.environ.get("ANYSHAPE_DUMP", "").split(",") if s)
     options = Options(
+        target=os.environ.get("ANYSHAPE_TARGET", "host"),
         kernels=os.environ.get("ANYSHAPE_KERNELS", "native"),
         loop=os.environ.get("ANYSHAPE_LOOP", "native"),
         dump=dump,
