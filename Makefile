@@ -6,6 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.anyshape-ready
 JOBS   ?= 2
+MODELS ?= bert_mini bert_base gpt2 mlp shape_heavy
 # The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
 TORCH      ?= torch==2.13.0+cpu
@@ -13,7 +14,7 @@ TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated:.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-targets programs watch show lint types bench bench-memory new-op clean
+.PHONY: help setup run retrain gen check test test-long test-targets programs watch show lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -81,6 +82,13 @@ bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime and OpenVINO 
 	$(BIN)/python -m benchmarks.compile_time bert_mini --json benchmarks/results/compile_time.json
 	$(BIN)/python -m benchmarks.vm_loop --json benchmarks/results/vm_loop.json
 	$(BIN)/python -m benchmarks.call_overhead --json benchmarks/results/call_overhead.json
+
+performance: $(VENV)/.anyshape-bench  ## docs/performance.md anew: all models on one thread and on all, and what bounds them; some minutes on a quiet machine
+	@mkdir -p benchmarks/results
+	$(BIN)/python -m benchmarks.models_bench $(MODELS) --json benchmarks/results/one.json
+	$(BIN)/python -m benchmarks.models_bench $(MODELS) --threads $$(nproc) --json benchmarks/results/all.json
+	$(BIN)/python -m benchmarks.bounds $(MODELS) --json benchmarks/results/bounds.json
+	$(BIN)/python -m benchmarks.performance_page benchmarks/results/one.json benchmarks/results/all.json benchmarks/results/bounds.json
 
 bench-memory: $(VENV)/.anyshape-bench  ## memory beside onnxruntime's, and of a thousand shapes through one executable
 	@mkdir -p benchmarks/results
