@@ -12,6 +12,7 @@ from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_gen.bounds.report import page
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE, read_record, record_text
+from anyshape_gen.emit.kernels import kernel
 from anyshape_gen.source import Findings
 
 ROOT = Path(__file__).parents[2]
@@ -196,3 +197,24 @@ def test_what_is_not_modelled_is_unknown_and_not_proved() -> None:
     body = RIGHT["flip"].replace("n - 1 - i", "bit_and(i, n)")
     analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
     assert [v.how for v in verdicts(analysis.op("an_op"))] == [How.STRUCTURAL, How.UNKNOWN]
+
+
+def test_a_read_that_is_not_proved_is_emitted_with_its_check() -> None:
+    """And what is proved is not."""
+    body = RIGHT["flip"].replace("x[n - 1 - i]", "x[bit_and(i, n)] + x[i]")
+    findings = Findings()
+    analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
+    analysis, _ = prove_indices(analysis, {}, findings)
+    assert not findings.found
+    code = kernel(analysis.op("an_op")).text
+    assert "checked(x)[bit_and(i, n)] + x[i]" in code
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("tests/generator/**/all_ops.yaml")))
+def test_every_construct_of_the_language_has_a_verdict(path: Path) -> None:
+    """Whatever it is: a construct that the prover does not model is unknown, never an error."""
+    analysis = analyse({"specs/m.yaml": path.read_text()}, complete=False)
+    findings = Findings()
+    _, found = prove_indices(analysis, {}, findings)
+    assert not findings.found
+    assert len(found) == sum(a.kernel is not None for a in analysis.ops)

@@ -175,6 +175,7 @@ class Evaluator:
         return self._thing("node", e, *env.values())
 
     def _arithmetic(self, op: str, a: Any, b: Any) -> Any:
+        a, b = (dims.select(v, 1, 0) if is_truth(v) else v for v in (a, b))
         if not (is_int(a) and is_int(b)) or op in ("/", "**"):
             if op == "**" and is_int(a) and isinstance(b, int) and 0 <= b <= 4:
                 power: Size = 1
@@ -411,6 +412,10 @@ class Evaluator:
 
     def _f_list(self, x: Any) -> Any:
         return x if isinstance(x, Run) else None
+
+    def _f_sorted(self, x: Any) -> Any:
+        """As many items, in an order that is not modelled."""
+        return self.context.run("sorted", x.length) if isinstance(x, Run) else None
 
     def _f_wrap(self, i: Any, n: Any) -> Any:
         """In a kernel an index of data is checked; elsewhere it is what it says."""
