@@ -275,18 +275,19 @@ class Values(Levels):
         return total
 
     def check(self, access: Access, copy: int) -> None:
-        """Ends the kernel with the error's number where a computed index is out of range."""
+        """Ends the kernel with the error's number where a computed index is out of range: one test for all copies."""
         for b in access.checks:
-            key = ("checked", b, copy if self.vector is not None else -1)
+            domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
+            vector = self.vector if self.vector is not None and self.vector.variable in domain else None
+            key = ("checked", b, copy if vector is not None else -1)
             if self.find(key) is not None:
                 continue
-            ok = self.inside([b], copy)
+            copies = range(vector.copies) if vector is not None else (copy,)
+            ok = None
+            for c in copies:
+                ok = self.conjunction(ok, self._good(b, c))
             assert ok is not None
-            if b.guard is not None:
-                ok = self._either(ok, self.f.not_(self.value(b.guard, copy)))
             if ok.type.lanes:
-                mask = self.mask(copy)
-                ok = ok if mask is None else self._either(ok, self.f.not_(mask))
                 ok = self.f.reduce("and", ok)
             self.errors[b.error] = None
             stop, go = self.f.new_block(), self.f.new_block()
@@ -294,7 +295,19 @@ class Values(Levels):
             self.f.start(stop)
             self.f.ret(const(I32, b.error))
             self.f.start(go)
-            self.remember(key, const(I1, 1))
+            for c in copies:
+                self.remember(("checked", b, c if vector is not None else -1), const(I1, 1))
+
+    def _good(self, b: Bound, copy: int) -> Val:
+        """Lanes whose index is in range, or is not asked for."""
+        ok = self.inside([b], copy)
+        assert ok is not None
+        if b.guard is not None:
+            ok = self._either(ok, self.f.not_(self.value(b.guard, copy)))
+        mask = self.mask(copy)
+        if ok.type.lanes and mask is not None:
+            ok = self._either(ok, self.f.not_(mask))
+        return ok
 
     def _either(self, a: Val, b: Val) -> Val:
         lanes = max(a.type.lanes, b.type.lanes)
