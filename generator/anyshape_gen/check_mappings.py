@@ -17,8 +17,8 @@ from anyshape_gen.parse_values import DTYPES, NARROW
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
-ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "fold",
-                  "min", "max", "einsum", "aligned")  # fmt: skip
+ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
+                  "fold", "min", "max", "einsum", "aligned")  # fmt: skip
 DTYPE_FUNCTIONS = ("accum", "promote")
 
 

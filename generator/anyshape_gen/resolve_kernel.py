@@ -116,7 +116,8 @@ class KernelResolver:
             found.elements.add(target.element.id)
         for entry in target.items or ():
             inner = entry.value if isinstance(entry, Star) else entry
-            for name in sorted(free_names(inner) - known):
+            new = free_names(inner) - known
+            for name in [n.id for n in walk_all([inner]) if isinstance(n, Name) and n.id in new]:
                 found.extents.setdefault(name, None)
                 if isinstance(entry, Star) and isinstance(inner, Name):
                     found.runs.add(name)

@@ -60,8 +60,10 @@ def _dtype(value: Expr, dtype_of: Callable[[str], str | None]) -> str | None:
         case Call(func="argsort" | "ravel" | "len" | "prod"):
             return "i64"
         case Call(func=func, args=args):
-            if len(func) == 1 and func.isupper():
+            if (len(func) == 1 and func.isupper()) or func in ("f32", "f64", "i32", "i64"):
                 return func
+            if func == "inside":
+                return "bool"
             return _first(plain_items(args), dtype_of)
         case Index(base=Name(id=tensor)) | Index(base=Index(base=Name(id=tensor))):
             return dtype_of(tensor) or LITERAL

@@ -40,7 +40,7 @@ from anyshape_gen.parse_values import DTYPES, NARROW
 
 KNOWN = {
     **dict.fromkeys(
-        ("OnnxNode", "aligned", "dtype_of", "einsum", "fold", "length_of", "needed", "rank_of", "scalar"),
+        ("OnnxNode", "aligned", "dtype_of", "einsum", "fold", "length_of", "needed", "rank_of", "scalar", "vector"),
         "anyshape.frontends.onnx.node",
     ),
     "Value": "anyshape.graph.value",
@@ -103,6 +103,8 @@ class _Mapper:
         match cond:
             case Compare(first, (("==", second),)):
                 return f"{self._brackets(first)} != {self._brackets(second)}"
+            case Compare(first, (("!=", second),)):
+                return f"{self._brackets(first)} == {self._brackets(second)}"
             case Compare(first, (("is", second),)):
                 return f"{self._brackets(first)} is not {self._brackets(second)}"
         return f"not {self._brackets(cond)}"
@@ -156,6 +158,8 @@ class _Mapper:
             if p.kind.base != "dtype":
                 return self._attr(expr)
             text = self._attr(expr, dtype=True)
+        elif isinstance(expr, IfExp) and p.dyn:
+            text = self.text(expr)
         else:
             return self.text(expr)
         return text if p.default is not None else f"needed(n, {text}, {quoted(p.name)})"
@@ -222,8 +226,8 @@ class _Mapper:
             case Call("is_int" | "is_float" | "is_bool" as func, (v,), ()):
                 name = {"is_int": "is_integer"}.get(func, func)
                 return f"{self.text(v)}.{name}"
-            case Call("scalar", (v,), ()):
-                return f"scalar({self._argument(v)})"
+            case Call("scalar" | "vector" as func, (v,), ()):
+                return f"{func}({self._argument(v)})"
             case Call("einsum" | "aligned" as func, args, ()):
                 return f"{func}(n, {', '.join(self._argument(v) for v in args)})"
         return self._term(e)

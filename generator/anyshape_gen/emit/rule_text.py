@@ -235,7 +235,7 @@ class RuleText:
         if e.func in self.functions:
             return f"{self.rename(e.func)}({', '.join(args)})", ATOM
         if e.func == "present":
-            return f"{args[0]} is not None", TERNARY
+            return (f"present({args[0]})", ATOM) if self.prefix else (f"{args[0]} is not None", TERNARY)
         if e.func == "shape":
             return args[0], ATOM
         if e.func in ("len", "rank"):

@@ -313,6 +313,8 @@ def _simplify(op: str, args: tuple[Expr, ...]) -> Expr | None:
     if len(args) != 2:
         return None
     a, b = args
+    if op in ("floordiv", "mod") and isinstance(b, Const) and type(b.value) is int and b.value == 1 and is_integer(a):
+        return a if op == "floordiv" else const(0, a.dtype)
     if (
         isinstance(a, Const)
         and isinstance(b, Const)

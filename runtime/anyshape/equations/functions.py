@@ -221,6 +221,11 @@ def pad(tensor: Tensor, value: ExprLike) -> Padded:
     return Padded(tensor, value)
 
 
+def present(tensor: Tensor) -> bool:
+    """Whether an optional input was given."""
+    return tensor.absent is None
+
+
 class Padded:
     """A tensor whose reads outside its shape give a value."""
 
@@ -250,6 +255,8 @@ def reduce_(
     variables = tuple(Var(label, n) for label, n in zip(labels, sizes, strict=True))
     value = as_expr(body(*variables))
     condition = as_expr(where(*variables)) if where is not None else None
+    if isinstance(condition, Const) and condition.value is True:
+        condition = None
     if kind == "count":
         counted = value if condition is None else apply("and", value, condition)
         return reduce_node("sum", variables, apply("select", counted, const(1, I64), const(0, I64)), None, I64)
@@ -349,6 +356,6 @@ __all__ = [
     "Checked", "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
     "cast", "ceil", "checked", "clamp", "cos",
     "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "item", "le", "log", "lt", "maximum", "minimum", "ne",
-    "not_", "or_", "pad", "pow_", "ravel", "reduce_", "round_even", "saturate",
+    "not_", "or_", "pad", "pow_", "present", "ravel", "reduce_", "round_even", "saturate",
     "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",
 ]  # fmt: skip

@@ -27,6 +27,10 @@ class Unknown(Exception):
     """The symbolic reading needs an element that is not known."""
 
 
+NOTHING = object()
+"""Among the elements of a symbolic reading: one of which nothing is known."""
+
+
 def interpret(
     equations: Sequence[Equation],
     arrays: Mapping[Tensor, Array],
@@ -144,7 +148,7 @@ class _Evaluation:
         along = q.form.along if isinstance(q.form, (Compaction, Sorting)) else None
         axis = len(q.index) if along is None else q.index.index(along)
         index = [self.whole(i, active, depth, (*extents, *over)) for i in q.index if i is not along]
-        if self.symbolic and any(isinstance(v, (Dim, Cond)) for i in index for v in i.flat):
+        if self.symbolic and any(v is NOTHING or isinstance(v, (Dim, Cond)) for i in index for v in i.flat):
             raise Unknown(f"an index of {q}")
         first: tuple[Any, ...] = (*(slice(None) for _ in extents), *(0 for _ in over))
         at = [i.astype(np.int64)[first] for i in index] if 0 not in over else []
@@ -203,7 +207,7 @@ class _Evaluation:
         if e.op == "select":
             c = self.eval(e.args[0], active, depth)
             if self.symbolic:
-                return _select_symbolic(c, *(self.eval(a, active, depth) for a in e.args[1:]))
+                return _select_symbolic(c, *(self.branch(a, active, depth) for a in e.args[1:]))
             c = c.astype(bool)
             return np.where(c, self.eval(e.args[1], active & c, depth), self.eval(e.args[2], active & ~c, depth))
         args = [self.eval(a, active, depth) for a in e.args]
@@ -212,6 +216,13 @@ class _Evaluation:
         from anyshape.equations.numeric import apply_numeric
 
         return apply_numeric(e, args)
+
+    def branch(self, e: Expr, active: Array, depth: int) -> Array:
+        """One side of a choice between symbols, which may be the side that is not chosen."""
+        try:
+            return self.eval(e, active, depth)
+        except Unknown:
+            return np.full((1,) * self.rank, NOTHING, object)
 
     def full(self, value: Any, e: Expr) -> Array:
         out = np.empty((1,) * self.rank, object if self.symbolic else (e.dtype.numpy if e.dtype is not None else None))
@@ -225,7 +236,7 @@ class _Evaluation:
         if not e.index:
             return np.asarray(array[()]).reshape((1,) * self.rank) if not self.symbolic else self.full(array[()], e)
         columns = [self.eval(i, active, depth) for i in e.index]
-        if self.symbolic and any(isinstance(v, (Dim, Cond)) for c in columns for v in c.flat):
+        if self.symbolic and any(v is NOTHING or isinstance(v, (Dim, Cond)) for c in columns for v in c.flat):
             raise Unknown(f"an index of {e}")
         index = np.broadcast_arrays(*(c.astype(np.int64) for c in columns))
         inside = np.ones(index[0].shape, bool)
@@ -321,18 +332,44 @@ def _elementwise(f: Callable[..., Any], *args: Array) -> Array:
     broadcast = np.broadcast_arrays(*args)
     out = np.empty(broadcast[0].shape, object)
     for at in np.ndindex(out.shape):
-        out[at] = f(*(b[at] for b in broadcast))
+        items = [b[at] for b in broadcast]
+        out[at] = NOTHING if any(v is NOTHING for v in items) else f(*items)
     return out
 
 
 def _select_symbolic(c: Array, a: Array, b: Array) -> Array:
     def choose(k: Any, x: Any, y: Any) -> Any:
+        if k is NOTHING or (isinstance(k, Cond) and (x is NOTHING or y is NOTHING)):
+            return NOTHING
         return dims.select(k, x, y) if isinstance(k, Cond) else (x if k else y)
 
-    return _elementwise(choose, c, a, b)
+    broadcast = np.broadcast_arrays(c, a, b)
+    out = np.empty(broadcast[0].shape, object)
+    for at in np.ndindex(out.shape):
+        out[at] = choose(*(x[at] for x in broadcast))
+    return out
+
+
+def _on_numbers(e: Apply, args: list[Array]) -> Array:
+    """An operation that only numbers have: on the elements that are numbers; nothing is known of the others."""
+    from anyshape.equations.numeric import apply_numeric
+
+    broadcast = np.broadcast_arrays(*args)
+    out = np.full(broadcast[0].shape, NOTHING, object)
+    known = [at for at in np.ndindex(out.shape) if all(isinstance(b[at], (bool, int, float)) for b in broadcast)]
+    if not known:
+        raise Unknown(f"{e.op} of symbols")
+    operands = [
+        np.array([b[at] for at in known], None if a.dtype is None else a.dtype.numpy) for a, b in zip(e.args, broadcast)
+    ]
+    for at, value in zip(known, apply_numeric(e, operands).tolist()):
+        out[at] = value
+    return out
 
 
 def _apply_symbolic(e: Apply, args: list[Array]) -> Array:
+    if any(a.dtype is not None and a.dtype.is_float for a in (e, *e.args)):
+        return _on_numbers(e, args)
     if e.op == "cast":
         assert e.dtype is not None
         if (
@@ -365,6 +402,8 @@ def _fold_symbolic(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -
     }
     if e.kind not in folds or not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
         raise Unknown(f"{e.kind} of symbols")
+    if any(v is NOTHING for v in body.flat):
+        raise Unknown(f"{e.kind} of what is not known")
     start, step = folds[e.kind]
     shape = tuple(1 if a in axes else n for a, n in enumerate(body.shape))
     out = np.full(shape, start, object)

@@ -16,11 +16,11 @@ from anyshape.dims import Facts, NestedTooDeep, Size, eq
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
-from anyshape.equations.interpret import Unknown, interpret
+from anyshape.equations.interpret import NOTHING, Unknown, interpret
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef, ParamDef
-from anyshape.graph.value import SMALL, Contents, Node, Value
+from anyshape.graph.value import SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Rule, Undetermined, Vec
 from anyshape.types import TensorType
 
@@ -255,7 +255,7 @@ def _contents(
     eqs = equations_of(trial, ins, outs)
     arrays = {}
     for t, v in zip(flat(ins), _flat_inputs(node), strict=True):
-        known = v.elements() if v is not None else None
+        known = _numbers(v) if v is not None else None
         if known is not None:
             a = np.empty(len(known), object)
             a[:] = known
@@ -265,8 +265,24 @@ def _contents(
     except Unknown:
         return nothing
     return tuple(
-        tuple(_wrapped(e, t.dtype) for e in results[t].reshape(-1).tolist()) if t in results else None
-        for t in flat(outs)
+        _named(results[t].reshape(-1).tolist(), v) if t in results else None for t, v in zip(flat(outs), trial.outputs)
+    )
+
+
+def _numbers(v: Value) -> Contents | tuple[float, ...] | None:
+    """The elements of a value, symbols or not; of floats those of a small constant."""
+    a = v.constant
+    if v.type.dtype.is_float and a is not None and a.ndim <= 1 and a.size <= SMALL:
+        return tuple(a.astype(np.float64).reshape(-1).tolist())
+    return v.elements()
+
+
+def _named(elements: list[Any], result: Value) -> Contents | None:
+    """Elements of which nothing is known get symbols; None if there are no others."""
+    if not any(e is not NOTHING for e in elements) and elements:
+        return None
+    return tuple(
+        element_symbol(result, k) if e is NOTHING else _wrapped(e, result.type.dtype) for k, e in enumerate(elements)
     )
 
 

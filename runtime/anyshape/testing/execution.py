@@ -23,11 +23,11 @@ Array = NDArray[Any]
 
 
 def run_reference(c: Call, node: Node) -> list[Array]:
-    """The outputs by `reference:`, flattened; absent inputs are their constants."""
+    """The outputs by `reference:`, flattened; absent inputs are their constants, or None where they have none."""
     given: dict[str, Any] = {}
     for i in node.op.inputs:
         v = c.inputs[i.name]
-        if v is None:
+        if v is None and i.default is not None:
             dtype = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
             v = np.asarray(i.absent(dtype), dtype.numpy)
         given[i.name] = v

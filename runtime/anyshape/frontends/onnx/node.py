@@ -100,6 +100,11 @@ def scalar(value: Any) -> Value:
     return constant(a.astype(np.float32).reshape(()) if isinstance(value, float) else a.reshape(()))
 
 
+def vector(value: Any) -> Value:
+    """A list of numbers as a constant f32 tensor of rank 1."""
+    return constant(np.asarray(value, np.float32).reshape(-1))
+
+
 def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
     """A binary op over any number of operands, from the left."""
     return reduce(op, values)
