@@ -194,6 +194,64 @@ def test_subgraphs_read_what_their_names_have_become() -> None:
     assert ops(made) == ["Relu", "If", "Add"]
 
 
+def looped() -> onnx.ModelProto:
+    """A loop with a branch in it; in both, shapes are computed that are known, things are computed twice, and nobody reads others."""
+    then = helper.make_graph(
+        [
+            node("Shape", "acc", "sh"), node("Gather", "sh one", "width", axis=0), node("Cast", "width", "w", to=TensorProto.FLOAT),
+            node("Mul", "acc w", "m1"), node("Mul", "acc w", "m2"), node("Add", "m1 m2", "t"), node("Exp", "acc", "idle"),
+        ],
+        "then", [], [tensor("t", ["n", 4])], [numpy_helper.from_array(np.int64(1), "one")],
+    )  # fmt: skip
+    other = helper.make_graph([node("Identity", "acc", "e")], "other", [], [tensor("e", ["n", 4])])
+    body = helper.make_graph(
+        [
+            node("Identity", "go", "again"), node("Mod", "i two", "r"), node("Equal", "r zero", "even"),
+            node("If", "even", "after", then_branch=then, else_branch=other), node("Shape", "x", "around"),
+            node("ConstantOfShape", "around", "zeros"), node("Add", "after zeros", "next"),
+        ],
+        "body", [tensor("i", [], I64), tensor("go", [], BOOL), tensor("acc", ["n", 4])],
+        [tensor("again", [], BOOL), tensor("next", ["n", 4])],
+        [numpy_helper.from_array(np.int64(k), name) for name, k in (("two", 2), ("zero", 0))],
+    )  # fmt: skip
+    made = model(
+        [node("Loop", "k c x", "y", body=body)],
+        [tensor("k", [], I64), tensor("c", [], BOOL), tensor("x", ["n", 4])],
+        "y",
+    )
+    return typed(made)
+
+
+def test_graphs_within_nodes_are_simplified_too() -> None:
+    m = looped()
+    feeds = [{"k": np.array(k), "c": np.array(True), "x": floats(n, 4) / 9} for k, n in ((0, 2), (3, 1), (4, 3))]
+    made = checked(m, *feeds)
+    (loop,) = made.graph.node
+    body = loop.attribute[0].g
+    (branch,) = [n for n in body.node if n.op_type == "If"]
+    then = next(a.g for a in branch.attribute if a.name == "then_branch")
+    assert ops(made) == ["Loop"] and [n.op_type for n in then.node] == ["Mul", "Add"]
+    assert [t.name for t in then.initializer] == ["w"]
+
+
+def test_nodes_of_one_name_are_not_taken_for_each_other() -> None:
+    def branch(k: float, name: str) -> onnx.GraphProto:
+        held = [
+            numpy_helper.from_array(np.float32(k), f"{name}_a"),
+            numpy_helper.from_array(np.float32(1), f"{name}_b"),
+        ]
+        nodes = [node("Add", f"{name}_a {name}_b", f"{name}_c"), node("Mul", f"x {name}_c", name)]
+        return helper.make_graph(nodes, name, [], [tensor(name, ["n"])], held)
+
+    ifs = [node("If", "c", f"y{k}", then_branch=branch(k, f"t{k}"), else_branch=branch(-k, f"e{k}")) for k in (1, 2)]
+    for n in ifs:
+        n.name = "same"
+    m = typed(model([*ifs, node("Add", "y1 y2", "y")], [tensor("c", [], BOOL), tensor("x", ["n"])], "y"))
+    made, x = checked(m), floats(5)  # onnxruntime takes no such model
+    for c, wanted in ((True, 5 * x), (False, -x)):
+        np.testing.assert_allclose(anyshape.compile(made)(np.array(c), x), wanted, rtol=1e-6)
+
+
 def test_outputs_that_are_inputs_constants_or_the_same() -> None:
     nodes = [
         node("Identity", "x", "same"),

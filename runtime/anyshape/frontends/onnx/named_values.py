@@ -7,7 +7,8 @@ what the graph's outputs need is looked at, so that nothing is concluded from ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,10 @@ from anyshape.frontends.onnx.dtypes import BY_NUMBER
 from anyshape.frontends.onnx.importer import Import, Scope
 from anyshape.frontends.onnx.inputs import DimBinding, check_names
 from anyshape.frontends.onnx.mappings import all_mappings
-from anyshape.frontends.onnx.order import sort_nodes
+from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source, read_model
 from anyshape.graph.entry_checks import EntryFacts
-from anyshape.graph.function import Function
+from anyshape.graph.function import Function, topological
 from anyshape.graph.value import Value
 from anyshape.types import TensorType
 
@@ -35,13 +36,21 @@ SINCE_DEFAULTS = 4
 @dataclass(frozen=True)
 class NamedValues:
     """`values` has the optimised value of each name that the outputs need, None where we know nothing at all; `named` are the dims that
-    the inputs name, by their spelling in the file."""
+    the inputs name, by their spelling in the file. Of the model's graph, or of one within a node."""
 
     source: Source
+    graph: Any
     nodes: Sequence[Any]
     values: Mapping[str, Value | None]
     facts: Facts
     named: Mapping[str, Size]
+    look: Callable[[str, Any], NamedValues | None]
+    inside: str = ""
+    """Where the graph is; empty for the model's own"""
+
+    def within(self, node: Any, attribute: str, graph: Any) -> NamedValues | None:
+        """The same of a graph within a node; None if nothing is known there."""
+        return self.look(f" in {attribute} of {spell_node(node)}{self.inside}", graph)
 
 
 def named_values(source: Any, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
@@ -56,8 +65,6 @@ class _NamingImport(Import):
     """An import that keeps the names, and goes on after what is not supported."""
 
     def named_values(self) -> NamedValues:
-        from anyshape.passes import infer_types, optimise
-
         values = self._initializers(self.graph, self.where)
         for name in overridable(self.read.model):
             values.pop(name, None)
@@ -69,24 +76,41 @@ class _NamingImport(Import):
         self.drawing = drawing(self.read.model)
         self.opaque: list[Value] = []
         self.stated: Mapping[str, TensorType] | None = None
+        self.within: dict[str, tuple[Sequence[Any], Mapping[str, Value | None]]] = {}
+        """Nodes and own names of graphs within nodes, as they were built last: a loop's once its types had settled"""
         used = frozenset((*free_names(nodes), *(o.name for o in self.graph.output)))
         scope = Scope(values, self.opsets, used=used)
         self._translate(nodes, scope)
         self.dims.check_used(self.where)
         known = {name: v for name, v in scope.values.items() if v is not None}
-        whole = Function([*params, *self.opaque], list(known.values()), "main", list(known))
-        # twice: what the first turn learns of the entry dims holds for nodes before the one it learned from too
-        try:
-            best = optimise(infer_types(optimise(whole)))
-        except ShapeError:  # a model that fails for all inputs; whoever runs it says so best
-            best = whole
+        best = _best(Function([*params, *self.opaque], list(known.values()), "main", list(known)))
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))
-        return NamedValues(self.read, nodes, final, EntryFacts(best).facts, self.dims.made)
+        return NamedValues(self.read, self.graph, nodes, final, EntryFacts(best).facts, self.dims.made, self.look)
+
+    def look(self, inside: str, graph: Any) -> NamedValues | None:
+        """What is known of a graph within a node: a function of all that it reads, of which its names are the results."""
+        if inside not in self.within:
+            return None
+        nodes, own = self.within[inside]
+        if _spelled(nodes) != _spelled(graph.node):
+            return None  # another node is called the same
+        known = {name: v for name, v in own.items() if v is not None}
+        used = {v for node in topological(known.values()) for v in node.inputs if v is not None} | set(known.values())
+        params = sorted((v for v in used if v.is_param), key=lambda v: v.name)
+        if len({p.name for p in params}) < len(params):
+            return None  # two graphs, one in the other, call what they are given the same
+        best = _best(Function(params, list(known.values()), "inner", list(known)))
+        final: dict[str, Value | None] = dict.fromkeys(own)
+        final.update(zip(known, best.results, strict=True))
+        live = live_nodes(nodes, graph.output)
+        return NamedValues(self.read, graph, live, final, EntryFacts(best).facts, self.dims.made, self.look, inside)
 
     def _translate(self, nodes: Sequence[Any], scope: Scope) -> None:
         if scope.depth:
             super()._translate(nodes, scope)
+            if isinstance(scope.values, ChainMap):
+                self.within[scope.inside] = (nodes, scope.values.maps[0])
             return
         for node in nodes:
             drawn = _draws(node, self.drawing)
@@ -95,6 +119,12 @@ class _NamingImport(Import):
             for name in node.output:
                 if name and (drawn or scope.values[name] is None):
                     scope.values[name] = self._stranger(name)
+                    self._forget_within(node)
+
+    def _forget_within(self, node: Any) -> None:
+        """Graphs in a node that could not be imported were left halfway."""
+        for inside in [k for k in self.within if k.endswith(f" of {spell_node(node)}")]:
+            del self.within[inside]
 
     def _stranger(self, name: str) -> Value | None:
         """A value that comes from nowhere, of the type that ONNX's inference gives the name; None if it gives none."""
@@ -104,6 +134,20 @@ class _NamingImport(Import):
             return None
         self.opaque.append(Value(self.stated[name], name))
         return self.opaque[-1]
+
+
+def _spelled(nodes: Iterable[Any]) -> list[bytes]:
+    return sorted(n.SerializeToString(deterministic=True) for n in nodes)
+
+
+def _best(f: Function) -> Function:
+    """Optimised twice: what the first turn learns of the entry dims holds for nodes before the one it learned from too."""
+    from anyshape.passes import infer_types, optimise
+
+    try:
+        return optimise(infer_types(optimise(f)))
+    except ShapeError:  # a model that fails for all inputs; whoever runs it says so best
+        return f
 
 
 def drawing(model: Any) -> set[str]:

@@ -36,7 +36,7 @@ class Representatives:
 
     def __init__(self, known: NamedValues) -> None:
         self.known = known
-        graph = known.source.model.graph
+        graph = known.graph
         self.initial = [t.name for t in graph.initializer] + [s.values.name for s in graph.sparse_initializer]
         self.of: dict[str, str] = {}
         self.constants: dict[str, Value] = {}

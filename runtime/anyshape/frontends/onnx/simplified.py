@@ -7,14 +7,14 @@ for some inputs, the result gives too; where the model would fail, the result ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from anyshape.dims import Dim, free_symbols
 from anyshape.frontends.onnx.captures import rename_captured
-from anyshape.frontends.onnx.control import captured_names, subgraphs
+from anyshape.frontends.onnx.control import GRAPH, captured_names, subgraphs
 from anyshape.frontends.onnx.dtypes import NUMBER_OF
 from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values, overridable
@@ -30,19 +30,31 @@ def simplify(model: Any, dims: Mapping[str, DimBinding] | None = None) -> Any:
     `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}; the result is right for those alone.
     Raises a subclass of AnyshapeError for a model that is damaged. Nodes that we cannot run, or would refuse to, are left as they are.
     """
-    return _Writer(named_values(model, dims)).model()
+    known = named_values(model, dims)
+    return _Writer(known, {*known.values, *_names(known.graph)}).model()
+
+
+def _names(graph: Any) -> Iterator[str]:
+    """Every name in a graph and in those within it."""
+    yield from (i.name for i in (*graph.input, *graph.output, *graph.initializer))
+    for node in graph.node:
+        yield from node.output
+        for inner in subgraphs(node):
+            yield from _names(inner)
 
 
 class _Writer:
-    """One run of `simplify`."""
+    """One graph: the model's, or one within a node. `taken`: names that are used anywhere in the model."""
 
-    def __init__(self, known: NamedValues) -> None:
-        self.known, self.old = known, known.source.model
+    def __init__(self, known: NamedValues, taken: set[str]) -> None:
+        self.known, self.old = known, known.graph
         self.values = dict(known.values)
-        self.outputs = [o.name for o in self.old.graph.output]
+        self.outputs = [o.name for o in self.old.output]
         self.same = Representatives(known)
         self.producer = {name: node for node in known.nodes for name in node.output if name}
-        self.taken = {*known.values, *self.outputs, *(name for n in self.old.graph.node for name in n.output)}
+        self.taken = taken
+        self.inner: dict[str, list[Any]] = {}
+        """what became of the graphs within nodes, by the first output of the node"""
         self.added: dict[str, Value] = {}
         """constants that no name of the old model stands for"""
         self.shared: dict[Any, str] = {}
@@ -56,19 +68,35 @@ class _Writer:
         self.called = self._new_names()
         self.spelled = {s: name for name, s in known.named.items() if isinstance(s, Dim)}
         self.initial = set(self.same.initial)
-        self.defaults = overridable(self.old)
+        self.defaults = set() if known.inside else overridable(known.source.model)
 
     def model(self) -> Any:
-        needed = self.needed = self._needed()
+        old = self.known.source.model
+        new = type(old)()
+        new.CopyFrom(_frame(old))
+        new.ir_version = max(old.ir_version, SINCE_DEFAULTS)
+        self.write(new.graph)
+        self._describe(new.graph)
+        _keep_functions(old, new)
+        return new
+
+    def graph(self) -> Any:
+        """A graph within a node. Its inputs, and the types that it says, stay."""
         new = type(self.old)()
-        new.CopyFrom(_frame(self.old))
-        new.ir_version = max(self.old.ir_version, SINCE_DEFAULTS)
-        graph = new.graph
-        graph.input.extend(self._inputs())
-        for k, t in enumerate(self.old.graph.initializer):
+        new.name, new.doc_string = self.old.name, self.old.doc_string
+        new.metadata_props.extend(self.old.metadata_props)
+        self.write(new)
+        made = {name for node in new.node for name in node.output}
+        new.value_info.extend(i for i in self.old.value_info if i.name in made)
+        return new
+
+    def write(self, graph: Any) -> None:
+        needed = self.needed = self._needed()
+        graph.input.extend(self.old.input if self.known.inside else self._inputs())
+        for k, t in enumerate(self.old.initializer):
             if t.name in needed or t.name in self.defaults:
-                graph.initializer.append(_whole(t, self.known.source, k))
-        graph.sparse_initializer.extend(s for s in self.old.graph.sparse_initializer if s.values.name in needed)
+                graph.initializer.append(_whole(t, self.known.source, -1 if self.known.inside else k))
+        graph.sparse_initializer.extend(s for s in self.old.sparse_initializer if s.values.name in needed)
         for name, v in (*self.same.constants.items(), *self.added.items()):
             if name in needed:
                 graph.initializer.append(_tensor(self._name(name), v))
@@ -76,9 +104,17 @@ class _Writer:
             if any(name in needed and name not in self.same.constants for name in node.output):
                 graph.node.append(self._node(node))
         self._results(graph)
-        self._describe(graph)
-        _keep_functions(self.old, new)
-        return new
+
+    def graphs(self, node: Any) -> list[Any]:
+        """Those within a node, simplified."""
+        key = next((name for name in node.output if name), "")
+        if key not in self.inner:
+            self.inner[key] = [self._simplified(node, a) for a in node.attribute if a.type == GRAPH and a.HasField("g")]
+        return self.inner[key]
+
+    def _simplified(self, node: Any, a: Any) -> Any:
+        known = self.known.within(node, a.name, a.g)
+        return a.g if known is None else _Writer(known, self.taken).graph()
 
     # names
 
@@ -86,7 +122,7 @@ class _Writer:
         """What representatives are called: the name of a graph output where they are one."""
         called: dict[str, str] = {}
         for name in self.outputs:
-            first = self.same.of[name]
+            first = self.same.of.get(name, name)
             if first in self.producer and first not in self.same.constants and first not in self.outputs:
                 called.setdefault(first, name)
         for name in self.outputs:
@@ -114,7 +150,7 @@ class _Writer:
     def _needed(self) -> set[str]:
         """Representatives that the outputs need."""
         needed: set[str] = set()
-        waiting = [self.same.of[name] for name in self.outputs]
+        waiting = [self.same.of.get(name, name) for name in self.outputs]
         while waiting:
             name = waiting.pop()
             if name in needed:
@@ -130,7 +166,7 @@ class _Writer:
                 else:
                     waiting.append(self._constant(solved, f"{node.output[0]}_shape"))
                     self.replaced[node.output[0], k] = waiting[-1]
-            waiting += [self.same.of.get(name, name) for g in subgraphs(node) for name in captured_names(g)]
+            waiting += [self.same.of.get(name, name) for g in self.graphs(node) for name in captured_names(g)]
         return needed
 
     def _constant(self, v: Value, wanted: str) -> str:
@@ -146,7 +182,7 @@ class _Writer:
     def _inputs(self) -> list[Any]:
         """The old ones, with numbers for dims that were bound; defaults of inputs in old files are initializers alone."""
         kept: list[Any] = []
-        for info in self.old.graph.input:
+        for info in self.old.input:
             if info.name in self.initial and info.name not in self.defaults:
                 continue
             kept.append(type(info)())
@@ -163,6 +199,8 @@ class _Writer:
         for k, name in operands(node):
             constant = self.replaced.get((node.output[0], k))
             made.input[k] = self._operand(name) if constant is None else self._name(constant)
+        for old, new in zip(subgraphs(made), self.graphs(node), strict=True):
+            old.CopyFrom(new)
         rename_captured(made, self._operand)
         for k, name in enumerate(node.output):
             if not name:
@@ -175,19 +213,22 @@ class _Writer:
         return made
 
     def _results(self, graph: Any) -> None:
-        stated = {i.name: i for i in (*self.old.graph.value_info, *self.old.graph.output)}
-        for info in self.old.graph.output:
+        stated = {i.name: i for i in (*self.old.value_info, *self.old.output)}
+        for info in self.old.output:
             now = self._operand(info.name)
             if now != info.name:
                 node = graph.node.add()
                 node.op_type = "Identity"
                 node.input.append(now)
                 node.output.append(info.name)
+            if self.known.inside:
+                graph.output.append(info)
+                continue
             graph.output.append(self._typed(info.name, self.values.get(info.name), stated.get(info.name)))
 
     def _describe(self, graph: Any) -> None:
         """Types of everything between inputs and outputs."""
-        stated = {i.name: i for i in self.old.graph.value_info}
+        stated = {i.name: i for i in self.old.value_info}
         back = {**self.unused, **{new: old for old, new in self.called.items()}}
         outputs = set(self.outputs)
         for node in graph.node:
