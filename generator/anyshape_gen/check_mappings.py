@@ -81,13 +81,18 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
         missing = [name for name in names if name not in seen]
         if missing and seen <= own:
             findings.add(mapping.span, f"the mapping does not give {' and '.join(missing)}")
-    if mapping.term is not None:
-        _ops_in(mapping.term, ops, findings, top=True, extra=ONNX_FUNCTIONS)
-        for node in walk(mapping.term):
-            if isinstance(node, Name) and node.id not in inputs | ops | {"outputs", *CONSTANTS, *DTYPES, *NARROW}:
+    for term in (*(let.value for let in mapping.lets), *([mapping.term] if mapping.term is not None else [])):
+        _ops_in(term, ops, findings, top=True, extra=ONNX_FUNCTIONS)
+        for node in walk(term):
+            if isinstance(node, Name) and node.id not in inputs | {let.names[0] for let in mapping.lets} | ops | {
+                "outputs",
+                *CONSTANTS,
+                *DTYPES,
+                *NARROW,
+            }:
                 findings.unknown(node.span, "name", node.id, inputs)
     for node in mapping.asserts:
-        _expression(node, {*inputs, "outputs"}, findings)
+        _expression(node, {*inputs, "outputs", *DTYPES}, findings)
 
 
 def _expression(node: Node, known: set[str], findings: Findings) -> None:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from anyshape_gen.nodes import (
     Assert,
+    Assign,
     Expr,
     Function,
     Kernel,
@@ -217,6 +218,8 @@ class OnnxMapping(Node):
     """a term of ops over these names; None: the op itself with these arguments"""
     asserts: tuple[Assert, ...] = ()
     """what else the node must satisfy; otherwise UnsupportedError"""
+    lets: tuple[Assign, ...] = ()
+    """names for terms, in the order in which they read each other"""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ further lines. Out: `OnnxMapping`.
     p=attr            the attribute of the same name; attr.name another one; attr(1), attr.name(1) with a default
     p=in(expr)        the next input through an expression, in which it has the name p (an absent one reads as [])
     p=expr            computed from attributes, ranks and input dtypes: `len(outputs)`, `dtype_of(start)`
+    name = term       on a line below a term: what the name stands for in it, and in the lines that follow
     names -> term     a term of ops over the ONNX inputs; `fold(op, xs)` chains a binary op; `= term` names the op's
     own inputs
 """
@@ -17,12 +18,12 @@ import re
 from dataclasses import replace
 
 from anyshape_gen.model import OnnxArgument, OnnxMapping
-from anyshape_gen.nodes import Assert, AttrRead, Call, Expr
+from anyshape_gen.nodes import Assert, Assign, AttrRead, Call, Expr
 from anyshape_gen.parse_rules import RuleReader, parse_expression
 from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text, split_top, top_level
 
-_ASSERT = re.compile(r"(^|\n)(?=assert )")
+_STATEMENT = re.compile(r"(^|\n)(?=assert |[A-Za-z_]\w* += )")
 _PLAIN = re.compile(r"\*?[A-Za-z_]\w*\Z")
 _GIVEN = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*")
 
@@ -31,9 +32,11 @@ def parse_mapping(
     op: str, since: int, text: Text, own_inputs: tuple[str, ...], span: Span, findings: Findings
 ) -> OnnxMapping:
     """One entry of `onnx: {Op: {since: text}}`."""
-    found = _ASSERT.search(text.value)
+    found = _STATEMENT.search(text.value)
     end = found.end() if found else len(text.value)
-    asserts = _asserts(text.cut(end), findings) if found else ()
+    statements = RuleReader(text.cut(end), findings).parse_statements() if found else ()
+    asserts = tuple(s for s in statements if isinstance(s, Assert))
+    lets = tuple(s for s in statements if isinstance(s, Assign) and len(s.names) == 1)
     head = text.cut(0, end)
     arrow = top_level(head.value, "->")
     if arrow:
@@ -44,12 +47,9 @@ def parse_mapping(
         term = parse_expression(head.cut(1), findings)
     else:
         names, term = _arguments(head, findings), None
-    return OnnxMapping(op, since, False, names, term, asserts, span=text.span())
-
-
-def _asserts(text: Text, findings: Findings) -> tuple[Assert, ...]:
-    statements = RuleReader(text, findings).parse_statements()
-    return tuple(statement for statement in statements if isinstance(statement, Assert))
+    if lets and term is None:
+        findings.add(lets[0].span, "names for terms stand below a term: `x -> f(y)`, then `y = g(x)`")
+    return OnnxMapping(op, since, False, names, term, asserts, lets, span=text.span())
 
 
 def _arguments(text: Text, findings: Findings) -> tuple[OnnxArgument, ...]:

@@ -174,15 +174,15 @@ def swish_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/activation.yaml:141
+# specs/activation.yaml:143
 def thresholded_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:146")
+    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:148")
 
 
-# specs/activation.yaml:150
+# specs/activation.yaml:152
 def shrink_kernel(eqs: Equations, bound: Bound) -> None:
     d, lambd, bias = bound.d, bound.lambd, bound.bias
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -202,7 +202,7 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:159",
+            "specs/activation.yaml:161",
         )
     else:
         i = eqs.indices("i", d)
@@ -218,5 +218,5 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:160",
+            "specs/activation.yaml:162",
         )

@@ -158,7 +158,7 @@ def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/normalisation.yaml:132
+# specs/normalisation.yaml:142
 def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, n, p = bound.o, bound.i, bound.n, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -175,24 +175,24 @@ def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) ** 2,
             ),
         ),
-        "specs/normalisation.yaml:143",
+        "specs/normalisation.yaml:153",
     )
     length = eqs.scratch("length", eqs.dtypes["U"], rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
     eqs.define(
         length[*a, *b],
         where(rules.eq(p, 1), lambda: total[*a, *b], lambda: sqrt(total[*a, *b])),
-        "specs/normalisation.yaml:144",
+        "specs/normalisation.yaml:154",
     )
     a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
     eqs.define(
         y[*a, k, *b],
         where(eq(length[*a, *b], 0), lambda: 0, lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) / length[*a, *b]),
-        "specs/normalisation.yaml:145",
+        "specs/normalisation.yaml:155",
     )
 
 
-# specs/normalisation.yaml:154
+# specs/normalisation.yaml:164
 def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -208,7 +208,7 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         total[n, h, *i],
         reduce_("sum", [size], lambda q: cast(pad(x, 0)[n, h + q - before, *i], eqs.dtypes["U"]) ** 2),
-        "specs/normalisation.yaml:168",
+        "specs/normalisation.yaml:178",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
@@ -216,27 +216,27 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
         cast(x[n, h, *i], eqs.dtypes["U"]) / (
             (bias + as_expr(alpha) / size * total[n, h, *i]) ** cast(beta, eqs.dtypes["U"])
         ),
-        "specs/normalisation.yaml:169",
+        "specs/normalisation.yaml:179",
     )
 
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:188
 def global_average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:182")
+    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:192")
 
 
-# specs/normalisation.yaml:186
+# specs/normalisation.yaml:196
 def global_max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:190")
+    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:200")
 
 
-# specs/normalisation.yaml:194
+# specs/normalisation.yaml:204
 def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d, p = bound.b, bound.c, bound.d, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -246,5 +246,5 @@ def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_(
             "sum", d, lambda *j: abs_(cast(x[n, h, *j], eqs.dtypes["U"])) ** cast(p, eqs.dtypes["U"])
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/normalisation.yaml:202",
+        "specs/normalisation.yaml:212",
     )

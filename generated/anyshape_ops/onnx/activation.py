@@ -85,17 +85,22 @@ def mish_18(n: OnnxNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:139
+# specs/activation.yaml:140
 def swish_24(n: OnnxNode) -> Sequence[Value]:
     return [api.swish(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:148
+# specs/activation.yaml:141
+def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.swish(n.input(0), alpha=n.attr("alpha", 1.702), source=n.source)]
+
+
+# specs/activation.yaml:150
 def thresholded_relu_10(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:162
+# specs/activation.yaml:164
 def shrink_9(n: OnnxNode) -> Sequence[Value]:
     return [api.shrink(n.input(0), bias=n.attr("bias"), lambd=n.attr("lambd"), source=n.source)]
 
@@ -113,6 +118,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "HardSwish": {14: hard_swish_14},
     "Mish": {18: mish_18},
     "Swish": {24: swish_24},
+    "com.microsoft:QuickGelu": {1: com_microsoft_quick_gelu_1},
     "ThresholdedRelu": {10: thresholded_relu_10},
     "Shrink": {9: shrink_9},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, einsum
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, einsum, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -31,13 +31,38 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:68
+# specs/contraction.yaml:69
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
+
+
+# specs/contraction.yaml:72
+def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
+    if not ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)):
+        n.refuse("FusedMatMul of transposed batches")
+    turned_ = (
+        einsum(n, (n.input(0), n.input(1)), "...ij,...kj->...ik")
+        if n.attr("transA", 0) == 0 else (
+            einsum(n, (n.input(0), n.input(1)), "...ji,...jk->...ik")
+            if n.attr("transB", 0) == 0 else einsum(n, (n.input(0), n.input(1)), "...ji,...kj->...ik")
+        )
+    )
+    product_ = (
+        api.matmul(n.input(0), n.input(1), source=n.source)
+        if (n.attr("transA", 0) == 0) and (n.attr("transB", 0) == 0) else turned_
+    )
+    return [
+        api.mul(
+            product_,
+            api.cast(scalar(n.attr("alpha", 1.0)), to=dtype_of(n, n.input(0)), source=n.source),
+            source=n.source,
+        )
+    ]
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
     "MatMul": {1: mat_mul_1},
     "Gemm": {1: gemm_1},
     "Einsum": {12: einsum_12},
+    "com.microsoft:FusedMatMul": {1: com_microsoft_fused_mat_mul_1},
 }

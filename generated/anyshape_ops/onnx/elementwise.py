@@ -163,22 +163,43 @@ def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:223
+# specs/elementwise.yaml:224
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=n.attr("approximate"), source=n.source)]
 
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:225
+def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.gelu(n.input(0), source=n.source)]
+
+
+# specs/elementwise.yaml:226
+def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
+    return [
+        api.gelu(
+            (api.add(n.input(0), n.input(1), source=n.source) if n.input(1) is not None else n.input(0)),
+            approximate="tanh",
+            source=n.source,
+        )
+    ]
+
+
+# specs/elementwise.yaml:227
+def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
+
+
+# specs/elementwise.yaml:240
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:261
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:259
+# specs/elementwise.yaml:263
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 24) or (n.attr("round_mode", "nearest") == "nearest")):
         n.refuse("rounding up or down to powers of two")
@@ -187,7 +208,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:274
+# specs/elementwise.yaml:278
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 
@@ -218,6 +239,9 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Erf": {9: erf_9},
     "Relu": {1: relu_1},
     "Gelu": {20: gelu_20},
+    "com.microsoft:Gelu": {1: com_microsoft_gelu_1},
+    "com.microsoft:FastGelu": {1: com_microsoft_fast_gelu_1},
+    "com.microsoft:BiasGelu": {1: com_microsoft_bias_gelu_1},
     "Identity": {1: identity_1},
     "Cast": {1: cast_1, 19: cast_19},
     "Where": {9: where_9},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -89,12 +89,44 @@ def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     return [api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)]
 
 
-# specs/normalisation.yaml:148
+# specs/normalisation.yaml:129
+def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
+    if n.attr("stash_type", 1) != 1:
+        n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
+    return [
+        api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source)
+    ]
+
+
+# specs/normalisation.yaml:133
+def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
+    total_ = (
+        api.add(api.add(n.input(0), n.input(1), source=n.source), n.input(3), source=n.source)
+        if n.input(3) is not None else api.add(n.input(0), n.input(1), source=n.source)
+    )
+    mean__ = api.mean(total_, axes=(-1,), keepdims=True, source=n.source)
+    inverse_ = api.reciprocal(
+        api.sqrt(
+            api.add(
+                api.mean(api.mul(total_, total_, source=n.source), axes=(-1,), keepdims=True, source=n.source),
+                api.cast(scalar(n.attr("epsilon", 1e-12)), to=dtype_of(n, n.input(0)), source=n.source),
+                source=n.source,
+            ),
+            source=n.source,
+        ),
+        source=n.source,
+    )
+    return [
+        api.rms_norm(total_, n.input(2), epsilon=n.attr("epsilon", 1e-12), source=n.source), mean__, inverse_, total_
+    ]
+
+
+# specs/normalisation.yaml:158
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:173
+# specs/normalisation.yaml:183
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -108,17 +140,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:184
+# specs/normalisation.yaml:194
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:192
+# specs/normalisation.yaml:202
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:214
 def global_lp_pool_2(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 
@@ -133,6 +165,8 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "InstanceNormalization": {1: instance_normalization_1},
     "GroupNormalization": {21: group_normalization_21},
     "RMSNormalization": {23: rmsnormalization_23},
+    "SimplifiedLayerNormalization": {1: simplified_layer_normalization_1},
+    "com.microsoft:SkipSimplifiedLayerNormalization": {1: com_microsoft_skip_simplified_layer_normalization_1},
     "LpNormalization": {1: lp_normalization_1},
     "LRN": {1: lrn_1},
     "GlobalAveragePool": {1: global_average_pool_1},

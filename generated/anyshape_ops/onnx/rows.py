@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode
 from anyshape.graph.value import Value
 from anyshape_ops import api
@@ -67,9 +68,53 @@ def layer_normalization_17(n: OnnxNode) -> Sequence[Value]:
     )
 
 
+# specs/rows.yaml:85
+def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
+    total_ = (
+        api.add(api.add(n.input(0), n.input(1), source=n.source), n.input(4), source=n.source)
+        if n.input(4) is not None else api.add(n.input(0), n.input(1), source=n.source)
+    )
+    normal_ = api.layer_norm(total_, n.input(2), n.input(3), epsilon=n.attr("epsilon", 1e-12), source=n.source)
+    return [normal_[0], normal_[1], normal_[2], total_]
+
+
+# specs/rows.yaml:90
+def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
+    if n.attr("mask_index_type", 0) != 0:
+        n.refuse("EmbedLayerNormalization with another mask_index")
+    where__ = (
+        n.input(8)
+        if n.input(8) is not None else api.arange(
+            0, api.shape_of(n.input(0), start=1, end=2, source=n.source), source=n.source
+        )
+    )
+    placed_ = api.add(
+        api.gather(n.input(2), n.input(0), source=n.source),
+        api.gather(n.input(3), where__, source=n.source),
+        source=n.source,
+    )
+    total_ = (
+        api.add(placed_, api.gather(n.input(4), n.input(1), source=n.source), source=n.source)
+        if n.input(1) is not None else placed_
+    )
+    index_ = (
+        api.sum(api.cast(n.input(7), to=parse_dtype("i32"), source=n.source), axes=(1,), source=n.source)
+        if n.input(7) is not None else api.zeros(
+            api.shape_of(n.input(0), end=1, source=n.source), dtype=parse_dtype("i32"), source=n.source
+        )
+    )
+    return [
+        api.layer_norm(total_, n.input(5), n.input(6), epsilon=n.attr("epsilon", 1e-12), source=n.source)[0],
+        index_,
+        total_,
+    ]
+
+
 ONNX: dict[str, dict[int, Mapping | None]] = {
     "Softmax": {1: softmax_1, 13: softmax_13},
     "LogSoftmax": {1: log_softmax_1, 13: log_softmax_13},
     "Hardmax": {1: hardmax_1, 13: hardmax_13},
     "LayerNormalization": {17: layer_normalization_17},
+    "com.microsoft:SkipLayerNormalization": {1: com_microsoft_skip_layer_normalization_1},
+    "com.microsoft:EmbedLayerNormalization": {1: com_microsoft_embed_layer_normalization_1},
 }

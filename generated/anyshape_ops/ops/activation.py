@@ -212,7 +212,7 @@ SWISH = OpDef(
     source="specs/activation.yaml:132",
 )
 
-# specs/activation.yaml:141
+# specs/activation.yaml:143
 # thresholded_relu: no dyn variant, it has no parameters that are operands
 THRESHOLDED_RELU = OpDef(
     name="thresholded_relu",
@@ -225,10 +225,10 @@ THRESHOLDED_RELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.thresholded_relu_kernel,
     summary="Every element above alpha, and zero in place of the others.",
-    source="specs/activation.yaml:141",
+    source="specs/activation.yaml:143",
 )
 
-# specs/activation.yaml:150
+# specs/activation.yaml:152
 # shrink: no dyn variant, it has no parameters that are operands
 SHRINK = OpDef(
     name="shrink",
@@ -244,5 +244,5 @@ SHRINK = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.shrink_kernel,
     summary="Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.",
-    source="specs/activation.yaml:150",
+    source="specs/activation.yaml:152",
 )

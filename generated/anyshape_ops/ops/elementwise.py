@@ -396,7 +396,7 @@ GELU = OpDef(
     source="specs/elementwise.yaml:214",
 )
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:233
 # identity: no dyn variant, it has no parameters
 IDENTITY = OpDef(
     name="identity",
@@ -434,11 +434,11 @@ IDENTITY = OpDef(
     relation=relations.identity_relation,
     view={"y": "x"},
     summary="The same tensor.",
-    source="specs/elementwise.yaml:229",
+    source="specs/elementwise.yaml:233",
     rewrites=rewrites.IDENTITY,
 )
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:242
 # cast: no dyn variant, it has no parameters that are operands
 CAST = OpDef(
     name="cast",
@@ -479,10 +479,10 @@ CAST = OpDef(
     relation=relations.cast_relation,
     kernel=kernels.cast_kernel,
     summary="Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.",
-    source="specs/elementwise.yaml:238",
+    source="specs/elementwise.yaml:242",
 )
 
-# specs/elementwise.yaml:267
+# specs/elementwise.yaml:271
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -498,5 +498,5 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:267",
+    source="specs/elementwise.yaml:271",
 )

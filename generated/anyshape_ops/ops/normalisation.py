@@ -125,7 +125,7 @@ RMS_NORM = OpDef(
     source="specs/normalisation.yaml:107",
 )
 
-# specs/normalisation.yaml:132
+# specs/normalisation.yaml:142
 # lp_norm: no dyn variant, it has no parameters that are operands
 LP_NORM = OpDef(
     name="lp_norm",
@@ -141,10 +141,10 @@ LP_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lp_norm_kernel,
     summary="Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).",
-    source="specs/normalisation.yaml:132",
+    source="specs/normalisation.yaml:142",
 )
 
-# specs/normalisation.yaml:154
+# specs/normalisation.yaml:164
 # lrn: no dyn variant, it has no parameters that are operands
 LRN = OpDef(
     name="lrn",
@@ -162,10 +162,10 @@ LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:154",
+    source="specs/normalisation.yaml:164",
 )
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:188
 # global_average_pool: no dyn variant, it has no parameters
 GLOBAL_AVERAGE_POOL = OpDef(
     name="global_average_pool",
@@ -177,10 +177,10 @@ GLOBAL_AVERAGE_POOL = OpDef(
     relation=relations.global_average_pool_relation,
     kernel=kernels.global_average_pool_kernel,
     summary="The mean of every channel of every image.",
-    source="specs/normalisation.yaml:178",
+    source="specs/normalisation.yaml:188",
 )
 
-# specs/normalisation.yaml:186
+# specs/normalisation.yaml:196
 # global_max_pool: no dyn variant, it has no parameters
 GLOBAL_MAX_POOL = OpDef(
     name="global_max_pool",
@@ -192,10 +192,10 @@ GLOBAL_MAX_POOL = OpDef(
     relation=relations.global_max_pool_relation,
     kernel=kernels.global_max_pool_kernel,
     summary="The largest element of every channel of every image.",
-    source="specs/normalisation.yaml:186",
+    source="specs/normalisation.yaml:196",
 )
 
-# specs/normalisation.yaml:194
+# specs/normalisation.yaml:204
 # global_lp_pool: no dyn variant, it has no parameters that are operands
 GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
@@ -208,5 +208,5 @@ GLOBAL_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.global_lp_pool_kernel,
     summary="The p-norm of every channel of every image.",
-    source="specs/normalisation.yaml:194",
+    source="specs/normalisation.yaml:204",
 )

@@ -88,7 +88,7 @@ def rms_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, axis: Any, epsil
     return rule.bind(outputs={"y": x}, o=o, n=n, epsilon=epsilon, u=u, axis=axis)
 
 
-# specs/normalisation.yaml:132
+# specs/normalisation.yaml:142
 def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -99,7 +99,7 @@ def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, p=p, axis=axis)
 
 
-# specs/normalisation.yaml:154
+# specs/normalisation.yaml:164
 def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -110,7 +110,7 @@ def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: 
     return rule.bind(outputs={"y": x}, b=b, c=c, d=d, size=size, before=before, bias=bias, alpha=alpha, beta=beta)
 
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:188
 def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -119,7 +119,7 @@ def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:186
+# specs/normalisation.yaml:196
 def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -128,7 +128,7 @@ def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:194
+# specs/normalisation.yaml:204
 def global_lp_pool_relation(rule: Rule, *, x: Vec, p: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]

@@ -74,7 +74,7 @@ RELU = (
 )
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:238
 def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -85,5 +85,5 @@ def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 IDENTITY = (
-    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:234"),
+    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:238"),
 )

@@ -320,14 +320,14 @@ SWISH = Property(
 )
 
 
-# specs/activation.yaml:141
+# specs/activation.yaml:143
 def thresholded_relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:149
 def thresholded_relu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x > np.asarray(alpha, x.dtype), x, np.zeros((), x.dtype))
 
@@ -340,11 +340,11 @@ THRESHOLDED_RELU = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
     ),
-    "specs/activation.yaml:141",
+    "specs/activation.yaml:143",
 )
 
 
-# specs/activation.yaml:150
+# specs/activation.yaml:152
 def shrink_case(d: Draw) -> Case:
     d_ = d.run("d")
     bias = d.real(0.0)
@@ -352,7 +352,7 @@ def shrink_case(d: Draw) -> Case:
     return Case({"x": d_}, {"bias": d.default(bias), "lambd": d.default(lambd)})
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:163
 def shrink_reference(x: Any, bias: Any, lambd: Any) -> Any:
     return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)).astype(x.dtype)
 
@@ -362,14 +362,14 @@ SHRINK = Property(
     shrink_case,
     shrink_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:164"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:166"),
         Example(
             {"x": Given(value=(-2.0, -0.5, 3.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-1.0, 0.0, 2.0))},
             None,
-            "specs/activation.yaml:165",
+            "specs/activation.yaml:167",
         ),
     ),
-    "specs/activation.yaml:150",
+    "specs/activation.yaml:152",
 )

@@ -220,17 +220,17 @@ RMS_NORM = Property(
     rms_norm_reference,
     (
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:128"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:138"
         ),
         Example(
             {"x": Given((2, 3, 4)), "scale": Given((4,))},
             {"axis": 1},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/normalisation.yaml:129",
+            "specs/normalisation.yaml:139",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:130"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:140"
         ),
     ),
     "specs/normalisation.yaml:107",
@@ -238,7 +238,7 @@ RMS_NORM = Property(
 )
 
 
-# specs/normalisation.yaml:132
+# specs/normalisation.yaml:142
 def lp_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -248,7 +248,7 @@ def lp_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "p": d.default(p)})
 
 
-# specs/normalisation.yaml:147
+# specs/normalisation.yaml:157
 def lp_norm_reference(x: Any, axis: Any, p: Any) -> Any:
     return (
         lambda m: np.where(m == 0, np.zeros_like(x), x / np.where(m == 0, 1, m).astype(x.dtype))
@@ -260,18 +260,18 @@ LP_NORM = Property(
     lp_norm_case,
     lp_norm_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:150"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:160"),
         Example(
-            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:151"
+            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:161"
         ),
-        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:152"),
+        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:162"),
     ),
-    "specs/normalisation.yaml:132",
-    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:141"),),
+    "specs/normalisation.yaml:142",
+    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:151"),),
 )
 
 
-# specs/normalisation.yaml:154
+# specs/normalisation.yaml:164
 def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -286,7 +286,7 @@ def lrn_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:171
+# specs/normalisation.yaml:181
 def lrn_reference(x: Any, size: Any, alpha: Any, beta: Any, bias: Any) -> Any:
     return x / (
         np.asarray(bias, x.dtype)
@@ -308,15 +308,15 @@ LRN = Property(
     lrn_case,
     lrn_reference,
     (
-        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:175"),
-        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:176"),
+        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:185"),
+        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:186"),
     ),
-    "specs/normalisation.yaml:154",
-    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:165"),),
+    "specs/normalisation.yaml:164",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:175"),),
 )
 
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:188
 def global_average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -324,7 +324,7 @@ def global_average_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:183
+# specs/normalisation.yaml:193
 def global_average_pool_reference(x: Any) -> Any:
     return np.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
@@ -337,11 +337,11 @@ GLOBAL_AVERAGE_POOL = Property(
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:15"),
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
-    "specs/normalisation.yaml:178",
+    "specs/normalisation.yaml:188",
 )
 
 
-# specs/normalisation.yaml:186
+# specs/normalisation.yaml:196
 def global_max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -349,7 +349,7 @@ def global_max_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:191
+# specs/normalisation.yaml:201
 def global_max_pool_reference(x: Any) -> Any:
     return np.max(
         x, tuple(range(2, x.ndim)), keepdims=True, initial=np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -364,11 +364,11 @@ GLOBAL_MAX_POOL = Property(
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:15"),
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
-    "specs/normalisation.yaml:186",
+    "specs/normalisation.yaml:196",
 )
 
 
-# specs/normalisation.yaml:194
+# specs/normalisation.yaml:204
 def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -377,7 +377,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:213
 def global_lp_pool_reference(x: Any, p: Any) -> Any:
     return np.power(np.sum(np.power(np.abs(x), p), tuple(range(2, x.ndim)), keepdims=True), np.asarray(1 / p, x.dtype))
 
@@ -387,9 +387,9 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_case,
     global_lp_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:206"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0}, {}, "must be positive", "specs/normalisation.yaml:207"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:216"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0}, {}, "must be positive", "specs/normalisation.yaml:217"),
     ),
-    "specs/normalisation.yaml:194",
-    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:201"),),
+    "specs/normalisation.yaml:204",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:211"),),
 )

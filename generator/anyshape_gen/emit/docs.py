@@ -135,6 +135,7 @@ def _onnx(m: OnnxMapping) -> str:
         return f"{m.op}, removed in opset {m.since}"
     names = ", ".join(_argument(x) for x in m.arguments)
     term = f"{names} -> {to_text(m.term)}" if m.term is not None else names
+    term += "".join(f"; {let.names[0]} = {to_text(let.value)}" for let in m.lets)
     return f"{m.op} since opset {m.since}: `{term}`"
 
 

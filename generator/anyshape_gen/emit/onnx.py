@@ -96,6 +96,10 @@ class _Mapper:
             words = self._message(check.message) if check.message else quoted(f"{m.op} with these attributes")
             code.add(f"n.refuse({words})")
             code.dedent()
+        for let in m.lets:
+            name = f"{let.names[0]}_"
+            code.add(f"{name} = {self._let(let.value)}")
+            self.names[let.names[0]] = name
         code.add(f"return {self._result()}")
         return code.text()
 
@@ -147,6 +151,12 @@ class _Mapper:
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
         return f"[{self._argument(term)}]"
+
+    def _let(self, term: Node) -> str:
+        """A term, with all outputs of an op that has several."""
+        if isinstance(term, IfExp):
+            return f"({self._let(term.then)} if {self.text(term.cond)} else {self._let(term.other)})"
+        return self._term(term) if isinstance(term, Call) and self._is_tuple(term.func) else self._argument(term)
 
     def _is_tuple(self, func: str) -> bool:
         return func in self.specs and returns_tuple(self.specs[func])
@@ -205,6 +215,8 @@ class _Mapper:
                 return f"({self._argument(then)} if {self.text(cond)} else {self._argument(other)})"
             case Index(Call(func, _, _) as base, (Int(k),)) if self._is_tuple(func):
                 return f"{self._term(base)}[{k}]"
+            case Index(Name() as base, (Int(k),)):
+                return f"{self.text(base)}[{k}]"
             case Call():
                 return self._call(e)
         raise NotExecuted(e, "this expression in an ONNX mapping")
@@ -227,7 +239,8 @@ class _Mapper:
                 name = {"is_int": "is_integer"}.get(func, func)
                 return f"{self.text(v)}.{name}"
             case Call("scalar" | "vector" as func, (v,), ()):
-                return f"{func}({self._argument(v)})"
+                text = self._argument(v)
+                return f"{func}{text}" if isinstance(v, IfExp) else f"{func}({text})"
             case Call("einsum" | "aligned" as func, args, ()):
                 return f"{func}(n, {', '.join(self._argument(v) for v in args)})"
         return self._term(e)

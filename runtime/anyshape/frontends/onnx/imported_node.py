@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, overload
 
@@ -29,6 +29,8 @@ class ImportedNode:
     folder: Path | None
     build_graph: Callable[[Any, Sequence[Value], str], Sequence[Value]]
     """What the importer makes of a graph attribute."""
+    asked: set[str] = field(default_factory=set)
+    """Attributes that the mapping looked at"""
 
     def input(self, k: int) -> Value | None:
         return self.operands[k] if k < len(self.operands) else None
@@ -40,9 +42,11 @@ class ImportedNode:
         return found
 
     def has_attr(self, name: str) -> bool:
+        self.asked.add(name)
         return name in self.said
 
     def attr(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
         if name in self.said:
             return attributes.value(self.said[name], self.folder, self.source)
         return self._declared(name) if default is None else default

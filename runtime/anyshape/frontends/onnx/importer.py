@@ -181,7 +181,12 @@ class Import:
         if any(v is not None and isinstance(v.type, ListType) for v in operands):
             found = find_mapping(OF_LISTS, domain, node.op_type, opset) or found
         try:
-            return found(self._node(node, operands, said, schema, scope, source))
+            read = self._node(node, operands, said, schema, scope, source)
+            made = found(read)
+            unread = sorted(set(said) - read.asked)
+            if schema is None and unread:  # with a declaration, attributes.check has told what is wrong
+                raise Refusal(f"attribute {unread[0]} is not supported")
+            return made
         except DtypeError as e:
             if types_allowed(schema, operands):
                 raise Refusal(str(e)) from e

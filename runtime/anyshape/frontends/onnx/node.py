@@ -110,13 +110,13 @@ def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
     return reduce(op, values)
 
 
-def einsum(n: OnnxNode, values: Sequence[Value], equation: str) -> Value:
+def einsum(n: OnnxNode, values: Sequence[Value | None], equation: str) -> Value:
     """Products of tensors, summed as subscripts say."""
     from anyshape.subscripts import einsum as contracted
 
     for v in values:
         rank_of(n, v)
-    return contracted(equation, *values, source=n.source)
+    return contracted(equation, *(needed(n, v, "an operand") for v in values), source=n.source)
 
 
 def aligned(n: OnnxNode, value: Value | None, to: Value | None, axis: int | None) -> Value:

@@ -1,0 +1,191 @@
+"""Operators of com.microsoft beside onnxruntime's own, at several shapes of one compiled model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import anyshape
+from anyshape.errors import UnsupportedError
+
+F, I64, I32, U8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.UINT8
+KINDS = {np.dtype(np.float32): F, np.dtype(np.int64): I64, np.dtype(np.int32): I32, np.dtype(np.uint8): U8}
+FIXED = ("words", "places", "kinds", "gamma", "shift")
+"""Inputs that onnxruntime must know the shapes of"""
+RNG = np.random.default_rng(7)
+
+
+def real(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def whole(high: int, *shape: int, dtype: Any = np.int64) -> np.ndarray:
+    return RNG.integers(0, high, shape).astype(dtype)
+
+
+def model_of(
+    op: str, feeds: dict[str, np.ndarray | None], outputs: str, domain: str, **attributes: Any
+) -> onnx.ModelProto:
+    """One node, of inputs whose ranks are known."""
+    names = [name if a is not None else "" for name, a in feeds.items()]
+    while not names[-1]:
+        names.pop()
+    outs = ["" if n == "-" else n for n in outputs.split()]
+    node = helper.make_node(op, names, outs, domain=domain, **attributes)
+    inputs = [
+        helper.make_tensor_value_info(n, KINDS[a.dtype], a.shape if n in FIXED else [None] * a.ndim)
+        for n, a in feeds.items()
+        if a is not None
+    ]
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name=n) for n in outs if n])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def check(
+    op: str,
+    cases: list[dict[str, np.ndarray | None]],
+    outputs: str = "y",
+    tolerance: float = 2e-5,
+    domain: str = "com.microsoft",
+    **attributes: Any,
+) -> None:
+    """Raises where one compiled model differs from onnxruntime at the shapes of a case."""
+    proto = model_of(op, cases[0], outputs, domain, **attributes)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    ours = anyshape.compile(proto)
+    for case in (*cases, cases[0]):
+        feed = {n: a for n, a in case.items() if a is not None}
+        for got, want in zip(ours.run(feed), session.run(None, feed), strict=True):
+            assert got.shape == want.shape and got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_fused_matmul(turned):
+    def case(b, m, k, n):
+        return {"a": real(b, *((k, m) if turned[0] else (m, k))), "b": real(b, *((n, k) if turned[1] else (k, n)))}
+
+    check("FusedMatMul", [case(2, 3, 4, 5), case(1, 7, 2, 1)], transA=turned[0], transB=turned[1], alpha=0.5)
+
+
+def test_activations():
+    check("Gelu", [{"x": real(2, 3)}, {"x": real(5, 7)}])
+    check("QuickGelu", [{"x": real(2, 3)}, {"x": real(5, 7)}])
+    check("QuickGelu", [{"x": real(2, 3)}], alpha=1.0)
+    check("FastGelu", [{"x": real(2, 3, 4)}])
+    check("FastGelu", [{"x": real(2, 3, 4), "b": real(4)}, {"x": real(1, 5, 6), "b": real(6)}])
+    check("BiasGelu", [{"x": real(2, 3, 4), "b": real(4)}, {"x": real(1, 5, 6), "b": real(6)}])
+
+
+def test_normalisations():
+    def case(b, s, d, bias=True):
+        return {
+            "x": real(b, s, d),
+            "skip": real(b, s, d),
+            "g": real(d),
+            "beta": real(d),
+            "bias": real(d) if bias else None,
+        }
+
+    check("SkipLayerNormalization", [case(2, 3, 8), case(1, 5, 16)], "y - - s", epsilon=1e-5)
+    check("SkipLayerNormalization", [case(2, 3, 8, False), case(1, 5, 16, False)])
+
+    def simple(b, s, d, bias=True):
+        return {"x": real(b, s, d), "skip": real(b, s, d), "g": real(d), "bias": real(d) if bias else None}
+
+    check("SkipSimplifiedLayerNormalization", [simple(2, 3, 8), simple(1, 5, 16)], "y - - s", epsilon=1e-5)
+    check("SkipSimplifiedLayerNormalization", [simple(2, 3, 8, False)])
+    check(
+        "SimplifiedLayerNormalization",
+        [{"x": real(2, 3, 8), "g": real(8)}, {"x": real(1, 2, 4), "g": real(4)}],
+        domain="",
+        axis=-1,
+        epsilon=1e-5,
+    )
+
+
+@pytest.mark.parametrize("segments", [True, False])
+def test_embed_layer_normalization(segments):
+    def case(b, s, d=8):
+        return {
+            "ids": whole(11, b, s, dtype=np.int32), "seg": whole(2, b, s, dtype=np.int32) if segments else None, "words": real(11, d),
+            "places": real(9, d), "kinds": real(2, d) if segments else None, "gamma": real(d), "shift": real(d),
+            "mask": (np.arange(s) < np.arange(1, b + 1)[:, None]).astype(np.int32),
+        }  # fmt: skip
+
+    check("EmbedLayerNormalization", [case(2, 4), case(3, 7), case(1, 1)], "y m", epsilon=1e-12)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_rotary_embedding(interleaved, rank):
+    def case(b, s, offset):
+        x = real(b, s, 2 * 8) if rank == 3 else real(b, 2, s, 8)
+        angle = real(20, 4)
+        at = np.array([offset], np.int64) if offset is not None else whole(20, b, s)
+        return {"x": x, "at": at, "cos": np.cos(angle), "sin": np.sin(angle)}
+
+    more = {"num_heads": 2} if rank == 3 else {}
+    check("RotaryEmbedding", [case(2, 3, 1), case(1, 7, 0)], interleaved=interleaved, **more)
+    check("RotaryEmbedding", [case(2, 3, None), case(1, 7, None)], interleaved=interleaved, **more)
+
+
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_multi_head_attention(past, masked):
+    def case(b, s, t, heads=2, h=4, before=3):
+        d, p = heads * h, before if past else 0
+        mask = (np.arange(t + p) < np.array([t + p - 1] * b)[:, None]).astype(np.int32)
+        return {
+            "q": real(b, s, d), "k": real(b, t, d), "v": real(b, t, d), "bias": real(3 * d), "mask": mask if masked else None,
+            "extra": real(b, heads, s, t + p), "pk": real(b, heads, p, h) if past else None, "pv": real(b, heads, p, h) if past else None,
+        }  # fmt: skip
+
+    cases = [case(2, 3, 3), case(1, 5, 5)] if past else [case(2, 3, 5), case(1, 6, 2)]
+    check("MultiHeadAttention", cases, "y new_k new_v" if past else "y", num_heads=2)
+
+
+def test_causal_multi_head_attention():
+    def case(b, s):
+        return {"q": real(b, s, 8), "k": real(b, s, 8), "v": real(b, s, 8)}
+
+    check("MultiHeadAttention", [case(2, 3), case(1, 6)], num_heads=2, unidirectional=1, scale=0.3)
+
+
+@pytest.mark.parametrize("mask", [None, 2, 3])
+def test_attention(mask):
+    def case(b, s, d=8):
+        shape = (b, s) if mask == 2 else (b, s, s)
+        held = (RNG.random(shape) < 0.7).astype(np.int32) if mask else None
+        if held is not None:
+            held[..., 0] = 1
+        return {"x": real(b, s, d), "w": real(d, 3 * d), "b": real(3 * d), "mask": held}
+
+    check("Attention", [case(2, 3), case(1, 6)], num_heads=2)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_matmul_nbits(zero):
+    k, n, block = 40, 6, 16
+    blocks = -(-k // block)
+    codes, scales = whole(256, n, blocks, block // 2, dtype=np.uint8), real(n * blocks)
+    zeros = whole(256, n * -(-blocks // 2), dtype=np.uint8) if zero else None
+
+    def case(*rows):
+        return {"a": real(*rows, k), "b": codes, "s": scales, "z": zeros}
+
+    check("MatMulNBits", [case(2, 3), case(1, 7)], tolerance=2e-4, K=k, N=n, bits=4, block_size=block)
+
+
+def test_what_is_not_supported_is_refused_by_name():
+    feeds: dict[str, np.ndarray | None] = {"x": real(2, 3)}
+    with pytest.raises(UnsupportedError, match=r"Gelu \(com.microsoft, opset 1\): attribute shape is not supported"):
+        anyshape.compile(model_of("Gelu", feeds, "y", "com.microsoft", shape=1))
+    with pytest.raises(UnsupportedError, match=r"GroupQueryAttention .*no mapping"):
+        anyshape.compile(model_of("GroupQueryAttention", feeds, "y", "com.microsoft"))
