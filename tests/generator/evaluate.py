@@ -159,6 +159,11 @@ class Found:
     def __hash__(self) -> int:
         return 0
 
+    def __add__(self, other: object) -> Found:
+        return self
+
+    __radd__ = __add__
+
 
 @dataclass
 class Evaluation:
@@ -232,7 +237,7 @@ class Evaluation:
             env[name] = [a % rank for a in listed] if isinstance(value, list) else value % rank
         if step.defines_length is not None:
             env[step.defines_length] = len(value)
-        if step.length is not None and len(value) != self.expr(step.length, env):
+        if step.length is not None and value is not None and len(value) != self.expr(step.length, env):
             raise Refused(f"{name} has {len(value)} items")
 
     # --- rule -------------------------------------------------------------------------------------------------------------

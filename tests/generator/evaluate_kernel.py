@@ -77,9 +77,11 @@ class KernelEvaluation(Evaluation):
         self.dtypes = dtypes
         self.tensors = {**tensors, **outputs}
         scratch = {s.name: s.shape for s in kernel.scratch}
+        waiting = [e.target.tensor for e in kernel.equations]
         for cycle, members in itertools.groupby(kernel.equations, lambda e: (e.cycle, id(e) if e.cycle < 0 else 0)):
-            self.born()
+            self.born(waiting)
             own = list(members)
+            waiting = waiting[len(own) :]
             for equation in own:
                 name = equation.target.tensor
                 if name not in self.tensors:
@@ -91,12 +93,12 @@ class KernelEvaluation(Evaluation):
             elif held:
                 self.recurrence(held)
 
-    def born(self) -> None:
-        """Sizes that can be counted by now."""
+    def born(self, waiting: list[str]) -> None:
+        """Sizes that can be counted by now: of nothing that is still to be written."""
         assert self.analysis.kernel is not None
         for born in self.analysis.kernel.born:
             reads = {node.tensor for node in walk(born.value) if isinstance(node, TensorRead)}
-            if isinstance(self.env[born.name], Found) and reads <= set(self.tensors):
+            if isinstance(self.env[born.name], Found) and reads <= set(self.tensors) - set(waiting):
                 self.env[born.name] = self.expr(born.value, self.env)
 
     def recurrence(self, equations: list[ResolvedEquation]) -> None:
@@ -231,7 +233,10 @@ class KernelEvaluation(Evaluation):
                 return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
             case Call(func=func, args=(inner,)) if func in self.dtypes:
                 return self._number(self.dtypes[func](self.expr(inner, env)))  # type: ignore[arg-type]
-            case Call(func="i32" | "i64" | "f32" | "f64", args=(inner,)):
+            case Call(func="i32" | "i64", args=(inner,)):
+                value = self.expr(inner, env)  # type: ignore[arg-type]
+                return int(value) if isinstance(value, (float, np.floating)) else value
+            case Call(func="f32" | "f64", args=(inner,)):
                 return self.expr(inner, env)  # type: ignore[arg-type]
             case Call(func="cast", args=(inner, _)):
                 return self.expr(inner, env)  # type: ignore[arg-type]
