@@ -68,6 +68,16 @@ ROWS: dict[str, tuple[Callable[[], Value], str]] = {
     "full, then arithmetic": (lambda: ops.mul(ops.full(ops.gather(S, 2), (2,)), PAIR), "64*n, 64*m"),
     "broadcast_to": (lambda: ops.broadcast_to(m, (3,)), "m, m, m"),
     "identity": (lambda: ops.identity(S), "n, m, 64"),
+    "a table, as exporters write pads": (
+        lambda: ops.reshape(
+            ops.transpose(
+                ops.slice(ops.reshape(ops.concat([PAIR, [64, 1]], axis=0), (-1, 2)), (-1,), (-9,), (0,), (-1,)),
+                axes=(1, 0),
+            ),
+            (-1,),
+        ),
+        "64, n, 1, m",
+    ),
     "clip": (lambda: ops.clip(S, 0, 32), "min(n, 32), min(m, 32), 32"),
     "ensured": (lambda: ops.match_shape(S, "i64[3]"), "n, m, 64"),
 }

@@ -238,14 +238,22 @@ def flat(tensors: Mapping[str, Any]) -> list[Tensor]:
 def _contents(
     node: Node, bound: Bound, types: Sequence[TensorType], dtypes: Mapping[str, DType]
 ) -> tuple[Contents | None, ...]:
-    """Symbolic values: the kernel (or view) evaluated on what is known of the inputs' elements."""
+    """Symbolic values: the kernel (or view) evaluated on what is known of the inputs' elements. Vectors and single numbers are what shapes
+    are made of, so elements of those that nothing is known of get names; of tables, only what is known is followed."""
     nothing: tuple[Contents | None, ...] = (None,) * len(types)
+    named = all(len(t.shape or ()) <= 1 for t in types)
+
+    def known_of(v: Value) -> Contents | tuple[float, ...] | None:
+        return _numbers(v) if named else v.contents
+
     if not all(_carries_contents(t) for t in types):
         return nothing
     op = node.op
     if op.view:
         source = node.grouped_inputs()[next(iter(op.view.values()))]
-        return (source.elements(),) if isinstance(source, Value) else nothing
+        if not isinstance(source, Value):
+            return nothing
+        return (source.elements() if named else source.contents,)
     if op.kernel is None:
         return nothing
     trial = Node(op, node.inputs, node.attrs, node.source)
@@ -255,7 +263,7 @@ def _contents(
     eqs = equations_of(trial, ins, outs)
     arrays = {}
     for t, v in zip(flat(ins), _flat_inputs(node), strict=True):
-        known = _numbers(v) if v is not None else None
+        known = known_of(v) if v is not None else None
         if known is not None:
             a = np.empty(len(known), object)
             a[:] = known
@@ -299,7 +307,7 @@ def _flat_inputs(node: Node) -> list[Value | None]:
 
 
 def _carries_contents(t: TensorType) -> bool:
-    if not (t.dtype.is_integer or t.dtype.is_bool) or not t.is_static or len(t.shape or ()) > 1:
+    if not (t.dtype.is_integer or t.dtype.is_bool) or not t.is_static:
         return False
     n = t.count()
     return isinstance(n, int) and n <= SMALL

@@ -76,7 +76,7 @@ def write_function(f: Function, number_of: Callable[[NDArray[Any]], int]) -> Rec
         }
         for c in callees
     ]
-    return {**_region_record(f, size, number_of, callees), "callees": called, "symbols": size.symbols}
+    return {**_region_record(f, size, number_of, callees), "callees": called, "sizes": size.table}
 
 
 def _region_record(
@@ -128,7 +128,7 @@ def _read(value: Any, callees: Sequence[Callee]) -> Any:
 def read_function(record: Record, array: Callable[[int], NDArray[Any]]) -> Function:
     """Raises ParseError for a record that is none, and what inference raises."""
     try:
-        size = SizeReader(record["symbols"])
+        size = SizeReader(record["sizes"])
         callees = [_callee(c, size) for c in record["callees"]]
         for callee, c in zip(callees, record["callees"]):
             callee.function = _function(c["function"], size, array, callees)

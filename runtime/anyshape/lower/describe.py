@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Access, Affine, LoopVar, Node, Ordered, Store
+from anyshape.lower.depth import room_for
 from anyshape.lower.kernel import Group
 from anyshape.lower.recurrence import Recurrence
 from anyshape.lower.schedule import Loop, Scope
@@ -19,16 +20,17 @@ _INFIX = {
 
 def describe(group: Group) -> str:
     """The schedule of a group: scopes are shared loops, `along` marks the vector variable, `keep` goes to scratch."""
-    from anyshape.lower.lowering import schedule_group
+    from anyshape.lower.lowering import nodes_of, schedule_group
 
     text = _Text()
-    schedule = schedule_group(group)
-    for step in schedule.steps:
-        text.step(step)
-    for r in schedule.recurrences:
-        text.recurrence(r)
-    for o in schedule.ordered:
-        text.ordered(o)
+    with room_for(nodes_of(group)):
+        schedule = schedule_group(group)
+        for step in schedule.steps:
+            text.step(step)
+        for r in schedule.recurrences:
+            text.recurrence(r)
+        for o in schedule.ordered:
+            text.ordered(o)
     return "\n".join(text.lines) + "\n"
 
 

@@ -6,7 +6,6 @@ In: a `Group` and a `Target`. Out: a `Kernel`. The steps are a list: inline, col
 from __future__ import annotations
 
 import hashlib
-import sys
 from dataclasses import dataclass
 
 from anyshape.dtypes import DType
@@ -15,6 +14,7 @@ from anyshape.equations.expr import walk as walk_expr
 from anyshape.lower.collapse import collapse
 from anyshape.lower.contraction import Phases, Product, split_phases
 from anyshape.lower.dag import Ordered, Store, walk
+from anyshape.lower.depth import room_for
 from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
 from anyshape.lower.emit_product import emit_product, prepack
 from anyshape.lower.emit_recurrence import emit_recurrence
@@ -31,8 +31,6 @@ from anyshape.lower.target import Target
 from anyshape.lower.work import cycles
 
 _NAME = "anyshape_kernel"
-_SHALLOW = 80
-"""Graphs of so few nodes fit any recursion limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,6 @@ class Schedule:
 
 
 def schedule_group(group: Group) -> Schedule:
-    _allow_depth(group)
     inlined = inline_group(group)
     stages = collapse(inlined.dag, inlined.stages)
     phases: Phases = split_phases(inlined.dag, stages, group.constants)
@@ -73,15 +70,17 @@ def schedule_group(group: Group) -> Schedule:
     return Schedule(steps, stores, temporaries, serial, inlined.errors, inlined.ordered, found)
 
 
-def _allow_depth(group: Group) -> None:
-    """Graphs are walked by recursion, and a long chain of maps is a deep graph: room for its length."""
-    nodes = sum(1 for q in group.equations for _ in walk_expr(q.value))
-    if nodes > _SHALLOW:
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), 2000 + 8 * nodes))
+def nodes_of(group: Group) -> int:
+    """Of its expressions: what decides how deep walking them may go."""
+    return sum(1 for q in group.equations for _ in walk_expr(q.value))
 
 
 def lower_group(group: Group, target: Target) -> Kernel:
-    schedule = schedule_group(group)
+    with room_for(nodes_of(group)):
+        return _lowered(group, schedule_group(group), target)
+
+
+def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     operands, panels = _operands(group, schedule, target)
     module = Module(target)
     with module.kernel(_NAME) as f:

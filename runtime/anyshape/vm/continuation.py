@@ -139,12 +139,13 @@ class Continued:
         mapping: dict[Value, Value] = {}
         params: list[Value] = []
         passed: list[tuple[Value, int | None]] = []
+        names: set[str] = set()
         for k, (v, level) in enumerate(self.levels.items()):
             a = values[v]
             if level == VALUE:
                 mapping[v] = constant(np.array(a))
                 continue
-            name = v.name or f"live{k}"
+            name = _unused(v.name or f"live{k}", names)
             if isinstance(v.type, ListType) and level == SHAPE:
                 elements = [Value(_own_type(e, v.type.element), f"{name}_{j}") for j, e in enumerate(a)]
                 mapping[v] = _list(elements, v.type)
@@ -231,3 +232,11 @@ def _is_first_blocked(node: Node) -> bool:
 def _first_operands(tail: Sequence[Node], live: set[Value]) -> list[Value]:
     """Operand parameters, among the live values, of nodes whose rank they leave open."""
     return [v for node in tail if node.is_open for v in node.operand_inputs().values() if v in live and v is not None]
+
+
+def _unused(name: str, names: set[str]) -> str:
+    """The name, or one made of it that is not among these, which it joins. A tail of a tail has values that are called by their places."""
+    while name in names:
+        name += "'"
+    names.add(name)
+    return name

@@ -118,7 +118,7 @@ class SavedHead:
     @staticmethod
     def read(container: Container) -> SavedHead:
         head = container.record["head"]
-        size = SizeReader(head["symbols"])
+        size = SizeReader(head["sizes"])
         params, results = read_values(head["params"], size), read_values(head["results"], size)
         return SavedHead(
             container, head["name"], tuple(params), tuple(results), tuple(head["result_names"]), read_form(head["form"])

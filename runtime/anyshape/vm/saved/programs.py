@@ -64,7 +64,7 @@ class ProgramWriter:
         elements = elements_of(i for c in self.codes.values() for i in c.imports)
         shared = {library_key(self.target, e): library_object(self.target, e) for e in elements} | loop_objects()
         objects = [[key, self.builder.blob(image)] for key, image in shared.items()]
-        return {"symbols": self.size.symbols, "codes": codes, "objects": objects}
+        return {"sizes": self.size.table, "codes": codes, "objects": objects}
 
 
 class ProgramReader:
@@ -72,7 +72,7 @@ class ProgramReader:
 
     def __init__(self, container: Container, common: Record, target: Target) -> None:
         self.container = container
-        self.size = SizeReader(common["symbols"])
+        self.size = SizeReader(common["sizes"])
         self.codes = _linked(container, common, target)
 
     def program(self, record: Record) -> Program:

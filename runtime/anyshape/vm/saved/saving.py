@@ -67,7 +67,7 @@ def _head(f: Function) -> Record:
         "results": results,
         "result_names": f.result_names,
         "form": f.form,
-        "symbols": size.symbols,
+        "sizes": size.table,
     }
 
 
