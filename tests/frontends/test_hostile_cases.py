@@ -1,0 +1,89 @@
+"""Broken models and arguments end in a result or an AnyshapeError: a sample of random ones, and those that others die of."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+import anyshape
+from anyshape.errors import AnyshapeError
+from tests.frontends.hostile_cases import run_isolated
+from tests.frontends.models import model, node, tensor
+
+COUNT = 5000 if os.environ.get("ANYSHAPE_LONG") else 60
+FOUND: tuple[int, ...] = ()
+"""Seeds that once ended in something else"""
+I64 = TensorProto.INT64
+
+
+def test_random_faults():
+    wrong = {seed: why for seed, why in run_isolated([*FOUND, *range(COUNT)]) if why}
+    assert not wrong, f"python -m tests.frontends.hostile_cases --count 1 --first SEED: {wrong}"
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_the_least_integer_by_minus_one_and_by_zero(op):
+    f = anyshape.compile(model([node(op, "a b", "y")], [tensor("a", ["n"], I64), tensor("b", ["n"], I64)], "y"))
+    least = np.iinfo(np.int64).min
+    got = f(np.array([least, 7, 5]), np.array([-1, -1, 5]))
+    assert got.tolist() == ([least, -7, 1] if op == "Div" else [0, 0, 0])
+    f(np.array([1, least]), np.array([0, 0]))  # any integers, and no death
+
+
+def test_nan_is_last_in_order():
+    x = np.array([[3.0, np.nan, -np.inf, 5.0, np.nan, np.inf]], np.float32)
+    f = anyshape.compile(
+        model([node("TopK", "x k", "v i", axis=-1)], [tensor("x", ["n", "m"]), tensor("k", [1], I64)], "v i")
+    )
+    values, places = f(x, np.array([6]))
+    assert places.tolist() == [[5, 3, 0, 2, 1, 4]] and np.isnan(values[0, 4:]).all()
+    for k in (7, -1, 2**62):
+        with pytest.raises(AnyshapeError, match="TopK"):
+            f(x, np.array([k]))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.ones((2, 3), np.float64), np.ones((2, 3), np.complex64), np.ones((2, 3), object), np.ones(3, np.float32),
+        np.ones((2, 3, 1), np.float32), np.ones((2, 4), np.float32), np.array("text"), np.ones((0, 3), np.float64),
+    ],
+    ids=lambda a: f"{a.dtype}{list(a.shape)}",
+)  # fmt: skip
+def test_arguments_of_another_dtype_or_shape_are_refused(given):
+    f = anyshape.compile(model([node("Relu", "x", "y")], [tensor("x", ["n", 3])], "y"))
+    with pytest.raises(AnyshapeError, match="input x"):
+        f(given)
+
+
+def test_arguments_in_any_order_and_place_give_the_same():
+    f = anyshape.compile(model([node("Relu", "x", "y")], [tensor("x", ["n", 3])], "y"))
+    x = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
+    odd = np.zeros(x.nbytes + 1, np.uint8)
+    odd[1:] = np.frombuffer(x.tobytes(), np.uint8)
+    for same in (
+        x.astype(">f4"),
+        odd[1:].view(np.float32).reshape(2, 3),
+        np.asfortranarray(x),
+        np.repeat(x, 2, 1)[:, ::2],
+    ):
+        np.testing.assert_array_equal(f(same), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("index", [3, -4, 2**62, -(2**63)])
+def test_indices_out_of_range_name_the_node(index):
+    f = anyshape.compile(
+        model([node("Gather", "x i", "y", "pick")], [tensor("x", ["n"]), tensor("i", ["m"], I64)], "y")
+    )
+    with pytest.raises(AnyshapeError, match="pick"):
+        f(np.ones(3, np.float32), np.array([0, index]))
+
+
+@pytest.mark.parametrize("shape", [[2**62, 4], [2**31, 2**31, 4], [-5], [2**63 - 1]])
+def test_absurd_sizes_are_refused(shape):
+    f = anyshape.compile(model([node("ConstantOfShape", "s", "y")], [tensor("s", [len(shape)], I64)], "y"))
+    with pytest.raises(AnyshapeError):
+        f(np.array(shape))
