@@ -48,6 +48,7 @@ PARAM_KINDS = {
     "axes": K.VECTOR,
     "ints": K.VECTOR,
     "floats": K.VECTOR,
+    "strs": K.VECTOR,
 }
 VECTOR_FUNCTIONS = {
     "shape", "fill", "put", "range", "sorted", "unique", "prefix", "unravel", "broadcast", "list", "drop", "place",

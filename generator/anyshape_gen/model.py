@@ -142,7 +142,7 @@ class Kind(Node):
 
     @property
     def is_vector(self) -> bool:
-        return self.base in ("axes", "ints", "floats")
+        return self.base in ("axes", "ints", "floats", "strs")
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from anyshape_gen.parse_rules import parse_expression
 from anyshape_gen.source import Findings, suggestion
 from anyshape_gen.text import Text, split_top, top_level
 
-KINDS = ("bool", "int", "float", "number", "str", "dtype", "axis", "axes", "ints", "floats")
-VECTOR_KINDS = ("axes", "ints", "floats")
+KINDS = ("bool", "int", "float", "number", "str", "dtype", "axis", "axes", "ints", "floats", "strs")
+VECTOR_KINDS = ("axes", "ints", "floats", "strs")
 
 _HEAD = re.compile(r"(?:(seq|opt)\s+)?([A-Za-z]\w*)\s*\[")
 _FOR = re.compile(r"for\s+([A-Za-z_]\w*)\s+in\s+")

@@ -321,6 +321,8 @@ class Evaluation:
                 holds = left == right
             elif op in ("is", "is not"):
                 holds = (left is right) == (op == "is")
+            elif op in ("in", "not in"):
+                holds = (left in right) == (op == "in")
             else:
                 holds = self.truth(spread(OPERATORS[op], left, right))
             if not holds:

@@ -101,6 +101,12 @@ class KernelEvaluation(Evaluation):
             if isinstance(self.env[born.name], Found) and reads <= set(self.tensors) - set(waiting):
                 self.env[born.name] = self.expr(born.value, self.env)
 
+    def demands(self, tensors: dict[str, Any]) -> None:
+        """Asserts that read values."""
+        self.tensors = dict(tensors)
+        for check in self.analysis.kernel.asserts if self.analysis.kernel is not None else ():
+            self.rule((check,))
+
     def recurrence(self, equations: list[ResolvedEquation]) -> None:
         """Position by position, all equations at each."""
         first = equations[0]

@@ -43,9 +43,8 @@ LOOP = r"k = 0\nfor i in n:\n    y[i] = x[i]\nwhile k < n limit n:\n    k = k + 
 BORN = "inputs: {x: 'f32[n]'}, outputs: {y: 'f32[k]'}, shape: 'k = born(0, n)', reference: x, procedure: 'y[0] = x[0]'"
 METHODS = "[*list(e.replace(' ', '').strip()), *e.split(',')] == e.partition('-') or e.count('a') == 1"
 TEXT = elementwise(more=f"params: {{e: str}}, shape: \"assert {METHODS}, 'no'\", ")
-FLOATS = elementwise("x[i] * f32(sum(f) + sum(g))", "params: {f: 'floats[n]', g: floats}, ")
 STEPS, COMPOSE, CONTAINER, STRINGS = "Steps that run", "Calls of other ops", "Containers", "Strings"
-LISTS, LAST, RANDOM = "Lists of floats", "The last instead", "Counter-based"
+LAST, RANDOM = "The last instead", "Counter-based"
 NOT_YET: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("key procedure", *(f"step {s}" for s in ("Set", "For", "While", "Branch", "Break"))), (STEPS, steps(LOOP))),
     "function array": (STEPS, steps(r"a = array(n, 0)\ny[0] = a[0]")),
@@ -59,7 +58,6 @@ NOT_YET: dict[str, tuple[str, str]] = {
         ("kind str", "expression Method", "function list", *(f"string method {m}" for m in STRING_METHODS)), (STRINGS, TEXT)
     ),
     "dtype str": (STRINGS, elementwise(given="str[n]")),
-    **dict.fromkeys(("kind floats", "kind floats[L]"), (LISTS, FLOATS)),
     "keyword argmax.last": (LAST, elementwise("f32(argmax((x[k] for k in n), last=True))")),
     "keyword argmin.last": (LAST, elementwise("f32(argmin((x[k] for k in n), last=True))")),
     **dict.fromkeys(("function first", "reduction first"), (LAST, elementwise("first(x[k] for k in n)"))),

@@ -12,9 +12,11 @@ import scipy.special
 from anyshape.dtypes import ALL, BF16, NARROW, from_numpy, highest, lowest
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.model import Example, ExampleValue, Operand
 from anyshape_gen.nodes import Call, Expr
 from tests.generator.evaluate import Evaluation, Refused
+from tests.generator.evaluate_kernel import KernelEvaluation
 
 ROOT = Path(__file__).parents[2]
 FILES = [*(ROOT / "specs").glob("*.yaml"), ROOT / "tests/generator/data/new_user.yaml"]
@@ -62,7 +64,7 @@ def evaluated(op: OpAnalysis, example: Example) -> tuple[Evaluation, dict[str, A
     tensors = {operand.name for operand in op.spec.inputs}
     params = {name: listed(value.value) for name, value in example.given if name not in tensors}
     shapes = {name: shape_of(tensor) for name, tensor in inputs(op, example).items()}
-    evaluation = Evaluation(op)
+    evaluation = KernelEvaluation(op)
     return evaluation, evaluation.run(shapes, params)
 
 
@@ -70,7 +72,9 @@ def evaluated(op: OpAnalysis, example: Example) -> tuple[Evaluation, dict[str, A
 def test_example(op: OpAnalysis, example: Example) -> None:
     if example.error is not None:
         with pytest.raises(Refused, match=example.error):
-            evaluated(op, example)
+            evaluation, _ = evaluated(op, example)
+            assert isinstance(evaluation, KernelEvaluation)
+            evaluation.demands(inputs(op, example))
         return
     evaluation, outputs = evaluated(op, example)
     for name, value in example.expected:
@@ -91,7 +95,7 @@ def constant(default: Expr, dtype: Any, evaluation: Evaluation) -> Any:
             return lowest(from_numpy(dtype))
         case Call(func="highest"):
             return highest(from_numpy(dtype))
-    return evaluation.expr(default, {})
+    return evaluation.expr(default, {}) if is_constant(default) else 0
 
 
 def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[Any]:

@@ -28,7 +28,6 @@ from anyshape.equations.functions import (
     minimum,
     or_,
     pad,
-    present,
     reduce_,
     round_even,
     where,
@@ -120,7 +119,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
     start = eqs.scratch("start", parse_dtype("f32"), rules.Vec((len(d),)))
     end = eqs.scratch("end", parse_dtype("f32"), rules.Vec((len(d),)))
     found = eqs.scratch("found", eqs.dtypes["T"], s)
-    if present(scales):
+    if (scales.absent is None):
         e = eqs.index("e", len(d))
         eqs.define(
             z[e],
@@ -138,12 +137,12 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             "specs/images.yaml:187",
         )
-    if (not present(scales)) and (policy == "stretch"):
+    if (scales.absent is not None) and (policy == "stretch"):
         e = eqs.index("e", len(d))
         eqs.define(
             z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:189"
         )
-    if (not present(scales)) and (policy == "not_larger"):
+    if (scales.absent is not None) and (policy == "not_larger"):
         e = eqs.index("e", len(d))
         eqs.define(
             z[e],
@@ -156,7 +155,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             "specs/images.yaml:190",
         )
-    if (not present(scales)) and (policy == "not_smaller"):
+    if (scales.absent is not None) and (policy == "not_smaller"):
         e = eqs.index("e", len(d))
         eqs.define(
             z[e],
@@ -169,7 +168,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             "specs/images.yaml:191",
         )
-    if present(scales):
+    if (scales.absent is None):
         e = eqs.index("e", len(d))
         eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:188")
     else:

@@ -29,6 +29,7 @@ _TYPES = {
     "bool": "bool", "int": "int", "float": "float", "number": "int | float", "str": "str", "enum": "str",
     "dtype": "DType | str", "axis": "int", "axes": "Sequence[int]", "ints": "Sequence[int]",
     "floats": "Sequence[float]",
+    "strs": "Sequence[str]",
 }  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from anyshape_gen.nodes import (
     Reduction,
     Slice,
     Star,
+    Str,
     TensorRead,
     Unary,
     VecLit,
@@ -127,7 +128,7 @@ class KernelText:
                     return False
                 case BinOp("/" | "**", _, _):
                     return False
-                case Call(func, _, _) if self.is_value_call(func):
+                case Call(func, _, _) if self.is_value_call(func) or func == "present":
                     return False
         return True
 
@@ -183,6 +184,9 @@ class KernelText:
             case Unary("-", operand):
                 return f"-{self.at_least(operand, NEGATE)}", NEGATE
             case Unary(_, operand):
+                match operand:
+                    case Call("present", (x,), ()):
+                        return f"{self.text(x)}.absent is not None", TERNARY  # type: ignore[arg-type]
                 if self.is_static(operand):
                     return f"not {self.at_least(operand, NEGATE)}", TERNARY
                 return f"not_({self.text(operand)})", ATOM
@@ -222,6 +226,8 @@ class KernelText:
 
     def _compare(self, e: Expr, first: Expr, rest: tuple[tuple[str, Expr], ...]) -> Spelled:
         sides = [first, *(x for _, x in rest)]
+        if any(isinstance(x, Str) for x in sides) and len(rest) == 1:
+            return f"({self.text(first)} {rest[0][0]} {self.text(rest[0][1])})", ATOM
         tests = []
         for (op, right), left in zip(rest, sides):
             if op not in _COMPARE:
@@ -232,7 +238,9 @@ class KernelText:
     def is_static(self, e: Expr) -> bool:
         """Whether attributes, ranks and dtypes alone decide e, so that it is a Python bool."""
         match e:
-            case Call(func, _, _) if func in _CLASSES:
+            case Call(func, _, _) if func in _CLASSES or func == "present":
+                return True
+            case Compare(first, ((_, second),)) if isinstance(first, Str) or isinstance(second, Str):
                 return True
             case Unary("not", operand):
                 return self.is_static(operand)
@@ -254,6 +262,8 @@ class KernelText:
             raise NotExecuted(e, f"a run as an argument of {e.func}")
         if e.func in _CLASSES:
             return f"{self.dtype_text(plain[0])}.{_CLASSES[e.func]}", ATOM
+        if e.func == "present":
+            return f"({self.text(plain[0])}.absent is None)", ATOM
         if e.func in ("inside", "ravel"):
             return f"{e.func}({self.run(plain[0])}, {self.run(plain[1])})", ATOM
         if e.func in ("cast", "saturate"):
@@ -298,7 +308,7 @@ class KernelText:
         read = f"checked({tensor})" if id(e) in self.unproved and e.outside is None else tensor
         text = f"{read}{self.index(e.parts)}"
         if e.absent is not None and not is_constant(e.absent):
-            return f"({text} if {tensor}.absent is None else cast({self.text(e.absent)}, {tensor}.dtype))"
+            return f"({text} if {tensor}.absent is None else {self.text(e.absent)})"
         return text
 
     def index(self, parts: tuple[Part, ...]) -> str:

@@ -46,7 +46,7 @@ KNOWN = {**RULE_NAMES, "Any": "typing"}
 
 ANNOTATIONS = {
     "bool": "bool", "int": "Any", "float": "Any", "number": "Any", "str": "str", "enum": "str", "dtype": "Any",
-    "axis": "Any", "axes": "Any", "ints": "Any", "floats": "Any",
+    "axis": "Any", "axes": "Any", "ints": "Any", "floats": "Any", "strs": "Any",
 }  # fmt: skip
 
 

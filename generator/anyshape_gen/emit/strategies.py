@@ -31,7 +31,7 @@ from anyshape_gen.model import (
     Run,
     RunExpr,
 )
-from anyshape_gen.nodes import Assert, Call, Compare, Comprehension, Expr, Int, Name, TensorRead
+from anyshape_gen.nodes import Assert, Call, Compare, Comprehension, Expr, Int, Name, NoneLit, TensorRead
 from anyshape_gen.traverse import free_names, walk, walk_all
 
 KNOWN = {
@@ -267,7 +267,9 @@ class _Case:
     # --- params
 
     def _param(self, p: ParamSpec) -> None:
-        if p.name not in self.drawn:
+        if p.kind.base == "strs" and isinstance(p.default, NoneLit):
+            self._new(p.name, "None")  # examples give it
+        elif p.name not in self.drawn:
             self._new(p.name, self._draw(p))
 
     def _count(self, p: ParamSpec) -> str:
@@ -304,6 +306,8 @@ class _Case:
             return self._axes(p)
         if base == "ints":
             return self._ints(p)
+        if base == "floats":
+            return f"tuple(d.real(1.0) for _ in range({self._count(p)}))"
         raise NotExecuted(p, f"a random call with a parameter of kind {base}")
 
     def _axes(self, p: ParamSpec) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anyshape.dims import Dim, Size
 from anyshape.dtypes import BOOL, I64, DType
-from anyshape.equations.expr import Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast
+from anyshape.equations.expr import Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast, walk
 from anyshape.errors import SpecError
 
 UPDATES = ("set", "add", "sub", "mul", "max", "min")
@@ -219,7 +219,9 @@ class Equations:
         )
 
     def demand(self, condition: ExprLike, message: tuple[str | Size, ...], source: str = "") -> None:
-        """An assert that reads values: it is checked when the kernel runs."""
+        """An assert that reads values: it is checked when the kernel runs. Where what it reads is absent, there is nothing to check."""
+        if not any(isinstance(e, Read) for e in walk(as_expr(condition))):
+            return
         tensor = self.scratch(f"demand{len(self.equations)}", BOOL, ())
         self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))
 

@@ -115,13 +115,15 @@ def attribute(op: OpDef, p: ParamDef, given: Any) -> Any:
 
 
 _WANTED = {"ints": "a list of integers", "axes": "a list of axes", "int": "an integer", "axis": "an integer", "bool": "True or False",
-           "float": "a number", "floats": "a list of numbers", "number": "a number", "str": "a string", "dtype": "a dtype"}  # fmt: skip
+           "float": "a number", "floats": "a list of numbers",
+           "strs": "a list of strings", "number": "a number", "str": "a string", "dtype": "a dtype"}  # fmt: skip
 
 
 def _canonical(p: ParamDef, given: Any) -> Any:
     if p.is_vector:
         items = tuple(given) if isinstance(given, (list, tuple, Vec, range, np.ndarray)) else (given,)
-        return tuple(float(v) if p.kind == "floats" else _integer(v) for v in items)
+        kinds: dict[str, Any] = {"floats": float, "strs": _text}
+        return tuple(kinds.get(p.kind, _integer)(v) for v in items)
     if p.kind in ("int", "axis"):
         return _integer(given[0] if isinstance(given, list) and len(given) == 1 else given)
     if p.kind == "bool":
@@ -138,9 +140,16 @@ def _canonical(p: ParamDef, given: Any) -> Any:
         )
     if p.kind == "dtype":
         return given if isinstance(given, DType) else parse_dtype(given)
-    text = given.decode() if isinstance(given, bytes) else given
-    if not isinstance(text, str) or (p.members and text not in p.members):
+    text = _text(given)
+    if p.members and text not in p.members:
         raise ValueError
+    return text
+
+
+def _text(given: Any) -> str:
+    text = given.decode() if isinstance(given, bytes) else given
+    if not isinstance(text, str):
+        raise TypeError
     return text
 
 

@@ -61,7 +61,7 @@ class ParamDef:
 
     @property
     def is_vector(self) -> bool:
-        return self.kind in ("ints", "axes", "floats")
+        return self.kind in ("ints", "axes", "floats", "strs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,7 @@ class _Inliner:
         recurrences = tuple(self.recurrence(unit) for unit in units(cycles))
         kept += [s.access.tensor for r in recurrences for s in r.stores if s.access.tensor not in r.temporaries]
         kept = [t for t in dict.fromkeys(kept) if t not in self.group.outputs]
+        kept += [q.target for q in ordered if isinstance(q.form, Demand) and q.target not in self.group.outputs]
         last = self.ordered_all(ordered)
         spilled = self.spilled or []
         kept += [s.access.tensor for s in spilled]

@@ -130,7 +130,7 @@ def _param(q: ParamDef, v: Any) -> Iterator[Any]:
     elif q.kind == "float":
         start = 0.0 if v is None else float(v)
         yield from (x for x in (0.0, -1.0, -start, start + 1.0, 2.0) if x != v)
-    elif q.is_vector and q.kind != "floats":
+    elif q.is_vector and q.kind not in ("floats", "strs"):
         yield from _vector(tuple(v) if v is not None else ())
 
 

@@ -130,7 +130,8 @@ def _elements(case: Case) -> int:
 
 
 def _has_no_index(case: Case) -> bool:
-    return any(math.prod(case.shapes[name]) and low >= high for name, (low, high) in case.ranges.items())
+    ranges = [(case.shapes[name], low, high) for name, (low, high) in case.ranges.items()]
+    return any(shape is not None and math.prod(shape) > 0 and low >= high for shape, low, high in ranges)
 
 
 def typed(array: Array, name: str) -> Value:

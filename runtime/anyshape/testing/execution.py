@@ -29,7 +29,7 @@ def run_reference(c: Call, node: Node) -> list[Array]:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
             dtype = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
-            v = np.asarray(i.absent(dtype), dtype.numpy)
+            v = None if i.default is None else np.asarray(i.absent(dtype), dtype.numpy)
         given[i.name] = v
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from anyshape.dims import Dim, bounds, free_symbols
+from anyshape.equations import Demand
 from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
 from anyshape.graph.callee import calls_in_sight
@@ -147,6 +149,9 @@ class _Analysis:
                 need.reads[at] = (step.input,)
                 self.want(step.input)
             return
+        if _demands(step) and any(v in self.values for node in step.nodes for v in node.outputs):
+            for v in step.results:  # nobody reads whether an assert holds, but it is to be checked
+                self.want(v)
         outputs = tuple(v for v in results_of(step) if v in self.values)
         if isinstance(step, TableStep):
             if outputs or at in self.sized:
@@ -240,3 +245,8 @@ def narrowed(step: KernelStep, outputs: tuple[Value, ...]) -> KernelStep:
     read = {t for q in kept for t in reads(q)}
     inputs = tuple(v for v in step.inputs if step.tensors[v] in read)
     return replace(step, equations=tuple(kept), inputs=inputs, outputs=outputs)
+
+
+def _demands(step: Step) -> TypeGuard[KernelStep]:
+    """Whether it checks an assert that reads values."""
+    return isinstance(step, KernelStep) and any(isinstance(q.form, Demand) for q in step.equations)
