@@ -35,13 +35,21 @@ class Names:
 
     def __init__(self, f: Function) -> None:
         self.f = f
+        self.elsewhere: dict[Dim, str] = {}
+        """Symbols that stand alone nowhere, such as a size that only sums mention, by what they were made as."""
 
     @cached_property
     def told(self) -> dict[Dim, str]:
         return origins(places_of(self.f))
 
     def __getitem__(self, s: Dim) -> str:
-        return self.told.get(s, str(s))
+        if not is_anonymous(s):
+            return str(s)
+        found = self.told.get(s) or self.elsewhere.get(s)
+        if found is None:
+            made_as = str(s).rpartition(".")[0] or "size"
+            found = self.elsewhere[s] = _unused(made_as, "", {*self.told.values(), *self.elsewhere.values()})
+        return found
 
 
 def _unused(label: str, place: str, taken: set[str]) -> str:
