@@ -13,7 +13,7 @@ import pytest
 
 import anyshape
 from anyshape import control, lists, ops
-from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError
+from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.verify import verify
 from anyshape.types import parse_type
 
@@ -304,3 +304,29 @@ def test_an_empty_dim_takes_the_general_program(options: dict[str, Any]) -> None
     given, x = xs(), anyshape.input("x", "f32[n, 4]")
     exe = anyshape.compile(anyshape.function([given, x], lists.append(given, ops.exp(x))), **options)
     same(exe([X[:0], Y], X[:0]), [X[:0], Y, X[:0]])
+
+
+def test_names_of_dims_that_only_elements_have_are_refused() -> None:
+    given = anyshape.input("given", "list[f32[n]]")
+    with pytest.raises(UnsupportedError, match=r"input given: nothing binds n of its elements, f32\[n\]"):
+        anyshape.compile(anyshape.function([given], lists.concat(given)))
+
+
+def test_elements_of_several_ranks(options: dict[str, Any]) -> None:
+    given, i = anyshape.input("given", "list[f32[...]]"), anyshape.input("i", "i64[]")
+    exe = anyshape.compile(anyshape.function([given, i], ops.exp(lists.at(given, i))), **options)
+    mixed = [X, X[0], X[0, :1].reshape(())]
+    for k in (0, 1, 2, -2):
+        same(exe(mixed, np.array(k)), exe([mixed[k]], np.array(0)))
+    whole = anyshape.compile(anyshape.function([given], lists.concat(given)), **options)
+    same(whole([X, Y]), np.concatenate([X, Y]))
+    with pytest.raises(ShapeError, match="elements must be of one rank, got 1 and 2"):
+        whole(mixed[:2])
+
+
+def test_functions_are_no_elements() -> None:
+    f = control.define(control.function("f", {"x": "f32[n]"}, ["f32[n]"]), lambda x: x)
+    with pytest.raises(DtypeError, match="elements of a list are tensors or lists, got function"):
+        lists.of([control.reference(f)])
+    with pytest.raises(UnsupportedError, match="a function is no result of a program"):
+        anyshape.compile(anyshape.function([xs()], control.reference(f)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import anyshape
+from anyshape.cli.main import main
 from anyshape.errors import ModelError, ShapeError, UnsupportedError
 from tests.control.test_onnx_control import graph, infos, node, rows
 
@@ -158,3 +160,14 @@ def test_what_is_wrong_is_told() -> None:
     with pytest.raises(UnsupportedError, match="a map"):
         value = helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, None))
         anyshape.compile(model([node("Identity", "m", "y")], [helper.make_value_info("m", value)], infos("y:f[?]")))
+
+
+def test_the_command_and_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Made inputs are sequences too, and types are told as onnxruntime tells them."""
+    m = model([node("SequenceAt", "s at", "x"), node("SequenceErase", "s at", "t")], [seq("s", [None, 3]), *infos("at:i[]")],
+              [*infos("x:f[,3]"), seq("t")])  # fmt: skip
+    onnx.save(m, tmp_path / "m.onnx")
+    assert main(["run", str(tmp_path / "m.onnx"), "--ints", "0:3"]) == 0
+    assert "s: list of 3: float32[8, 3]; float32[9, 3]; float32[10, 3]" in capsys.readouterr().out
+    session = anyshape.InferenceSession(str(tmp_path / "m.onnx"))
+    assert [a.type for a in session.get_inputs()] == ["seq(tensor(float))", "tensor(int64)"]

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols
 from anyshape.dtypes import DType
 from anyshape.errors import ArgumentError
-from anyshape.types import TensorType
+from anyshape.types import DIFFERS, ListType, TensorType
 
+ELEMENTS = 3
+"""How many a list gets"""
 USUAL = 8
 """The size of a dim that nobody names, if its bounds allow it"""
 
@@ -52,26 +54,60 @@ def make_inputs(
     given: Mapping[str, NDArray[Any]],
     ints: tuple[int, int],
     seed: int,
-) -> tuple[dict[str, NDArray[Any]], Sizes]:
-    """An array for every input. Raises ArgumentError for names the model does not have and for ranks nobody gave."""
+) -> tuple[dict[str, Any], Sizes]:
+    """An array for every input, or a few of them for a list; a shape said for a list is that of each of its elements. Raises
+    ArgumentError for names the model does not have and for ranks nobody gave."""
     for name in (*shapes, *given):
         if name not in names:
             raise ArgumentError(f"the model has no input {name!r}; its inputs are {', '.join(names)}")
     sizes, random = Sizes(), np.random.default_rng(seed)
     said = {**shapes, **{name: a.shape for name, a in given.items()}}
     for name, t in zip(names, types):
-        if name in said:
+        if name in said and not isinstance(t, ListType):
             sizes.bind(name, t, said[name])
-    made: dict[str, NDArray[Any]] = {}
+    made: dict[str, Any] = {}
     for name, t in zip(names, types):
         if name in given:
             made[name] = given[name].astype(t.dtype.numpy)
+            continue
+        if isinstance(t, ListType):
+            made[name] = _elements(name, t, said.get(name), sizes, ints, random)
             continue
         if name not in said and t.shape is None:
             raise ArgumentError(f"{name} is {t}: its rank is not known, so say a shape: --shape {name}=2x3")
         shape = said[name] if name in said else tuple(sizes.size(d) for d in t.shape or ())
         made[name] = _random(t.dtype, shape, ints, random)
     return made, sizes
+
+
+def _elements(
+    name: str,
+    t: ListType,
+    said: Sequence[int] | None,
+    sizes: Sizes,
+    ints: tuple[int, int],
+    random: np.random.Generator,
+) -> Any:
+    """ELEMENTS of them, or the one of an optional; where they may differ, they do."""
+    made: list[Any] = []
+    for k in range(1 if t.optional else ELEMENTS):
+        if isinstance(t.element, ListType):
+            made.append(_elements(name, t.element, said, sizes, ints, random))
+            continue
+        if said is None and t.element.shape is None:
+            raise ArgumentError(
+                f"{name} is {t}: the rank of its elements is not known, so say a shape: --shape {name}=2x3"
+            )
+        own = [USUAL + k if n is DIFFERS else sizes.size(n) for n in t.element.shape or ()]
+        made.append(_random(t.element.dtype, tuple(said if said is not None else own), ints, random))
+    return made[0] if t.optional else made
+
+
+def spell_shape(a: Any) -> str:
+    """2x3, or those of the elements of a list."""
+    if isinstance(a, list):
+        return f"list of {', '.join(map(spell_shape, a))}"
+    return "x".join(map(str, a.shape)) or "scalar"
 
 
 def _random(t: DType, shape: tuple[int, ...], ints: tuple[int, int], random: np.random.Generator) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anyshape.cli import arguments
-from anyshape.cli.made_inputs import make_inputs
+from anyshape.cli.made_inputs import make_inputs, spell_shape
 from anyshape.cli.progress import progress
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.vm.profile import Profile, Sample, profile
@@ -63,7 +63,7 @@ def profile_command(args: argparse.Namespace) -> str:
         found = profile(args.model, feed, args.repeat, dims=dims, threads=args.threads)
         typical = sorted(s.moved for s in found.samples)[len(found.samples) // 2] if found.samples else 1 << 16
         limits = Limits(measure_peak(), measure_copy(typical))
-    shape = ", ".join(f"{name} {'x'.join(map(str, a.shape)) or 'scalar'}" for name, a in feed.items())
+    shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
     lines = [shape] if not sizes.chosen else [f"{shape} (some sizes chosen; --shape NAME=4x128 says them)"]
     lines += [text(found, limits)]
     if args.html:

@@ -42,10 +42,16 @@ def _seconds(s: float) -> str:
     return f"{s:.2f} s" if s >= 1 else f"{s * 1e3:.2f} ms" if s >= 1e-3 else f"{s * 1e6:.0f} µs"
 
 
-def _spell(a: NDArray[Any]) -> str:
+def _spell(a: Any) -> str:
+    if a is None or isinstance(a, list):
+        return (
+            "nothing" if a is None else f"list of {len(a)}: {'; '.join(map(_spell, a[:4]))}{' …' if len(a) > 4 else ''}"
+        )
     return f"{a.dtype}[{', '.join(map(str, a.shape))}]"
 
 
-def _values(a: NDArray[Any]) -> str:
+def _values(a: Any) -> str:
+    if a is None or isinstance(a, list):
+        return "\n".join(map(_values, a or ()))
     text = np.array2string(a, threshold=24, edgeitems=3, precision=5, suppress_small=True)
     return "\n".join(f"  {line}" for line in text.splitlines())

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Size
 from anyshape.errors import ArgumentError
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType
 from anyshape.vm import compile
 
 PROVIDER = "CPUExecutionProvider"
@@ -65,9 +65,13 @@ class InferenceSession:
 
 
 def _described(name: str, t: TensorType) -> NodeArg:
-    kind, bits = t.dtype.kind, t.dtype.bits
-    element = _ELEMENT.get(t.dtype.name) or f"{kind}{bits}"
-    return NodeArg(name, f"tensor({element})", None if t.shape is None else [_dim(d) for d in t.shape])
+    return NodeArg(name, _spelled(t), None if t.shape is None else [_dim(d) for d in t.shape])
+
+
+def _spelled(t: TensorType) -> str:
+    if isinstance(t, ListType):
+        return f"{'optional' if t.optional else 'seq'}({_spelled(t.element)})"
+    return f"tensor({_ELEMENT.get(t.dtype.name) or f'{t.dtype.kind}{t.dtype.bits}'})"
 
 
 def _dim(d: Size) -> int | str | None:

@@ -27,7 +27,7 @@ from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef, Structure
 from anyshape.graph.truth import check_single
 from anyshape.graph.value import Contents, Node, Value
 from anyshape.rules import Bound
-from anyshape.types import DIFFERS, ListType, TensorType, list_of, parse_type
+from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, list_of, parse_type
 
 Items = list[Value]
 INDEX = TensorType(parse_dtype("i64"), ())
@@ -116,6 +116,7 @@ class _List(_Kept):
         values = [v.type for v in node.inputs if v is not None]
         if optional and len(values) > 1:
             raise ShapeError(f"list: an optional holds at most one element, got {len(values)}")
+        _check_elements(node, values)
         lists = [list_of(t, optional) for t in values]
         if said:
             element = parse_type(str(said))
@@ -133,6 +134,7 @@ class _Insert(_Kept):
         _check_position(node)
         if t.optional:
             raise DtypeError(f"{node.op.full_name}: {t} is no list; an optional is made anew")
+        _check_elements(node, [_operand(node, 1).type])
         added = list_of(_operand(node, 1).type)
         return _inference(joined_list(t, added, f"{node.op.full_name}: the list"))
 
@@ -143,6 +145,12 @@ class _Erase(_Kept):
         _check_position(node)
         _check_filled(node, t)
         return _inference(t)
+
+
+def _check_elements(node: Node, types: Sequence[TensorType]) -> None:
+    for t in types:
+        if isinstance(t, FunctionType):
+            raise DtypeError(f"{node.op.full_name}: elements of a list are tensors or lists, got {t}")
 
 
 def _check_filled(node: Node, t: ListType) -> None:
@@ -188,6 +196,11 @@ class _Concat:
         axis, stacks = int(node.attrs.get("axis", 0)), bool(node.attrs.get("new_axis", False))
         element = t.element
         if element.shape is None:
+            ranks = {v.type.rank for v in known_items(_operand(node, 0)) or ()}
+            if len(ranks - {None}) > 1:
+                raise ShapeError(
+                    f"{node.op.full_name}: elements must be of one rank, got {' and '.join(map(str, sorted(ranks, key=str)))}"
+                )
             return _inference(element)
         rank = len(element.shape) + stacks
         if not -rank <= axis < rank:

@@ -23,7 +23,7 @@ from anyshape.graph.truth import check_condition, check_single, count_of, known_
 from anyshape.graph.value import Contents, Node, Value
 from anyshape.rules import Bound, Rule
 from anyshape.rules.vec import Truth
-from anyshape.types import ListType, TensorType
+from anyshape.types import FunctionType, ListType, TensorType
 
 PATIENCE = 6
 LIMIT = 12
@@ -128,7 +128,7 @@ class _Loop:
         contents = [exported_contents(p.contents, outside) for p in body.params[1 : 1 + n]]
         for v in body.results[1 + n :]:
             t = exported_type(v.type, outside)
-            if isinstance(t, ListType):
+            if isinstance(t, ListType | FunctionType):
                 raise DtypeError(f"loop: a turn collects {t}; only tensors are stacked, a list of lists is carried")
             types.append(TensorType(t.dtype, None if t.shape is None else (turns, *t.shape)))
             contents.append(None)

@@ -5,7 +5,8 @@ In: the code generator, and a list's type. Out: loops in the table that read wha
 
 from __future__ import annotations
 
-from anyshape.dims import Dim, fresh
+from anyshape.dims import Dim, free_symbols, fresh
+from anyshape.errors import UnsupportedError
 from anyshape.types import DIFFERS, ListType, TensorType
 from anyshape.vm.blocks import ALIGNMENT, BYTES, DIMS, RANK
 from anyshape.vm.codegen import Codegen
@@ -56,6 +57,12 @@ class Reader:
         for axis, n in enumerate(t.shape or ()):
             if n is DIFFERS:
                 continue
+            if not self.code.is_defined(n):
+                names = ", ".join(sorted(str(s) for s in free_symbols(n)))
+                raise UnsupportedError(
+                    f"input {self.name}: nothing binds {names} of its elements, {t}; give each symbol a dim of a tensor that is an input, "
+                    "or write ?, which differs from element to element"
+                )
             got, wanted = self.code.new(Op.LOAD, self.at, DIMS + axis, I64), self.code.register(n)
             size = fresh("size")
             known = f"{n} = " if isinstance(n, Dim) else ""

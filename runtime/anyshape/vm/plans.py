@@ -19,7 +19,7 @@ from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.retype import retype
 from anyshape.passes.steps import Schedule
-from anyshape.types import ListType, TensorType
+from anyshape.types import FunctionType, ListType, TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.blocks import array_type, pack, result_dtypes, unpack
 from anyshape.vm.causes import Causes, named
@@ -70,6 +70,7 @@ class Compiler:
 
     def plan(self, f: Function, low: int = 1) -> Plan:
         """Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes nothing."""
+        _refuse_functions(f)
         with self.lock:
             try:
                 with self.report.phase("optimise"):
@@ -137,6 +138,12 @@ class Compiler:
         schedule = self._schedule(f)
         with self.report.phase("generate"):
             return generate_function(schedule, maker, functions, callee.name)
+
+
+def _refuse_functions(f: Function) -> None:
+    for what, v in (*(("input", p) for p in f.params), *(("result", r) for r in f.results)):
+        if isinstance(v.type, FunctionType):
+            raise UnsupportedError(f"{f.name}: a function is no {what} of a program, only a value in it: {v.type}")
 
 
 def fused(f: Function) -> Any:
