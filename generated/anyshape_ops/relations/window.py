@@ -49,10 +49,10 @@ def conv_relation(
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
     rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
-    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
     rule.require(gt(strides, 0), lambda: f"strides must be positive, got {strides}")
     rule.require(gt(dilations, 0), lambda: f"dilations must be positive, got {dilations}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
+    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
     begin = pad_begin(auto_pad, d, k, strides, dilations, pads)
     both = pad_both(auto_pad, d, k, strides, dilations, pads)
     rule.require(
@@ -337,11 +337,11 @@ def conv_transpose_relation(
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
     rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
-    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
     rule.require(gt(strides, 0), lambda: f"strides must be positive, got {strides}")
     rule.require(gt(dilations, 0), lambda: f"dilations must be positive, got {dilations}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
     rule.require(ge(output_padding, 0), lambda: f"the padding of the output must not be negative, got {output_padding}")
+    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
     full = (d - 1) * strides + output_padding + (k - 1) * dilations + 1
     goal = output_shape if output_shape is not None else d * strides
     slack = rule.max(full - goal, 0)
@@ -426,10 +426,10 @@ def conv_integer_relation(
     else:
         z = Vec(())
     rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
-    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
     rule.require(gt(strides, 0), lambda: f"strides must be positive, got {strides}")
     rule.require(gt(dilations, 0), lambda: f"dilations must be positive, got {dilations}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
+    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
     begin = pad_begin(auto_pad, d, k, strides, dilations, pads)
     both = pad_both(auto_pad, d, k, strides, dilations, pads)
     rule.require(
@@ -525,10 +525,10 @@ def qlinear_conv_relation(
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
     rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
-    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
     rule.require(gt(strides, 0), lambda: f"strides must be positive, got {strides}")
     rule.require(gt(dilations, 0), lambda: f"dilations must be positive, got {dilations}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
+    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
     begin = pad_begin(auto_pad, d, k, strides, dilations, pads)
     both = pad_both(auto_pad, d, k, strides, dilations, pads)
     rule.require(

@@ -36,6 +36,10 @@ class Product:
     stores: tuple[Store, ...]
     packed: Tensor | None = None
     """The constant that stands behind `b`, to be prepacked."""
+    computed: Node | None = None
+    """What `b` is where it is no plain operand: computed while it is packed, for values of `over`. `b` is then `a`, and not looked at."""
+    over: tuple[LoopVar, ...] = ()
+    """The summed variables of which k counts the values, row-major."""
 
     @property
     def is_plain(self) -> bool:
@@ -72,7 +76,8 @@ class _Splitter:
             reds = [n for n in walk([r for s in stores for r in s.roots]) if n.kind == "red"]
             found = next((r for r in reds if is_contraction(r)), None)
             if found is None:
-                self.out.items.append(stores)
+                window = self.window(stores, reds)
+                self.out.items.append(stores if window is None else window)
                 return
             factors = tuple(self.in_memory(x) for x in found.args[0].args)
             outer = walk([r for s in stores for r in s.roots], stop=found)
@@ -81,6 +86,30 @@ class _Splitter:
                 self.out.items.append(self.product(found, factors, tuple(stores)))
                 return
             stores = self.through_scratch(found, factors, stores)
+
+    def window(self, stores: list[Store], reds: list[Node]) -> Product | None:
+        """A sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution, say."""
+        if len(reds) != 1 or any(s.domain != reds[0].domain for s in stores) or not is_window(reds[0]):
+            return None
+        (found,) = reds
+        over = found.data[1]
+        inner = [v for v, c in stores[0].access.address.terms if c == 1]
+        for a, b in (found.args[0].args, found.args[0].args[::-1]):
+            step = _joined(a, over)
+            columns = [v for v in inner if v in b.domain - a.domain]
+            rows = [v for v in stores[0].variables if v in a.domain - b.domain]
+            if step is None or not columns or not rows or not _is_free(b):
+                continue
+            extent: Size = 1
+            for v in over:
+                extent = extent * v.extent
+            k = self.dag.variable(extent)
+            kept = [(v, c) for v, c in a.data.address.terms if v not in over]
+            access = Access(a.data.tensor, affine([*kept, (k, step)], a.data.address.offset))
+            m, n = rows[-1], columns[0]
+            batch = tuple(v for v in stores[0].variables if v is not m and v is not n)
+            return Product(found, access, access, m, n, k, batch, tuple(stores), None, b, over)
+        return None
 
     def in_memory(self, factor: Node) -> Access:
         """A factor that is more than a plain load is computed into scratch first."""
@@ -136,6 +165,30 @@ def is_contraction(r: Node) -> bool:
     (k,) = r.data[1]
     owned = (a.domain - b.domain) and (b.domain - a.domain)
     return bool(owned) and k in a.domain and k in b.domain and a.domain | b.domain - {k} >= r.domain
+
+
+def is_window(r: Node) -> bool:
+    """A sum of products over several variables; what is in the products is looked at by `_Splitter.window`."""
+    if r.data[0] != "sum" or len(r.data[1]) < 2 or r.dtype not in _ELEMENTS:
+        return False
+    body = r.args[0]
+    return body.kind == "op" and body.data == "mul" and all(set(r.data[1]) <= a.domain for a in body.args)
+
+
+def _joined(a: Node, over: tuple[LoopVar, ...]) -> Size | None:
+    """The step of one variable that counts the values of several in a plain load; None where they are not side by side."""
+    if a.kind != "load" or a.data.bounds or a.data.checks or a.data.address.lets:
+        return None
+    coefficients: list[Size] = [a.data.address.coefficient(v) for v in over]
+    for v, outer, inner in zip(over[1:], coefficients, coefficients[1:]):
+        if outer != inner * v.extent:
+            return None
+    return coefficients[-1]
+
+
+def _is_free(b: Node) -> bool:
+    """Whether a value can be computed anywhere: no sums in it, and no index that has to be checked."""
+    return all(n.kind != "red" and not (n.kind == "load" and n.data.checks) for n in walk([b]))
 
 
 def _covers(b: Access, array: NDArray[Any]) -> bool:

@@ -67,6 +67,8 @@ class _Text:
         self.names[p.sum] = f"r{len(self.names)}"
         batch = "".join(f" {v} in {v.extent}," for v in p.batch)
         b = f"{self.access(p.b)}{' prepacked' if p.packed is not None else ''}"
+        if p.computed is not None:
+            b = f"({self.spell(p.computed)}) packed over {', '.join(f'{v} in {v.extent}' for v in p.over)}"
         self.line(
             0, f"product{batch} rows {p.m} in {p.m.extent}, columns {p.n} in {p.n.extent}, sum {p.k} in {p.k.extent}:"
         )

@@ -17,11 +17,11 @@ from anyshape.equations import Tensor
 from anyshape.lower import elementwise, gemm
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Affine, LoopVar, Node, walk
-from anyshape.lower.emit_rows import Rows
+from anyshape.lower.emit_rows import Rows, Sums
 from anyshape.lower.emit_value import Vector
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import I8, Val
+from anyshape.lower.llvm.types import I8, I64, Val, const
 from anyshape.lower.target import Target
 
 
@@ -60,15 +60,17 @@ class _Emission:
 
         a, b = p.a.address, p.b.address
         left = gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
-        right: gemm.Strided | gemm.Prepacked = (
-            gemm.Prepacked(rows.base(prepacked))
+        right: gemm.Strided | gemm.Prepacked | gemm.Packed = (
+            gemm.Packed(self.pack)
+            if p.computed is not None
+            else gemm.Prepacked(rows.base(prepacked))
             if prepacked is not None
-            else (gemm.Strided(start(p.b.tensor, b), stride(b, p.k), stride(b, p.n)))
+            else gemm.Strided(start(p.b.tensor, b), stride(b, p.k), stride(b, p.n))
         )
         c = p.stores[0].access.address
         batch = []
         for v in p.batch:
-            b_step = stride(b, v)
+            b_step = stride(b, v) if p.computed is None else 0
             if prepacked is not None:
                 b_step = self.packed_step(v)
             batch.append(gemm.Batch(size(v.extent), stride(a, v), b_step, stride(c, v)))
@@ -88,6 +90,33 @@ class _Emission:
         for w in own[own.index(v) + 1 :]:
             step *= _number(w.extent)
         return step
+
+    def pack(self, f: Function, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+        """One panel of a computed operand: for every value of the summed variables, two vectors of columns."""
+        rows, p, lanes = self.rows, self.p, self.tiles.lanes
+        assert p.computed is not None
+        node = p.computed
+        rows.enter()
+        for v, index in zip(p.batch, tile.batch, strict=True):
+            rows.indices[v] = index
+            rows.bind(v)
+        rows.indices[p.n] = first
+        rows.bind(p.n)
+        masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
+        rows.vector = Vector(p.n, lanes, masks)
+
+        def body(sums: Sums) -> Sums:
+            step = const(I64, 0)
+            for v in p.over:
+                step = f.add(f.mul(step, rows.size(v.extent)), rows.indices[v])
+            place = f.mul(step, width)
+            for copy in range(self.tiles.vectors):
+                f.store(f.splat(rows.value(node, copy), lanes), to, f.add(place, copy * lanes))
+            return sums
+
+        rows.nest(p.over, None, (), [], body)
+        rows.vector = None
+        rows.leave()
 
     # the epilogue
 

@@ -54,7 +54,7 @@ def _roots(stores: Iterable[Store]) -> list[Node]:
 
 def _is_safe(step: Step, operand: Tensor, store: Store) -> bool:
     if isinstance(step, Product):
-        if operand in (step.a.tensor, step.b.tensor):
+        if operand in (step.a.tensor, step.b.tensor) or (step.computed and _loads([step.computed], operand)):
             return False
         loads = _loads(_roots(step.stores), operand)
         return all(_matches(a, store) for a in loads) and not _read_after(step.stores, store, operand)
