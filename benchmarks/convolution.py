@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def main() -> None:
         exe = anyshape.compile(data)
         x = np.random.default_rng(1).normal(size=layer[0]).astype(np.float32)
         np.testing.assert_allclose(exe(x), session.run(None, {"x": x})[0], rtol=1e-3, atol=1e-3)
-        ours, theirs = least([lambda: exe(x), lambda: session.run(None, {"x": x})], seconds)
+        ours, theirs = least([partial(exe, x), partial(session.run, None, {"x": x})], seconds)
         print(f"{name:30} {ours * 1e6:9.0f} us, onnxruntime {theirs * 1e6:9.0f} us: {theirs / ours:.2f}")
 
 
