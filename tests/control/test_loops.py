@@ -31,7 +31,7 @@ function main(%x: f32[n], %k: i64[]) {
     body(%turn: i64[], %carried0: f32[?1], %x: f32[n]) {
       const %c0: bool[] = true
       %0: f32[?1 + n] = concat(%carried0, %x, axis=0)
-      %1: f32[] = cast(%turn, to=f32)
+      %1: f32[] = cast(%turn, to=f32, saturate=true)
       %2: f32[n] = mul(%x, %1)
       return output0=%c0, output1=%0, output2=%2
     }

@@ -22,7 +22,8 @@ from anyshape.vm.program import Op, Program
 from anyshape.vm.translator import frame_of
 
 Words = NDArray[np.int64]
-AT, CAREFUL, HOLD, INSIDE = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD), int(Word.INSIDE)
+AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
+INSIDE, CALLED = int(Word.INSIDE), int(Word.CALLED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,7 @@ class NativeContext:
         "_cells",
         "_dims",
         "_given",
+        "_path",
         "_places",
         "_registers",
         "call",
@@ -136,6 +138,7 @@ class NativeContext:
         )
         self._pass_arguments()
         self.callees: dict[int, NativeContext] = {}
+        self._path: list[NativeContext] = []
         self._cells = self.words.data  # faster than the array itself, for one word
         self._begin = address_of(tables.code)
         fixed = {
@@ -163,11 +166,23 @@ class NativeContext:
     @property
     def innermost(self) -> NativeContext:
         """The frame that runs: of the call, or of a function that is called in it."""
-        context = self
-        while context.words[Word.INSIDE]:
-            called = int(context.words[Word.CALLED])
-            context = next(c for c in context.callees.values() if c.state == called)
-        return context
+        path = self._path
+        while path and (path[-2] if len(path) > 1 else self).inside != path[-1].state:
+            path.pop()
+        last = path[-1] if path else self
+        while called := last.inside:
+            last = next(c for c in last.callees.values() if c.state == called)
+            path.append(last)
+        return last
+
+    @property
+    def inside(self) -> int:
+        """The state of the call that is not over, or 0."""
+        return int(self._cells[CALLED]) if self._cells[INSIDE] else 0
+
+    def look_anew(self) -> None:
+        """What `innermost` saw before is of another call."""
+        self._path.clear()
 
     def add_callee(self, number: int) -> None:
         """A frame for calls of a function from here; it is kept for the next."""
@@ -193,6 +208,7 @@ class NativeContext:
             pair += 2
         cells[AT] = self._begin
         cells[CAREFUL] = cells[HOLD] = cells[INSIDE] = 0
+        self.look_anew()
         for k in range(results, results + len(self.tables.result_types) // RESULT_WORDS):
             cells[k] = 0
 

@@ -166,6 +166,7 @@ class NativeExecutor:
             if end == End.DECLINED:
                 return None
             if end not in (End.REGION, End.OUTPUT, End.ARGUMENTS, End.CALL):
+                context.look_anew()
                 raise self.error(end, context.innermost)
         try:
             return self._in_turns(arguments, context, places)
