@@ -44,7 +44,7 @@ BORN = "inputs: {x: 'f32[n]'}, outputs: {y: 'f32[k]'}, shape: 'k = born(0, n)', 
 METHODS = "[*list(e.replace(' ', '').strip()), *e.split(',')] == e.partition('-') or e.count('a') == 1"
 TEXT = elementwise(more=f"params: {{e: str}}, shape: \"assert {METHODS}, 'no'\", ")
 STEPS, COMPOSE, CONTAINER, STRINGS = "Steps that run", "Calls of other ops", "Containers", "Strings"
-LAST, RANDOM = "The last instead", "Counter-based"
+RANDOM = "Counter-based"
 NOT_YET: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("key procedure", *(f"step {s}" for s in ("Set", "For", "While", "Branch", "Break"))), (STEPS, steps(LOOP))),
     "function array": (STEPS, steps(r"a = array(n, 0)\ny[0] = a[0]")),
@@ -58,10 +58,6 @@ NOT_YET: dict[str, tuple[str, str]] = {
         ("kind str", "expression Method", "function list", *(f"string method {m}" for m in STRING_METHODS)), (STRINGS, TEXT)
     ),
     "dtype str": (STRINGS, elementwise(given="str[n]")),
-    "keyword argmax.last": (LAST, elementwise("f32(argmax((x[k] for k in n), last=True))")),
-    "keyword argmin.last": (LAST, elementwise("f32(argmin((x[k] for k in n), last=True))")),
-    **dict.fromkeys(("function first", "reduction first"), (LAST, elementwise("first(x[k] for k in n)"))),
-    **dict.fromkeys(("function last", "reduction last"), (LAST, elementwise("last(x[k] for k in n)"))),
     **dict.fromkeys(("function philox", "trait random"), (RANDOM, elementwise("x[i] + philox(0, i)", "traits: [random], "))),
     "function reflect": ("Mirrored positions", elementwise("x[reflect(i - 1, n)]")),
     "function int": ("A truth as a number", elementwise("x[i] + int(x[i] > 0)")),

@@ -10,8 +10,10 @@ import pytest
 from anyshape import dims
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.functions import eq, exp, gt, lt, maximum, reduce_, tanh, where
+from anyshape.equations.functions import eq, exp, gt, le, lt, maximum, minimum, reduce_, reduce_range, tanh, where
 from anyshape.equations.interpret import interpret
+from anyshape.equations.recurrences import as_steps
+from anyshape.errors import ShapeError
 from anyshape.lower import Group, describe
 from tests.lower.native import Native
 
@@ -137,3 +139,41 @@ def _with_constant(weights: Any) -> tuple[Group, Equations]:
         H = outer
     constants = {group.inputs[1]: weights}
     return Group(group.name, group.equations, group.inputs, group.outputs, constants), eqs
+
+
+def test_part_of_a_range() -> None:
+    """Sums of three neighbours: both ends move with the element; and a sum up to the element, which takes a step an element."""
+    x, y, eqs = tensor("x", "i64", N), tensor("y", "i64", N), Equations("near", {}, {})
+    i = eqs.index("i", N)
+    eqs.define(y[i], reduce_range("sum", maximum(i - 1, 0), minimum(i + 2, N), lambda j: x[j]))
+    kernel = Native(Group("near", tuple(eqs.equations), (x,), (y,)))
+    running = Equations("running", {}, {})
+    k = running.index("k", N)
+    running.define(y[k], reduce_range("sum", 0, k + 1, lambda j: x[j]))
+    steps = as_steps(running.equations)
+    one = Native(Group("running", tuple(steps), (x,), (y,)))
+    assert one.kernel.schedule == ("steps",)
+    for n in (0, 1, 2, 9):
+        arrays = {x: RNG.integers(-9, 9, n)}
+        padded = np.concatenate([[0], arrays[x], [0]])
+        status, (got,) = kernel.run(arrays, {N: n})
+        assert status == 0
+        np.testing.assert_array_equal(got, (padded[:-2] + padded[1:-1] + padded[2:])[:n])
+        status, (got,) = one.run(arrays, {N: n}, 2)
+        assert status == 0
+        np.testing.assert_array_equal(got, np.cumsum(arrays[x]))
+
+
+def test_a_demand_that_does_not_hold_ends_the_kernel() -> None:
+    x, eqs = tensor("x", "i32", N), Equations("asked", {}, {})
+    eqs.demand(reduce_("all", [N], lambda k: le(x[k], T)), ("more than ", T))
+    (q,) = eqs.equations
+    kernel = Native(Group("asked", (q,), (x,), (q.target,)))
+    for values, holds in (([1, 2], True), ([], True), ([3, 4, 5], False)):
+        arrays, sizes = {x: np.array(values, np.int32)}, {N: len(values), T: 4}
+        status, _ = kernel.run(arrays, sizes)
+        assert (status == 0) == holds
+        if not holds:
+            assert kernel.kernel.errors[status - 1].message == "asked: more than t"
+            with pytest.raises(ShapeError, match="more than 4"):
+                interpret(eqs.equations, arrays, sizes)

@@ -423,8 +423,16 @@ class KernelText:
     # --- reductions
 
     def _reduction(self, e: Reduction) -> str:
-        if e.keywords or e.kind not in (*_NESTABLE, "argmax", "argmin"):
-            raise NotExecuted(e, f"{e.kind} with keywords" if e.keywords else f"{e.kind} of elements")
+        if e.kind not in (*_NESTABLE, "argmax", "argmin", "first", "last"):
+            raise NotExecuted(e, f"{e.kind} of elements")
+        single = len(e.generators) == 1 and e.generators[0].over in (Over.EXTENT, Over.RANGE)
+        if (e.keywords or e.kind in ("first", "last")) and not (single and self.is_size(e.generators[0].domain)):
+            raise NotExecuted(e, f"the last of equal ones, or the first, of more than one variable ({e.kind})")
+        if e.keywords:
+            last = "".join(f", {name}={self.text(value)}" for name, value in e.keywords)
+            return self._fold(e.kind, e.generators, e.element, e.conditions)[:-1] + f"{last})"
+        if self._is_partial(e.generators):
+            return self._partial(e, e.generators[0])
         if len(e.generators) == 1 and e.generators[0].over is Over.ITEMS:
             return self._over_items(e, e.generators[0])
         if len(e.generators) > 1 and any(g.targets[0].run for g in e.generators[:-1]):
@@ -435,6 +443,28 @@ class KernelText:
                 raise NotExecuted(e, "count over several runs")
             return self._fold(e.kind, e.generators[:1], inner, ())
         return self._fold(e.kind, e.generators, e.element, e.conditions)
+
+    def _is_partial(self, generators: tuple[Generator, ...]) -> bool:
+        """A range whose ends depend on index variables, and on nothing that is read."""
+        return (
+            len(generators) == 1
+            and generators[0].over is Over.RANGE
+            and not self.is_size(generators[0].domain)
+            and not any(isinstance(node, TensorRead) for node in walk(generators[0].domain))
+        )
+
+    def _partial(self, e: Reduction, g: Generator) -> str:
+        assert isinstance(g.domain, Call)
+        ends = [self.text(x) for x in g.domain.args if not isinstance(x, (Star, Slice))]
+        low, high = ends if len(ends) == 2 else ("0", ends[0])
+        before = dict(self.variables)
+        name = kernel_name(g.targets[0].name)
+        self.variables[g.targets[0].name] = False
+        body = self.text(e.element)
+        test = self._chain("and_", [self.text(c) for c in e.conditions]) if e.conditions else ""
+        self.variables = before
+        where = f", where=lambda {name}: {test}" if test else ""
+        return f'reduce_range("{e.kind}", {low}, {high}, lambda {name}: {body}{where})'
 
     def _over_items(self, e: Reduction, g: Generator) -> str:
         """Over the items of vectors, of which there are as many as a rank says: folded while the kernel is built."""

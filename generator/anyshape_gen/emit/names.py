@@ -12,7 +12,7 @@ _FUNCTIONS = """
     abs_ and_ at bit_and bit_or bit_xor
     cast ceil checked clamp cos eq erf exp fit floor fmod fold ge gt inside item le log lt maximum minimum ne not_ or_ pad pow_
     present ravel
-    reduce_ round_even saturate shift_left shift_right sin sqrt tanh trunc trunc_div unravel where wrap
+    reduce_ reduce_range round_even saturate shift_left shift_right sin sqrt tanh trunc trunc_div unravel where wrap
 """
 
 RULE_NAMES: dict[str, str] = dict.fromkeys(_RULES.split(), "anyshape.rules")

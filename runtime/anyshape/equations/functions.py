@@ -23,9 +23,10 @@ from anyshape.equations.expr import (
     reduce_node,
     scalar,
 )  # fmt: skip
+from anyshape.equations.ranges import end_item, last_place, reduce_range
 from anyshape.errors import SpecError
 
-REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "count", "argmax", "argmin")
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "count", "argmax", "argmin", "first", "last")
 
 
 def exp(x: ExprLike) -> Expr:
@@ -242,8 +243,9 @@ def reduce_(
     body: Callable[..., ExprLike],
     where: Callable[..., ExprLike] | None = None,
     names: Iterable[str] | None = None,
+    last: bool = False,
 ) -> Expr:
-    """`kind(body for vars in extents if where)`; one fresh variable for each extent.
+    """`kind(body for vars in extents if where)`; one fresh variable for each extent. `first` and `last`: of one extent.
 
     sum and prod accumulate in accum(T) and give T; count gives i64; any and all give bool; argmax and argmin the
     (first) position among the extents in row-major order, as i64.
@@ -251,6 +253,9 @@ def reduce_(
     if kind not in REDUCTIONS:
         raise SpecError(f"{kind} is not a reduction; the reductions are {', '.join(REDUCTIONS)}")
     sizes = tuple(extents)
+    if kind in ("first", "last") or last:
+        (extent,) = sizes
+        return last_place(kind, extent, body, where) if last else end_item(kind, extent, body, where)
     labels = tuple(names) if names is not None else tuple(f"r{i}" for i in range(len(sizes)))
     variables = tuple(Var(label, n) for label, n in zip(labels, sizes, strict=True))
     value = as_expr(body(*variables))
@@ -356,6 +361,6 @@ __all__ = [
     "Checked", "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
     "cast", "ceil", "checked", "clamp", "cos",
     "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "item", "le", "log", "lt", "maximum", "minimum", "ne",
-    "not_", "or_", "pad", "pow_", "present", "ravel", "reduce_", "round_even", "saturate",
+    "not_", "or_", "pad", "pow_", "present", "ravel", "reduce_", "reduce_range", "round_even", "saturate",
     "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",
 ]  # fmt: skip
