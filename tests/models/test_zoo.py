@@ -19,7 +19,7 @@ from benchmarks.models.zoo.arguments import MAKERS, calls
 NAMES = sorted(p.stem.removeprefix("zoo_") for p in structure.FOLDER.glob("zoo_*.onnx"))
 
 
-WAITING = {"detector", "gru", "lstm"}
+WAITING = {"detector"}
 """Refused by name until their operators come."""
 
 
