@@ -109,7 +109,9 @@ def _constant(pick: random.Random, model: Any, feed: Any) -> None:
         return
     key = pick.choice(arrays)
     a = _spoiled(pick, feed[key])
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(a), key))
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.ascontiguousarray(a, a.dtype.newbyteorder("=")), key)
+    )
     keep = [i for i in model.graph.input if i.name != key]
     del model.graph.input[:]
     model.graph.input.extend(keep)

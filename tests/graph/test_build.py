@@ -1,5 +1,7 @@
 """Building by hand: variants and aliases, types at once, errors that say wanted and got."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -101,3 +103,10 @@ def test_integers_of_data_wrap_while_sizes_must_not():
     np.testing.assert_array_equal(run(most, np.array([1, 5], np.int32)), [-(2**31), 10])
     folded = anyshape.passes.fold(anyshape.function([], ops.add(anyshape.constant(most), np.array([1, 5], np.int32))))
     np.testing.assert_array_equal(folded.results[0].constant, [-(2**31), 10])
+
+
+def test_a_reshape_of_unknown_dims_by_unknown_numbers_is_typed_soon():
+    """Its dims are products of choices, which are not all multiplied out: that takes twice as long with each one more."""
+    start = time.monotonic()
+    y = ops.dyn.reshape(anyshape.input("x", "f32[a, b, c, d, e, f]"), anyshape.input("s", "i64[6]"))
+    assert y.type.rank == 6 and time.monotonic() - start < 10

@@ -16,6 +16,8 @@ from anyshape.dims.symbols import twin_of
 
 SMALL = 200
 """Atoms in an expression that is worth taking apart by cases."""
+MOST_CHOICES = 2
+"""Choices in a product that is worth it: each side of one multiplies all others, so that the time doubles with every one more."""
 
 
 def refinements(c: Cond) -> tuple[dict[Atom, Size], dict[Atom, Size]]:
@@ -168,6 +170,8 @@ def merged(p: Dim) -> Size:
 
 
 def _merged(monomial: Monomial) -> Size | None:
+    if sum(a.kind == "select" for a in monomial) > MOST_CHOICES:
+        return None
     for chosen in monomial:
         if chosen.kind != "select" or chosen.weight > SMALL:
             continue

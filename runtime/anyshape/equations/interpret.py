@@ -7,6 +7,7 @@ puts numbers in for symbols), except in the symbolic reading, where arrays have 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,10 @@ from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Te
 from anyshape.errors import ShapeError
 
 Array = NDArray[Any]
+
+
+MOST_TERMS = 1 << 16
+"""What the symbolic reading folds into one element, at most: models may name any size"""
 
 
 class Unknown(Exception):
@@ -266,6 +271,8 @@ class _Evaluation:
         shape = [1] * self.rank
         for v, a in zip(e.vars, axes, strict=True):
             shape[a] = self.size(v.extent)
+        if self.symbolic and math.prod(shape) > MOST_TERMS:
+            raise Unknown(f"a {e.kind} of {math.prod(shape)} elements")
         inner = depth + len(e.vars)
         keep = np.ones(shape, bool)
         if e.where is not None:
