@@ -217,13 +217,28 @@ def write_ratchet(passed: Sequence[tuple[str, str]]) -> None:
     RATCHET.write_text("".join(f"{name} {forms}\n" for name, forms in by_case.items()))
 
 
+def table() -> str:
+    """A table of the ratchet: of each group of the suite, how many cases there are and how many pass in each form."""
+    group = {name: name.partition(":")[0] if ":" in name else "node" for name in cases()}
+    held = Counter((group[name], form) for name, form in read_ratchet() if name in group)
+    total = Counter(group.values())
+    lines = [f"| group | cases | {' | '.join(FORMS)} |", "|---" * (len(FORMS) + 2) + "|"]
+    for g, n in total.items():
+        lines.append(f"| {g} | {n} | {' | '.join(str(held[g, form]) for form in FORMS)} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser("onnx_suite", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--form", action="append", choices=FORMS, help="only these forms")
     parser.add_argument("--failures", action="store_true", help="print every failure")
     parser.add_argument("--update-ratchet", action="store_true", help="write the list of what passes")
+    parser.add_argument("--counts", action="store_true", help="print a table of the list, and run nothing")
     args = parser.parse_args()
+    if args.counts:
+        print(table())
+        return 0
     keys = [(name, form) for name in cases() if args.only in name for form in args.form or FORMS]
     start, held = time.monotonic(), set(read_ratchet())
     counts: Counter[tuple[str, str]] = Counter()
