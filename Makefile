@@ -14,7 +14,7 @@ TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated:.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-targets programs watch show lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-targets programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of wha
 test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds
 	ANYSHAPE_TARGET=avx2 $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models
 	ANYSHAPE_TARGET=sse $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models
+
+mutate: $(STAMP)  ## change every spec in one place at a time; its own tests must notice (OP=name: one op, again; else what changed)
+	$(BIN)/python -m anyshape.testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check runtime generator generated tests benchmarks examples

@@ -235,7 +235,7 @@ def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     return call(LEAKY_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:51
+# specs/activation.yaml:55
 def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     """Every element, those below zero times the slope at their place.
 
@@ -244,7 +244,7 @@ def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     return call(PRELU, [x, slope], {}, source)[0]
 
 
-# specs/activation.yaml:66
+# specs/activation.yaml:70
 def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^x - 1) below zero.
 
@@ -253,7 +253,7 @@ def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(ELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:75
+# specs/activation.yaml:83
 def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.
 
@@ -262,7 +262,7 @@ def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(CELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:96
 def selu(
     x: Operand, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, *, source: str = ""
 ) -> Value:
@@ -273,7 +273,7 @@ def selu(
     return call(SELU, [x], {"alpha": alpha, "gamma": gamma}, source)[0]
 
 
-# specs/activation.yaml:94
+# specs/activation.yaml:110
 def softplus(x: Operand, *, source: str = "") -> Value:
     """log(1 + e^x) of every element.
 
@@ -282,7 +282,7 @@ def softplus(x: Operand, *, source: str = "") -> Value:
     return call(SOFTPLUS, [x], {}, source)[0]
 
 
-# specs/activation.yaml:101
+# specs/activation.yaml:121
 def softsign(x: Operand, *, source: str = "") -> Value:
     """x / (1 + |x|) of every element.
 
@@ -291,7 +291,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
     return call(SOFTSIGN, [x], {}, source)[0]
 
 
-# specs/activation.yaml:108
+# specs/activation.yaml:128
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
 
@@ -300,7 +300,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
     return call(HARD_SIGMOID, [x], {"alpha": alpha, "beta": beta}, source)[0]
 
 
-# specs/activation.yaml:118
+# specs/activation.yaml:142
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
 
@@ -309,7 +309,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
     return call(HARD_SWISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:125
+# specs/activation.yaml:149
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
 
@@ -318,7 +318,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:132
+# specs/activation.yaml:156
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
 
@@ -327,7 +327,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:143
+# specs/activation.yaml:171
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
 
@@ -336,7 +336,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:152
+# specs/activation.yaml:184
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
 
@@ -483,7 +483,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
     return call(IS_INF, [x], {"detect_negative": detect_negative, "detect_positive": detect_positive}, source)[0]
 
 
-# specs/comparison.yaml:80
+# specs/comparison.yaml:82
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
 
@@ -492,7 +492,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_AND, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:89
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
 
@@ -501,7 +501,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_OR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:96
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
 
@@ -510,7 +510,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_XOR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:103
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
 
@@ -548,7 +548,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:43
+# specs/contraction.yaml:44
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
 ) -> Value:
@@ -604,7 +604,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:73
+# specs/elementwise.yaml:71
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
 
@@ -613,7 +613,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:84
+# specs/elementwise.yaml:86
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
 
@@ -622,7 +622,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:92
+# specs/elementwise.yaml:94
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
 
@@ -631,7 +631,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:100
+# specs/elementwise.yaml:102
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
 
@@ -640,7 +640,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:110
+# specs/elementwise.yaml:112
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
 
@@ -649,7 +649,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:120
+# specs/elementwise.yaml:122
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
 
@@ -658,7 +658,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:129
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
 
@@ -667,7 +667,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:136
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
 
@@ -676,7 +676,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:144
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
 
@@ -685,7 +685,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:152
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
 
@@ -694,7 +694,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:160
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
 
@@ -703,7 +703,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:171
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
 
@@ -712,7 +712,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:178
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
 
@@ -721,7 +721,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:185
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
 
@@ -730,7 +730,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:192
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
 
@@ -739,7 +739,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:199
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
 
@@ -748,7 +748,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:206
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
 
@@ -757,7 +757,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:214
+# specs/elementwise.yaml:216
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
 
@@ -766,7 +766,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:236
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
 
@@ -775,7 +775,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:245
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
 
@@ -784,7 +784,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:271
+# specs/elementwise.yaml:274
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 
@@ -927,7 +927,7 @@ def pad(
     return call_alias(STATIC_PAD, DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:49
+# specs/indexing.yaml:57
 def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -938,7 +938,7 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
     return call_alias(STATIC_TILE, DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:65
+# specs/indexing.yaml:73
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -949,7 +949,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:81
+# specs/indexing.yaml:89
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -960,7 +960,7 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:93
+# specs/indexing.yaml:101
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
 ) -> Value:
@@ -973,7 +973,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:106
+# specs/indexing.yaml:114
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
 
@@ -982,7 +982,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:124
+# specs/indexing.yaml:134
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
 
@@ -991,7 +991,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:142
+# specs/indexing.yaml:152
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
 
@@ -1000,7 +1000,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:166
+# specs/indexing.yaml:178
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
 
@@ -1009,7 +1009,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:189
+# specs/indexing.yaml:202
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -1021,7 +1021,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:208
+# specs/indexing.yaml:223
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -1032,7 +1032,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:224
+# specs/indexing.yaml:239
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -1068,7 +1068,7 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
     return call_alias(STATIC_RESHAPE, DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:35
+# specs/movement.yaml:37
 def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -1077,7 +1077,7 @@ def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = ""
     return call(TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:52
+# specs/movement.yaml:54
 def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -1088,7 +1088,7 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
     return call_alias(STATIC_SQUEEZE, DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:69
+# specs/movement.yaml:71
 def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -1099,7 +1099,7 @@ def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") ->
     return call_alias(STATIC_EXPAND_DIMS, DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:85
 def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
 
@@ -1108,7 +1108,7 @@ def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     return call(FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:102
+# specs/movement.yaml:105
 def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -1120,7 +1120,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:118
+# specs/movement.yaml:122
 def concat(xs: Sequence[Operand], axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
 
@@ -1129,7 +1129,7 @@ def concat(xs: Sequence[Operand], axis: int = 0, *, source: str = "") -> Value:
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:131
+# specs/movement.yaml:136
 def split(
     x: Operand,
     axis: int = 0,
@@ -1151,7 +1151,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:157
+# specs/movement.yaml:164
 def slice(
     x: Operand,
     starts: Sequence[int] | Value,
@@ -1174,7 +1174,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:184
+# specs/movement.yaml:191
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
 
@@ -1183,7 +1183,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:197
+# specs/movement.yaml:204
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -1212,7 +1212,7 @@ def batch_norm(
     return call(BATCH_NORM, [x, scale, bias, mean, variance], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:45
+# specs/normalisation.yaml:46
 def batch_norm_training(
     x: Operand,
     scale: Operand,
@@ -1235,7 +1235,7 @@ def batch_norm_training(
     )
 
 
-# specs/normalisation.yaml:68
+# specs/normalisation.yaml:70
 def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e-05, *, source: str = "") -> Value:
     """Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.
 
@@ -1244,7 +1244,7 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
     return call(INSTANCE_NORM, [x, scale, bias], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:82
+# specs/normalisation.yaml:85
 def group_norm(
     x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
 ) -> Value:
@@ -1256,7 +1256,7 @@ def group_norm(
     return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:107
+# specs/normalisation.yaml:111
 def rms_norm(x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = "") -> Value:
     """Every slice from `axis` on divided by its root mean square, then scaled elementwise.
 
@@ -1265,7 +1265,7 @@ def rms_norm(x: Operand, scale: Operand = None, axis: int = -1, epsilon: float =
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:142
+# specs/normalisation.yaml:147
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
 
@@ -1274,7 +1274,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:164
+# specs/normalisation.yaml:172
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1285,7 +1285,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:188
+# specs/normalisation.yaml:197
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
 
@@ -1294,7 +1294,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:196
+# specs/normalisation.yaml:205
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
 
@@ -1303,7 +1303,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:213
 def global_lp_pool(x: Operand, p: int = 2, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
 
@@ -1501,7 +1501,7 @@ def lstm(
     )
 
 
-# specs/reduction.yaml:37
+# specs/reduction.yaml:39
 def sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1521,7 +1521,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:47
+# specs/reduction.yaml:49
 def mean(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1541,7 +1541,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:58
+# specs/reduction.yaml:60
 def prod(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1561,7 +1561,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:70
 def max(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1582,7 +1582,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:85
+# specs/reduction.yaml:87
 def min(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1603,7 +1603,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:102
+# specs/reduction.yaml:104
 def l1(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1623,7 +1623,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:113
+# specs/reduction.yaml:115
 def l2(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1643,7 +1643,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:124
+# specs/reduction.yaml:126
 def sum_square(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1667,7 +1667,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:135
+# specs/reduction.yaml:137
 def log_sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1687,7 +1687,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:146
+# specs/reduction.yaml:148
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1711,7 +1711,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:160
+# specs/reduction.yaml:162
 def any(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1731,7 +1731,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:167
+# specs/reduction.yaml:169
 def all(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1751,7 +1751,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:174
+# specs/reduction.yaml:176
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -1763,7 +1763,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:188
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -1784,7 +1784,7 @@ def softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     return call(SOFTMAX, [x], {"axis": axis}, source)[0]
 
 
-# specs/rows.yaml:28
+# specs/rows.yaml:32
 def log_softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     """The logarithm of softmax along one axis.
 
@@ -1793,7 +1793,7 @@ def log_softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     return call(LOG_SOFTMAX, [x], {"axis": axis}, source)[0]
 
 
-# specs/rows.yaml:43
+# specs/rows.yaml:51
 def hardmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     """One where the largest element along an axis stands, the first of equal ones, and zero elsewhere.
 
@@ -1802,7 +1802,7 @@ def hardmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     return call(HARDMAX, [x], {"axis": axis}, source)[0]
 
 
-# specs/rows.yaml:57
+# specs/rows.yaml:69
 def layer_norm(
     x: Operand, scale: Operand = None, bias: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -1814,7 +1814,7 @@ def layer_norm(
     return call(LAYER_NORM, [x, scale, bias], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/scan.yaml:20
+# specs/scan.yaml:21
 def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
@@ -1827,7 +1827,7 @@ def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool
     )[0]
 
 
-# specs/scan.yaml:31
+# specs/scan.yaml:32
 def cumprod(
     x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
 ) -> Value:
@@ -1853,7 +1853,7 @@ def scatter_nd(x: Operand, index: Operand, updates: Operand, reduction: str = "n
     return call(SCATTER_ND, [x, index, updates], {"reduction": reduction}, source)[0]
 
 
-# specs/scatter.yaml:34
+# specs/scatter.yaml:35
 def scatter_elements(
     x: Operand, index: Operand, updates: Operand, axis: int = 0, reduction: str = "none", *, source: str = ""
 ) -> Value:
@@ -1865,7 +1865,7 @@ def scatter_elements(
     return call(SCATTER_ELEMENTS, [x, index, updates], {"axis": axis, "reduction": reduction}, source)[0]
 
 
-# specs/scatter.yaml:71
+# specs/scatter.yaml:73
 def tensor_scatter(
     x: Operand, update: Operand, index: Operand = None, axis: int = -2, mode: str = "linear", *, source: str = ""
 ) -> Value:
@@ -1877,7 +1877,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:96
+# specs/scatter.yaml:98
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -1923,7 +1923,7 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:73
+# specs/shapes.yaml:74
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -1934,7 +1934,7 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:90
+# specs/shapes.yaml:91
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -1945,7 +1945,7 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:96
+# specs/shapes.yaml:97
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -1956,7 +1956,7 @@ def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: st
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:102
+# specs/shapes.yaml:103
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
 
@@ -1974,7 +1974,7 @@ def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str
     return call(ARGSORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:25
+# specs/sorting.yaml:26
 def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
     """The elements along one axis in order, NaN last.
 
@@ -1983,7 +1983,7 @@ def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = 
     return call(SORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:39
+# specs/sorting.yaml:41
 def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
     first.
@@ -1995,7 +1995,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
     return call_alias(STATIC_TOPK, DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sorting.yaml:66
+# specs/sorting.yaml:69
 def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different elements of a vector, sorted or as they come; where each is first, which one every element is,
     how often.
@@ -2005,7 +2005,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:98
+# specs/sorting.yaml:101
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
     them.

@@ -149,7 +149,7 @@ def pad(
     return call(DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:49
+# specs/indexing.yaml:57
 def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -160,7 +160,7 @@ def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     return call(DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:65
+# specs/indexing.yaml:73
 def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -171,7 +171,7 @@ def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> 
     return call(DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:81
+# specs/indexing.yaml:89
 def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -182,7 +182,7 @@ def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:93
+# specs/indexing.yaml:101
 def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -193,7 +193,7 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
     return call(DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:189
+# specs/indexing.yaml:202
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -205,7 +205,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:208
+# specs/indexing.yaml:223
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -216,7 +216,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:224
+# specs/indexing.yaml:239
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
@@ -250,7 +250,7 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
     return call(DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:52
+# specs/movement.yaml:54
 def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -261,7 +261,7 @@ def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:69
+# specs/movement.yaml:71
 def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -272,7 +272,7 @@ def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     return call(DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:102
+# specs/movement.yaml:105
 def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -284,7 +284,7 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:131
+# specs/movement.yaml:136
 def split(
     x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
 ) -> tuple[Value, ...]:
@@ -300,7 +300,7 @@ def split(
     return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:157
+# specs/movement.yaml:164
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
 ) -> Value:
@@ -314,7 +314,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:197
+# specs/movement.yaml:204
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -325,7 +325,7 @@ def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -
     return call(DYN_TRILU, [x], {"k": k, "upper": upper}, source)[0]
 
 
-# specs/reduction.yaml:37
+# specs/reduction.yaml:39
 def sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -338,7 +338,7 @@ def sum(
     return call(DYN_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:47
+# specs/reduction.yaml:49
 def mean(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -351,7 +351,7 @@ def mean(
     return call(DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:58
+# specs/reduction.yaml:60
 def prod(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -364,7 +364,7 @@ def prod(
     return call(DYN_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:70
 def max(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -378,7 +378,7 @@ def max(
     return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:85
+# specs/reduction.yaml:87
 def min(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -392,7 +392,7 @@ def min(
     return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:102
+# specs/reduction.yaml:104
 def l1(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -405,7 +405,7 @@ def l1(
     return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:113
+# specs/reduction.yaml:115
 def l2(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -418,7 +418,7 @@ def l2(
     return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:124
+# specs/reduction.yaml:126
 def sum_square(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -431,7 +431,7 @@ def sum_square(
     return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:135
+# specs/reduction.yaml:137
 def log_sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -444,7 +444,7 @@ def log_sum(
     return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:146
+# specs/reduction.yaml:148
 def log_sum_exp(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -457,7 +457,7 @@ def log_sum_exp(
     return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:160
+# specs/reduction.yaml:162
 def any(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -470,7 +470,7 @@ def any(
     return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:167
+# specs/reduction.yaml:169
 def all(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -483,7 +483,7 @@ def all(
     return call(DYN_ALL, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/scan.yaml:20
+# specs/scan.yaml:21
 def cumsum(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
@@ -494,7 +494,7 @@ def cumsum(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = F
     return call(DYN_CUMSUM, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scan.yaml:31
+# specs/scan.yaml:32
 def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
@@ -506,7 +506,7 @@ def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = 
     return call(DYN_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:96
+# specs/scatter.yaml:98
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""
 ) -> Value:
@@ -530,7 +530,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:73
+# specs/shapes.yaml:74
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -541,7 +541,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:90
+# specs/shapes.yaml:91
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -552,7 +552,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:96
+# specs/shapes.yaml:97
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -563,7 +563,7 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
     return call(DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/sorting.yaml:39
+# specs/sorting.yaml:41
 def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
     first.

@@ -155,7 +155,7 @@ def pad(
     return call(STATIC_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:49
+# specs/indexing.yaml:57
 def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -166,7 +166,7 @@ def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:65
+# specs/indexing.yaml:73
 def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -177,7 +177,7 @@ def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Valu
     return call(STATIC_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:81
+# specs/indexing.yaml:89
 def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -188,7 +188,7 @@ def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> 
     return call(STATIC_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:93
+# specs/indexing.yaml:101
 def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -199,7 +199,7 @@ def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *,
     return call(STATIC_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:189
+# specs/indexing.yaml:202
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -211,7 +211,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:208
+# specs/indexing.yaml:223
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -222,7 +222,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:224
+# specs/indexing.yaml:239
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
@@ -256,7 +256,7 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
     return call(STATIC_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:52
+# specs/movement.yaml:54
 def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -267,7 +267,7 @@ def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") 
     return call(STATIC_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:69
+# specs/movement.yaml:71
 def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -278,7 +278,7 @@ def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:102
+# specs/movement.yaml:105
 def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -290,7 +290,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
     return call(STATIC_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:131
+# specs/movement.yaml:136
 def split(
     x: Operand,
     axis: int = 0,
@@ -312,7 +312,7 @@ def split(
     return call(STATIC_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:157
+# specs/movement.yaml:164
 def slice(
     x: Operand,
     starts: Sequence[int],
@@ -332,7 +332,7 @@ def slice(
     return call(STATIC_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:197
+# specs/movement.yaml:204
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -343,7 +343,7 @@ def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Va
     return call(STATIC_TRILU, [x], {"k": k, "upper": upper}, source)[0]
 
 
-# specs/reduction.yaml:37
+# specs/reduction.yaml:39
 def sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -361,7 +361,7 @@ def sum(
     return call(STATIC_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:47
+# specs/reduction.yaml:49
 def mean(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -379,7 +379,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:58
+# specs/reduction.yaml:60
 def prod(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -397,7 +397,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:70
 def max(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -416,7 +416,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:85
+# specs/reduction.yaml:87
 def min(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -435,7 +435,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:102
+# specs/reduction.yaml:104
 def l1(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -453,7 +453,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:113
+# specs/reduction.yaml:115
 def l2(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -471,7 +471,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:124
+# specs/reduction.yaml:126
 def sum_square(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -489,7 +489,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:135
+# specs/reduction.yaml:137
 def log_sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -507,7 +507,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:146
+# specs/reduction.yaml:148
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -525,7 +525,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:160
+# specs/reduction.yaml:162
 def any(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -543,7 +543,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:167
+# specs/reduction.yaml:169
 def all(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -561,7 +561,7 @@ def all(
     return call(STATIC_ALL, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/scan.yaml:20
+# specs/scan.yaml:21
 def cumsum(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
@@ -572,7 +572,7 @@ def cumsum(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False
     return call(STATIC_CUMSUM, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scan.yaml:31
+# specs/scan.yaml:32
 def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
@@ -584,7 +584,7 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
     return call(STATIC_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:96
+# specs/scatter.yaml:98
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""
 ) -> Value:
@@ -608,7 +608,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:73
+# specs/shapes.yaml:74
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -619,7 +619,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:90
+# specs/shapes.yaml:91
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -630,7 +630,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:96
+# specs/shapes.yaml:97
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -641,7 +641,7 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
     return call(STATIC_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/sorting.yaml:39
+# specs/sorting.yaml:41
 def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
     first.

@@ -33,15 +33,15 @@ def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/activation.yaml:51
+# specs/activation.yaml:55
 def prelu_kernel(eqs: Equations, bound: Bound) -> None:
     d, q = bound.d, bound.q
     x, slope, y = eqs.tensor("x"), eqs.tensor("slope"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:58")
+    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:62")
 
 
-# specs/activation.yaml:66
+# specs/activation.yaml:70
 def elu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -53,11 +53,11 @@ def elu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"])), eqs.dtypes["T"])),
-        "specs/activation.yaml:71",
+        "specs/activation.yaml:75",
     )
 
 
-# specs/activation.yaml:75
+# specs/activation.yaml:83
 def celu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -73,11 +73,11 @@ def celu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*i],
             lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"]) / alpha), eqs.dtypes["T"]),
         ),
-        "specs/activation.yaml:80",
+        "specs/activation.yaml:88",
     )
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:96
 def selu_kernel(eqs: Equations, bound: Bound) -> None:
     d, gamma, alpha = bound.d, bound.gamma, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -93,44 +93,44 @@ def selu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: gamma * cast(x[*i], eqs.dtypes["U"]),
             lambda: gamma * (alpha * expm1(cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/activation.yaml:90",
+        "specs/activation.yaml:102",
     )
 
 
-# specs/activation.yaml:94
+# specs/activation.yaml:110
 def softplus_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     def log1p(v: Any) -> Any:
         w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
+        return where(eq(w, 1), lambda: v, lambda: log(w) * v / (w - 1))
 
     def log1p_exp(v: Any) -> Any:
         return maximum(v, 0) + log1p(exp(-abs_(v)))
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:97")
+    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:113")
 
 
-# specs/activation.yaml:101
+# specs/activation.yaml:121
 def softsign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:104"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:124"
     )
 
 
-# specs/activation.yaml:108
+# specs/activation.yaml:128
 def hard_sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha, beta = bound.d, bound.alpha, bound.beta
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:114")
+    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:134")
 
 
-# specs/activation.yaml:118
+# specs/activation.yaml:142
 def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -138,28 +138,28 @@ def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * minimum(maximum(cast(x[*i], eqs.dtypes["U"]) / 6 + 0.5, 0), 1),
-        "specs/activation.yaml:121",
+        "specs/activation.yaml:145",
     )
 
 
-# specs/activation.yaml:125
+# specs/activation.yaml:149
 def mish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     def log1p(v: Any) -> Any:
         w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
+        return where(eq(w, 1), lambda: v, lambda: log(w) * v / (w - 1))
 
     def log1p_exp(v: Any) -> Any:
         return maximum(v, 0) + log1p(exp(-abs_(v)))
 
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:128"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:152"
     )
 
 
-# specs/activation.yaml:132
+# specs/activation.yaml:156
 def swish_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -170,19 +170,19 @@ def swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * logistic(alpha * cast(x[*i], eqs.dtypes["U"])),
-        "specs/activation.yaml:137",
+        "specs/activation.yaml:161",
     )
 
 
-# specs/activation.yaml:143
+# specs/activation.yaml:171
 def thresholded_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:148")
+    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:176")
 
 
-# specs/activation.yaml:152
+# specs/activation.yaml:184
 def shrink_kernel(eqs: Equations, bound: Bound) -> None:
     d, lambd, bias = bound.d, bound.lambd, bound.bias
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -202,7 +202,7 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:161",
+            "specs/activation.yaml:193",
         )
     else:
         i = eqs.indices("i", d)
@@ -218,5 +218,5 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:162",
+            "specs/activation.yaml:194",
         )

@@ -72,33 +72,33 @@ def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/comparison.yaml:80
+# specs/comparison.yaml:82
 def logical_and_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:83")
+    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:85")
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:89
 def logical_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:90")
+    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:92")
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:96
 def logical_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:97")
+    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:99")
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:103
 def logical_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:106")
+    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:108")

@@ -40,7 +40,7 @@ def gemm_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/contraction.yaml:43
+# specs/contraction.yaml:44
 def contract_kernel(eqs: Equations, bound: Bound) -> None:
     s, t, at_, bt = bound.s, bound.t, bound.at, bound.bt
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -52,5 +52,5 @@ def contract_kernel(eqs: Equations, bound: Bound) -> None:
             t,
             lambda *j: checked(a)[*tuple((*i, *j)[p] for p in at_)] * checked(b)[*tuple((*i, *j)[p] for p in bt)],
         ),
-        "specs/contraction.yaml:64",
+        "specs/contraction.yaml:65",
     )

@@ -90,91 +90,91 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:63")
 
 
-# specs/elementwise.yaml:73
+# specs/elementwise.yaml:71
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:79")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:77")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:80")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:78")
 
 
-# specs/elementwise.yaml:84
+# specs/elementwise.yaml:86
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:88")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:90")
 
 
-# specs/elementwise.yaml:92
+# specs/elementwise.yaml:94
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:96")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:98")
 
 
-# specs/elementwise.yaml:100
+# specs/elementwise.yaml:102
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:105")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:107")
 
 
-# specs/elementwise.yaml:110
+# specs/elementwise.yaml:112
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:115")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:117")
 
 
-# specs/elementwise.yaml:120
+# specs/elementwise.yaml:122
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:123")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:125")
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:129
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:130")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:132")
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:136
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:138")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:140")
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:144
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:146")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:148")
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:152
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:154")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:156")
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:160
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -183,96 +183,96 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:164",
+            "specs/elementwise.yaml:166",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:165",
+            "specs/elementwise.yaml:167",
         )
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:171
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:172")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:174")
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:178
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:179")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:181")
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:185
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:186")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:188")
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:192
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / (1 + exp(-x[*i])), "specs/elementwise.yaml:193")
+    eqs.define(y[*i], 1 / (1 + exp(-x[*i])), "specs/elementwise.yaml:195")
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:199
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:200")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:202")
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:206
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:209")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:211")
 
 
-# specs/elementwise.yaml:214
+# specs/elementwise.yaml:216
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:220")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:222")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:221",
+            "specs/elementwise.yaml:223",
         )
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:245
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:251")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:254")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:252")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:255")
 
 
-# specs/elementwise.yaml:271
+# specs/elementwise.yaml:274
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:276")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:279")

@@ -8,7 +8,7 @@ from anyshape.equations.functions import ge, gt, le, lt, reduce_
 from anyshape.rules import Bound
 
 
-# specs/scan.yaml:20
+# specs/scan.yaml:21
 def cumsum_kernel(eqs: Equations, bound: Bound) -> None:
     reverse, o, n, i, exclusive = bound.reverse, bound.o, bound.n, bound.i, bound.exclusive
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -17,18 +17,18 @@ def cumsum_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*a, k, *b],
             reduce_("sum", [n], lambda j: x[*a, j, *b], where=lambda j: gt(j, k) if exclusive else ge(j, k)),
-            "specs/scan.yaml:24",
+            "specs/scan.yaml:25",
         )
     else:
         a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
         eqs.define(
             y[*a, k, *b],
             reduce_("sum", [n], lambda j: x[*a, j, *b], where=lambda j: lt(j, k) if exclusive else le(j, k)),
-            "specs/scan.yaml:25",
+            "specs/scan.yaml:26",
         )
 
 
-# specs/scan.yaml:31
+# specs/scan.yaml:32
 def cumprod_kernel(eqs: Equations, bound: Bound) -> None:
     reverse, o, n, i, exclusive = bound.reverse, bound.o, bound.n, bound.i, bound.exclusive
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -37,12 +37,12 @@ def cumprod_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*a, k, *b],
             reduce_("prod", [n], lambda j: x[*a, j, *b], where=lambda j: gt(j, k) if exclusive else ge(j, k)),
-            "specs/scan.yaml:35",
+            "specs/scan.yaml:36",
         )
     else:
         a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
         eqs.define(
             y[*a, k, *b],
             reduce_("prod", [n], lambda j: x[*a, j, *b], where=lambda j: lt(j, k) if exclusive else le(j, k)),
-            "specs/scan.yaml:36",
+            "specs/scan.yaml:37",
         )

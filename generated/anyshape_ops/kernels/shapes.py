@@ -32,35 +32,35 @@ def arange_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:60")
 
 
-# specs/shapes.yaml:73
+# specs/shapes.yaml:74
 def full_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     value, y = eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/shapes.yaml:82")
+    eqs.define(y[*i], value[()], "specs/shapes.yaml:83")
 
 
-# specs/shapes.yaml:90
+# specs/shapes.yaml:91
 def zeros_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:93")
+    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:94")
 
 
-# specs/shapes.yaml:96
+# specs/shapes.yaml:97
 def ones_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:99")
+    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:100")
 
 
-# specs/shapes.yaml:102
+# specs/shapes.yaml:103
 def eye_like_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, k = bound.m, bound.n, bound.k
     y = eqs.tensor("y")
     i, j = eqs.index("i", m), eqs.index("j", n)
     eqs.define(
-        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:110"
+        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:111"
     )

@@ -18,31 +18,31 @@ def argsort_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.argsort(y[*a, :, *b], [n], lambda j: x[*a, j, *b], descending=descending, source="specs/sorting.yaml:16")
 
 
-# specs/sorting.yaml:25
+# specs/sorting.yaml:26
 def sort_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, i, descending = bound.o, bound.n, bound.i, bound.descending
     x, y = eqs.tensor("x"), eqs.tensor("y")
     order = eqs.scratch("order", parse_dtype("i64"), rules.Vec((*o, n, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
-    eqs.argsort(order[*a, :, *b], [n], lambda j: x[*a, j, *b], descending=descending, source="specs/sorting.yaml:30")
+    eqs.argsort(order[*a, :, *b], [n], lambda j: x[*a, j, *b], descending=descending, source="specs/sorting.yaml:31")
     a, r, b = eqs.indices("a", o), eqs.index("r", n), eqs.indices("b", i)
-    eqs.define(y[*a, r, *b], x[*a, order[*a, r, *b], *b], "specs/sorting.yaml:31")
+    eqs.define(y[*a, r, *b], x[*a, order[*a, r, *b], *b], "specs/sorting.yaml:32")
 
 
-# specs/sorting.yaml:39
+# specs/sorting.yaml:41
 def topk_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, i, largest, k = bound.o, bound.n, bound.i, bound.largest, bound.k
     x, values, indices = eqs.tensor("x"), eqs.tensor("values"), eqs.tensor("indices")
     order = eqs.scratch("order", parse_dtype("i64"), rules.Vec((*o, n, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
-    eqs.argsort(order[*a, :, *b], [n], lambda j: x[*a, j, *b], descending=largest, source="specs/sorting.yaml:50")
+    eqs.argsort(order[*a, :, *b], [n], lambda j: x[*a, j, *b], descending=largest, source="specs/sorting.yaml:52")
     a, r, b = eqs.indices("a", o), eqs.index("r", k), eqs.indices("b", i)
-    eqs.define(indices[*a, r, *b], order[*a, r, *b], "specs/sorting.yaml:51")
+    eqs.define(indices[*a, r, *b], order[*a, r, *b], "specs/sorting.yaml:53")
     a, r, b = eqs.indices("a", o), eqs.index("r", k), eqs.indices("b", i)
-    eqs.define(values[*a, r, *b], x[*a, order[*a, r, *b], *b], "specs/sorting.yaml:52")
+    eqs.define(values[*a, r, *b], x[*a, order[*a, r, *b], *b], "specs/sorting.yaml:54")
 
 
-# specs/sorting.yaml:66
+# specs/sorting.yaml:69
 def unique_kernel(eqs: Equations, bound: Bound) -> None:
     n, sorted, k = bound.n, bound.sorted, bound.k
     x = eqs.tensor("x")
@@ -51,7 +51,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = eqs.tensor("inverse")
     counts = eqs.tensor("counts")
     order = eqs.scratch("order", parse_dtype("i64"), rules.Vec((n,)))
-    eqs.argsort(order[:], [n], lambda i: x[i], source="specs/sorting.yaml:73")
+    eqs.argsort(order[:], [n], lambda i: x[i], source="specs/sorting.yaml:76")
     fresh = eqs.scratch("fresh", parse_dtype("bool"), rules.Vec((n,)))
     j = eqs.index("j", n)
     eqs.define(
@@ -63,7 +63,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
                 eq(x[order[maximum(j - 1, 0)]], x[order[maximum(j - 1, 0)]]),
             ),
         ),
-        "specs/sorting.yaml:74",
+        "specs/sorting.yaml:77",
     )
     group = eqs.scratch("group", parse_dtype("i64"), rules.Vec((n,)))
     j = eqs.index("j", n)
@@ -71,28 +71,28 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
         group[j],
         where(gt(j, 0), lambda: group[j - 1], lambda: -1) + where(fresh[j], lambda: 1, lambda: 0),
         j,
-        source="specs/sorting.yaml:76",
+        source="specs/sorting.yaml:79",
     )
     least = eqs.scratch("least", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:77")
+    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:80")
     rank = eqs.scratch("rank", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.argsort(rank[:], [k], lambda u: u if sorted else least[u], source="specs/sorting.yaml:78")
+    eqs.argsort(rank[:], [k], lambda u: u if sorted else least[u], source="specs/sorting.yaml:81")
     place = eqs.scratch("place", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.argsort(place[:], [k], lambda u: rank[u], source="specs/sorting.yaml:79")
+    eqs.argsort(place[:], [k], lambda u: rank[u], source="specs/sorting.yaml:82")
     u = eqs.index("u", k)
-    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:80")
+    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:83")
     u = eqs.index("u", k)
-    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:81")
+    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:84")
     j = eqs.index("j", n)
-    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:82")
+    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:85")
     u = eqs.index("u", k)
-    eqs.define(counts[u], 0, "specs/sorting.yaml:83")
+    eqs.define(counts[u], 0, "specs/sorting.yaml:86")
     j = eqs.index("j", n)
-    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:84")
-    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:75")
+    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:87")
+    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:78")
 
 
-# specs/sorting.yaml:98
+# specs/sorting.yaml:101
 def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, n, o, right = bound.p, bound.m, bound.n, bound.o, bound.right
     x, v, y = eqs.tensor("x"), eqs.tensor("v"), eqs.tensor("y")
@@ -100,5 +100,5 @@ def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i, k],
         reduce_("count", [n], lambda j: le(x[*fit(i, o), j], v[*i, k]) if right else lt(x[*fit(i, o), j], v[*i, k])),
-        "specs/sorting.yaml:107",
+        "specs/sorting.yaml:110",
     )

@@ -35,72 +35,72 @@ def leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.leaky_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:60
+# specs/activation.yaml:64
 def prelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prelu(n.input(0), aligned(n, n.input(1), n.input(0), 1), source=n.source)]
 
 
-# specs/activation.yaml:60
+# specs/activation.yaml:64
 def prelu_7(n: OnnxNode) -> Sequence[Value]:
     return [api.prelu(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/activation.yaml:73
+# specs/activation.yaml:77
 def elu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.elu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:82
+# specs/activation.yaml:90
 def celu_12(n: OnnxNode) -> Sequence[Value]:
     return [api.celu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:92
+# specs/activation.yaml:104
 def selu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.selu(n.input(0), alpha=n.attr("alpha"), gamma=n.attr("gamma"), source=n.source)]
 
 
-# specs/activation.yaml:99
+# specs/activation.yaml:115
 def softplus_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softplus(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:106
+# specs/activation.yaml:126
 def softsign_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softsign(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:116
+# specs/activation.yaml:136
 def hard_sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_sigmoid(n.input(0), alpha=n.attr("alpha"), beta=n.attr("beta"), source=n.source)]
 
 
-# specs/activation.yaml:123
+# specs/activation.yaml:147
 def hard_swish_14(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_swish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:130
+# specs/activation.yaml:154
 def mish_18(n: OnnxNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:140
+# specs/activation.yaml:164
 def swish_24(n: OnnxNode) -> Sequence[Value]:
     return [api.swish(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:141
+# specs/activation.yaml:165
 def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.swish(n.input(0), alpha=n.attr("alpha", 1.702), source=n.source)]
 
 
-# specs/activation.yaml:150
+# specs/activation.yaml:178
 def thresholded_relu_10(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:164
+# specs/activation.yaml:199
 def shrink_9(n: OnnxNode) -> Sequence[Value]:
     return [api.shrink(n.input(0), bias=n.attr("bias"), lambd=n.attr("lambd"), source=n.source)]
 

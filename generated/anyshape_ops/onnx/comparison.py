@@ -69,37 +69,37 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:85
+# specs/comparison.yaml:87
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:85
+# specs/comparison.yaml:87
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:92
+# specs/comparison.yaml:94
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:92
+# specs/comparison.yaml:94
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:99
+# specs/comparison.yaml:101
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:99
+# specs/comparison.yaml:101
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:109
+# specs/comparison.yaml:111
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 

@@ -31,12 +31,12 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:69
+# specs/contraction.yaml:70
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:72
+# specs/contraction.yaml:73
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)):
         n.refuse("FusedMatMul of transposed batches")

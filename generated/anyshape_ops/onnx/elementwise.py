@@ -68,112 +68,112 @@ def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:71
+# specs/elementwise.yaml:69
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:71
+# specs/elementwise.yaml:69
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:82
+# specs/elementwise.yaml:80
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:90
+# specs/elementwise.yaml:92
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:98
+# specs/elementwise.yaml:100
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:108
+# specs/elementwise.yaml:110
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:118
+# specs/elementwise.yaml:120
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:125
+# specs/elementwise.yaml:127
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:132
+# specs/elementwise.yaml:134
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:140
+# specs/elementwise.yaml:142
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:148
+# specs/elementwise.yaml:150
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:158
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:167
+# specs/elementwise.yaml:169
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:174
+# specs/elementwise.yaml:176
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:181
+# specs/elementwise.yaml:183
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:188
+# specs/elementwise.yaml:190
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:197
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:204
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:212
+# specs/elementwise.yaml:214
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:226
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=n.attr("approximate"), source=n.source)]
 
 
-# specs/elementwise.yaml:225
+# specs/elementwise.yaml:227
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:228
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gelu(
@@ -184,22 +184,22 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:229
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:240
+# specs/elementwise.yaml:243
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:264
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:266
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 24) or (n.attr("round_mode", "nearest") == "nearest")):
         n.refuse("rounding up or down to powers of two")
@@ -208,7 +208,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:278
+# specs/elementwise.yaml:281
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

@@ -58,42 +58,42 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:59
+# specs/indexing.yaml:67
 def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
 
 
-# specs/indexing.yaml:117
+# specs/indexing.yaml:125
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:136
+# specs/indexing.yaml:146
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:136
+# specs/indexing.yaml:146
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:158
+# specs/indexing.yaml:168
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:158
+# specs/indexing.yaml:168
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:181
+# specs/indexing.yaml:193
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:202
+# specs/indexing.yaml:215
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.one_hot(
@@ -106,7 +106,7 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:240
+# specs/indexing.yaml:255
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 

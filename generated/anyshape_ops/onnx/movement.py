@@ -31,52 +31,52 @@ def reshape_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:47
+# specs/movement.yaml:49
 def transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(n.input(0), axes=n.attr("perm"), source=n.source)]
 
 
-# specs/movement.yaml:63
+# specs/movement.yaml:65
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:63
+# specs/movement.yaml:65
 def squeeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.input(1), source=n.source)]
 
 
-# specs/movement.yaml:78
+# specs/movement.yaml:80
 def unsqueeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:78
+# specs/movement.yaml:80
 def unsqueeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=needed(n, n.input(1), "axes"), source=n.source)]
 
 
-# specs/movement.yaml:95
+# specs/movement.yaml:97
 def flatten_1(n: OnnxNode) -> Sequence[Value]:
     return [api.flatten(n.input(0), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:112
+# specs/movement.yaml:115
 def expand_8(n: OnnxNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/movement.yaml:126
+# specs/movement.yaml:130
 def concat_1(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis", 1), source=n.source)]
 
 
-# specs/movement.yaml:126
+# specs/movement.yaml:130
 def concat_4(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:147
+# specs/movement.yaml:152
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -88,7 +88,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:148
+# specs/movement.yaml:153
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -100,19 +100,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:149
+# specs/movement.yaml:154
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:177
+# specs/movement.yaml:184
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:177
+# specs/movement.yaml:184
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -126,12 +126,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:192
+# specs/movement.yaml:199
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:206
+# specs/movement.yaml:213
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 

@@ -66,12 +66,12 @@ def batch_normalization_14(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:78
+# specs/normalisation.yaml:80
 def instance_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.instance_norm(n.input(0), n.input(1), n.input(2), epsilon=n.attr("epsilon"), source=n.source)]
 
 
-# specs/normalisation.yaml:101
+# specs/normalisation.yaml:104
 def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("GroupNormalization that computes in another dtype than f32")
@@ -82,14 +82,14 @@ def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:125
+# specs/normalisation.yaml:129
 def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("RMSNormalization that computes in another dtype than f32")
     return [api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)]
 
 
-# specs/normalisation.yaml:129
+# specs/normalisation.yaml:133
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
@@ -98,7 +98,7 @@ def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:133
+# specs/normalisation.yaml:137
 def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     total_ = (
         api.add(api.add(n.input(0), n.input(1), source=n.source), n.input(3), source=n.source)
@@ -121,12 +121,12 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:158
+# specs/normalisation.yaml:163
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:183
+# specs/normalisation.yaml:191
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -140,17 +140,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:194
+# specs/normalisation.yaml:203
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:202
+# specs/normalisation.yaml:211
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:214
+# specs/normalisation.yaml:223
 def global_lp_pool_2(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

@@ -12,12 +12,12 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/reduction.yaml:44
+# specs/reduction.yaml:46
 def reduce_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:45
+# specs/reduction.yaml:47
 def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum(
@@ -30,12 +30,12 @@ def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:55
+# specs/reduction.yaml:57
 def reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:56
+# specs/reduction.yaml:58
 def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mean(
@@ -48,12 +48,12 @@ def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:65
+# specs/reduction.yaml:67
 def reduce_prod_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:66
+# specs/reduction.yaml:68
 def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.prod(
@@ -66,12 +66,12 @@ def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:78
+# specs/reduction.yaml:80
 def reduce_max_1(n: OnnxNode) -> Sequence[Value]:
     return [api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:79
+# specs/reduction.yaml:81
 def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max(
@@ -84,12 +84,12 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:95
+# specs/reduction.yaml:97
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:96
+# specs/reduction.yaml:98
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(
@@ -102,12 +102,12 @@ def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:112
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:111
+# specs/reduction.yaml:113
 def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l1(
@@ -120,12 +120,12 @@ def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:123
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:122
+# specs/reduction.yaml:124
 def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l2(
@@ -138,12 +138,12 @@ def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:134
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:133
+# specs/reduction.yaml:135
 def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum_square(
@@ -156,12 +156,12 @@ def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:145
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:144
+# specs/reduction.yaml:146
 def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum(
@@ -174,12 +174,12 @@ def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:157
+# specs/reduction.yaml:159
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:158
+# specs/reduction.yaml:160
 def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum_exp(
@@ -192,7 +192,7 @@ def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:184
+# specs/reduction.yaml:186
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -205,7 +205,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:196
+# specs/reduction.yaml:198
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

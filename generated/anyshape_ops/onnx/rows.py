@@ -27,7 +27,7 @@ def softmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.softmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:40
+# specs/rows.yaml:44
 def log_softmax_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -38,12 +38,12 @@ def log_softmax_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:41
+# specs/rows.yaml:45
 def log_softmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.log_softmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:54
+# specs/rows.yaml:62
 def hardmax_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -54,12 +54,12 @@ def hardmax_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:55
+# specs/rows.yaml:63
 def hardmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.hardmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:81
+# specs/rows.yaml:93
 def layer_normalization_17(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("LayerNormalization that computes in another dtype than f32")
@@ -68,7 +68,7 @@ def layer_normalization_17(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/rows.yaml:85
+# specs/rows.yaml:97
 def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     total_ = (
         api.add(api.add(n.input(0), n.input(1), source=n.source), n.input(4), source=n.source)
@@ -78,7 +78,7 @@ def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [normal_[0], normal_[1], normal_[2], total_]
 
 
-# specs/rows.yaml:90
+# specs/rows.yaml:102
 def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("mask_index_type", 0) != 0:
         n.refuse("EmbedLayerNormalization with another mask_index")

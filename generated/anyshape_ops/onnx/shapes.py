@@ -65,12 +65,12 @@ def range_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/shapes.yaml:84
+# specs/shapes.yaml:85
 def constant_of_shape_9(n: OnnxNode) -> Sequence[Value]:
     return [api.full(scalar(n.attr("value", 0.0)), needed(n, n.input(0), "shape"), source=n.source)]
 
 
-# specs/shapes.yaml:112
+# specs/shapes.yaml:113
 def eye_like_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.eye_like(

@@ -10,24 +10,24 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/sorting.yaml:58
+# specs/sorting.yaml:60
 def top_k_1(n: OnnxNode) -> Sequence[Value]:
     return api.topk(n.input(0), k=n.attr("k"), axis=n.attr("axis"), source=n.source)
 
 
-# specs/sorting.yaml:59
+# specs/sorting.yaml:61
 def top_k_10(n: OnnxNode) -> Sequence[Value]:
     return api.topk(n.input(0), k=needed(n, n.input(1), "k"), axis=n.attr("axis"), source=n.source)
 
 
-# specs/sorting.yaml:60
+# specs/sorting.yaml:62
 def top_k_11(n: OnnxNode) -> Sequence[Value]:
     return api.topk(
         n.input(0), k=needed(n, n.input(1), "k"), axis=n.attr("axis"), largest=n.attr("largest"), source=n.source
     )
 
 
-# specs/sorting.yaml:92
+# specs/sorting.yaml:95
 def unique_11(n: OnnxNode) -> Sequence[Value]:
     if n.attr("axis") is not None:
         n.refuse("Unique of slices along an axis")

@@ -134,7 +134,7 @@ IS_INF = OpDef(
     source="specs/comparison.yaml:70",
 )
 
-# specs/comparison.yaml:80
+# specs/comparison.yaml:82
 # logical_and: no dyn variant, it has no parameters
 LOGICAL_AND = OpDef(
     name="logical_and",
@@ -149,11 +149,11 @@ LOGICAL_AND = OpDef(
     relation=relations.logical_and_relation,
     kernel=kernels.logical_and_kernel,
     summary="Whether both elements are true.",
-    source="specs/comparison.yaml:80",
+    source="specs/comparison.yaml:82",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:89
 # logical_or: no dyn variant, it has no parameters
 LOGICAL_OR = OpDef(
     name="logical_or",
@@ -168,11 +168,11 @@ LOGICAL_OR = OpDef(
     relation=relations.logical_or_relation,
     kernel=kernels.logical_or_kernel,
     summary="Whether at least one of two elements is true.",
-    source="specs/comparison.yaml:87",
+    source="specs/comparison.yaml:89",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:96
 # logical_xor: no dyn variant, it has no parameters
 LOGICAL_XOR = OpDef(
     name="logical_xor",
@@ -187,11 +187,11 @@ LOGICAL_XOR = OpDef(
     relation=relations.logical_xor_relation,
     kernel=kernels.logical_xor_kernel,
     summary="Whether exactly one of two elements is true.",
-    source="specs/comparison.yaml:94",
+    source="specs/comparison.yaml:96",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:103
 # logical_not: no dyn variant, it has no parameters
 LOGICAL_NOT = OpDef(
     name="logical_not",
@@ -203,7 +203,7 @@ LOGICAL_NOT = OpDef(
     relation=relations.logical_not_relation,
     kernel=kernels.logical_not_kernel,
     summary="Whether an element is false.",
-    source="specs/comparison.yaml:101",
+    source="specs/comparison.yaml:103",
     traits=("involution",),
     rewrites=rewrites.LOGICAL_NOT,
 )

@@ -49,7 +49,7 @@ GEMM = OpDef(
     source="specs/contraction.yaml:19",
 )
 
-# specs/contraction.yaml:43
+# specs/contraction.yaml:44
 # contract: no dyn variant, it has no parameters that are operands
 CONTRACT = OpDef(
     name="contract",
@@ -68,5 +68,5 @@ CONTRACT = OpDef(
     relation=relations.contract_relation,
     kernel=kernels.contract_kernel,
     summary="The product of two tensors whose dims have labels, summed over the labels that the result does not have.",
-    source="specs/contraction.yaml:43",
+    source="specs/contraction.yaml:44",
 )

@@ -96,7 +96,7 @@ DYN_RESHAPE = OpDef(
     rewrites=rewrites.RESHAPE,
 )
 
-# specs/movement.yaml:35
+# specs/movement.yaml:37
 # transpose: no dyn variant, it has no parameters that are operands
 TRANSPOSE = OpDef(
     name="transpose",
@@ -134,11 +134,11 @@ TRANSPOSE = OpDef(
     relation=relations.transpose_relation,
     kernel=kernels.transpose_kernel,
     summary="The axes of a tensor in another order, by default reversed.",
-    source="specs/movement.yaml:35",
+    source="specs/movement.yaml:37",
     rewrites=rewrites.TRANSPOSE,
 )
 
-# specs/movement.yaml:52
+# specs/movement.yaml:54
 STATIC_SQUEEZE = OpDef(
     name="squeeze",
     variant="static",
@@ -175,7 +175,7 @@ STATIC_SQUEEZE = OpDef(
     relation=relations.squeeze_relation,
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
-    source="specs/movement.yaml:52",
+    source="specs/movement.yaml:54",
 )
 DYN_SQUEEZE = OpDef(
     name="squeeze",
@@ -213,10 +213,10 @@ DYN_SQUEEZE = OpDef(
     relation=relations.squeeze_relation,
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
-    source="specs/movement.yaml:52",
+    source="specs/movement.yaml:54",
 )
 
-# specs/movement.yaml:69
+# specs/movement.yaml:71
 STATIC_EXPAND_DIMS = OpDef(
     name="expand_dims",
     variant="static",
@@ -253,7 +253,7 @@ STATIC_EXPAND_DIMS = OpDef(
     relation=relations.expand_dims_relation,
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
-    source="specs/movement.yaml:69",
+    source="specs/movement.yaml:71",
 )
 DYN_EXPAND_DIMS = OpDef(
     name="expand_dims",
@@ -291,10 +291,10 @@ DYN_EXPAND_DIMS = OpDef(
     relation=relations.expand_dims_relation,
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
-    source="specs/movement.yaml:69",
+    source="specs/movement.yaml:71",
 )
 
-# specs/movement.yaml:83
+# specs/movement.yaml:85
 # flatten: no dyn variant, it has no parameters that are operands
 FLATTEN = OpDef(
     name="flatten",
@@ -332,10 +332,10 @@ FLATTEN = OpDef(
     relation=relations.flatten_relation,
     view={"y": "x"},
     summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
-    source="specs/movement.yaml:83",
+    source="specs/movement.yaml:85",
 )
 
-# specs/movement.yaml:102
+# specs/movement.yaml:105
 STATIC_BROADCAST_TO = OpDef(
     name="broadcast_to",
     variant="static",
@@ -346,7 +346,7 @@ STATIC_BROADCAST_TO = OpDef(
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
-    source="specs/movement.yaml:102",
+    source="specs/movement.yaml:105",
 )
 DYN_BROADCAST_TO = OpDef(
     name="broadcast_to",
@@ -358,10 +358,10 @@ DYN_BROADCAST_TO = OpDef(
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
-    source="specs/movement.yaml:102",
+    source="specs/movement.yaml:105",
 )
 
-# specs/movement.yaml:118
+# specs/movement.yaml:122
 # concat: no dyn variant, it has no parameters that are operands
 CONCAT = OpDef(
     name="concat",
@@ -373,10 +373,10 @@ CONCAT = OpDef(
     relation=relations.concat_relation,
     kernel=kernels.concat_kernel,
     summary="Tensors side by side along one axis; their other dims are equal.",
-    source="specs/movement.yaml:118",
+    source="specs/movement.yaml:122",
 )
 
-# specs/movement.yaml:131
+# specs/movement.yaml:136
 STATIC_SPLIT = OpDef(
     name="split",
     variant="static",
@@ -391,7 +391,7 @@ STATIC_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:131",
+    source="specs/movement.yaml:136",
 )
 DYN_SPLIT = OpDef(
     name="split",
@@ -407,10 +407,10 @@ DYN_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:131",
+    source="specs/movement.yaml:136",
 )
 
-# specs/movement.yaml:157
+# specs/movement.yaml:164
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -426,7 +426,7 @@ STATIC_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:157",
+    source="specs/movement.yaml:164",
 )
 DYN_SLICE = OpDef(
     name="slice",
@@ -443,10 +443,10 @@ DYN_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:157",
+    source="specs/movement.yaml:164",
 )
 
-# specs/movement.yaml:184
+# specs/movement.yaml:191
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -464,10 +464,10 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:184",
+    source="specs/movement.yaml:191",
 )
 
-# specs/movement.yaml:197
+# specs/movement.yaml:204
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -481,7 +481,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:197",
+    source="specs/movement.yaml:204",
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -496,5 +496,5 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:197",
+    source="specs/movement.yaml:204",
 )

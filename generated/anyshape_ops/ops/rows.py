@@ -22,7 +22,7 @@ SOFTMAX = OpDef(
     source="specs/rows.yaml:15",
 )
 
-# specs/rows.yaml:28
+# specs/rows.yaml:32
 # log_softmax: no dyn variant, it has no parameters that are operands
 LOG_SOFTMAX = OpDef(
     name="log_softmax",
@@ -34,10 +34,10 @@ LOG_SOFTMAX = OpDef(
     relation=relations.log_softmax_relation,
     kernel=kernels.log_softmax_kernel,
     summary="The logarithm of softmax along one axis.",
-    source="specs/rows.yaml:28",
+    source="specs/rows.yaml:32",
 )
 
-# specs/rows.yaml:43
+# specs/rows.yaml:51
 # hardmax: no dyn variant, it has no parameters that are operands
 HARDMAX = OpDef(
     name="hardmax",
@@ -49,10 +49,10 @@ HARDMAX = OpDef(
     relation=relations.hardmax_relation,
     kernel=kernels.hardmax_kernel,
     summary="One where the largest element along an axis stands, the first of equal ones, and zero elsewhere.",
-    source="specs/rows.yaml:43",
+    source="specs/rows.yaml:51",
 )
 
-# specs/rows.yaml:57
+# specs/rows.yaml:69
 # layer_norm: no dyn variant, it has no parameters that are operands
 LAYER_NORM = OpDef(
     name="layer_norm",
@@ -75,5 +75,5 @@ LAYER_NORM = OpDef(
     relation=relations.layer_norm_relation,
     kernel=kernels.layer_norm_kernel,
     summary="Every slice from `axis` on, shifted to mean 0 and scaled to variance 1, then scaled and shifted elementwise.",
-    source="specs/rows.yaml:57",
+    source="specs/rows.yaml:69",
 )

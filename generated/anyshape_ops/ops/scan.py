@@ -7,7 +7,7 @@ import anyshape_ops.kernels.scan as kernels
 import anyshape_ops.relations.scan as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/scan.yaml:20
+# specs/scan.yaml:21
 STATIC_CUMSUM = OpDef(
     name="cumsum",
     variant="static",
@@ -22,7 +22,7 @@ STATIC_CUMSUM = OpDef(
     relation=relations.cumsum_relation,
     kernel=kernels.cumsum_kernel,
     summary="The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
-    source="specs/scan.yaml:20",
+    source="specs/scan.yaml:21",
 )
 DYN_CUMSUM = OpDef(
     name="cumsum",
@@ -38,10 +38,10 @@ DYN_CUMSUM = OpDef(
     relation=relations.cumsum_relation,
     kernel=kernels.cumsum_kernel,
     summary="The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
-    source="specs/scan.yaml:20",
+    source="specs/scan.yaml:21",
 )
 
-# specs/scan.yaml:31
+# specs/scan.yaml:32
 STATIC_CUMPROD = OpDef(
     name="cumprod",
     variant="static",
@@ -56,7 +56,7 @@ STATIC_CUMPROD = OpDef(
     relation=relations.cumprod_relation,
     kernel=kernels.cumprod_kernel,
     summary="The product of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
-    source="specs/scan.yaml:31",
+    source="specs/scan.yaml:32",
 )
 DYN_CUMPROD = OpDef(
     name="cumprod",
@@ -72,5 +72,5 @@ DYN_CUMPROD = OpDef(
     relation=relations.cumprod_relation,
     kernel=kernels.cumprod_kernel,
     summary="The product of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
-    source="specs/scan.yaml:31",
+    source="specs/scan.yaml:32",
 )

@@ -129,7 +129,7 @@ DYN_ARANGE = OpDef(
     source="specs/shapes.yaml:48",
 )
 
-# specs/shapes.yaml:73
+# specs/shapes.yaml:74
 STATIC_FULL = OpDef(
     name="full",
     variant="static",
@@ -166,7 +166,7 @@ STATIC_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:73",
+    source="specs/shapes.yaml:74",
 )
 DYN_FULL = OpDef(
     name="full",
@@ -204,10 +204,10 @@ DYN_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:73",
+    source="specs/shapes.yaml:74",
 )
 
-# specs/shapes.yaml:90
+# specs/shapes.yaml:91
 STATIC_ZEROS = OpDef(
     name="zeros",
     variant="static",
@@ -221,7 +221,7 @@ STATIC_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:90",
+    source="specs/shapes.yaml:91",
 )
 DYN_ZEROS = OpDef(
     name="zeros",
@@ -236,10 +236,10 @@ DYN_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:90",
+    source="specs/shapes.yaml:91",
 )
 
-# specs/shapes.yaml:96
+# specs/shapes.yaml:97
 STATIC_ONES = OpDef(
     name="ones",
     variant="static",
@@ -253,7 +253,7 @@ STATIC_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:96",
+    source="specs/shapes.yaml:97",
 )
 DYN_ONES = OpDef(
     name="ones",
@@ -268,10 +268,10 @@ DYN_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:96",
+    source="specs/shapes.yaml:97",
 )
 
-# specs/shapes.yaml:102
+# specs/shapes.yaml:103
 # eye_like: no dyn variant, it has no parameters that are operands
 EYE_LIKE = OpDef(
     name="eye_like",
@@ -286,5 +286,5 @@ EYE_LIKE = OpDef(
     relation=relations.eye_like_relation,
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
-    source="specs/shapes.yaml:102",
+    source="specs/shapes.yaml:103",
 )

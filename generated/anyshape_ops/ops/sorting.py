@@ -25,7 +25,7 @@ ARGSORT = OpDef(
     source="specs/sorting.yaml:12",
 )
 
-# specs/sorting.yaml:25
+# specs/sorting.yaml:26
 # sort: no dyn variant, it has no parameters that are operands
 SORT = OpDef(
     name="sort",
@@ -40,10 +40,10 @@ SORT = OpDef(
     relation=relations.sort_relation,
     kernel=kernels.sort_kernel,
     summary="The elements along one axis in order, NaN last.",
-    source="specs/sorting.yaml:25",
+    source="specs/sorting.yaml:26",
 )
 
-# specs/sorting.yaml:39
+# specs/sorting.yaml:41
 STATIC_TOPK = OpDef(
     name="topk",
     variant="static",
@@ -61,7 +61,7 @@ STATIC_TOPK = OpDef(
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
     summary="The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones first.",
-    source="specs/sorting.yaml:39",
+    source="specs/sorting.yaml:41",
 )
 DYN_TOPK = OpDef(
     name="topk",
@@ -80,10 +80,10 @@ DYN_TOPK = OpDef(
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
     summary="The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones first.",
-    source="specs/sorting.yaml:39",
+    source="specs/sorting.yaml:41",
 )
 
-# specs/sorting.yaml:66
+# specs/sorting.yaml:69
 # unique: no dyn variant, it has no parameters that are operands
 UNIQUE = OpDef(
     name="unique",
@@ -100,10 +100,10 @@ UNIQUE = OpDef(
     relation=relations.unique_relation,
     kernel=kernels.unique_kernel,
     summary="The different elements of a vector, sorted or as they come; where each is first, which one every element is, how often.",
-    source="specs/sorting.yaml:66",
+    source="specs/sorting.yaml:69",
 )
 
-# specs/sorting.yaml:98
+# specs/sorting.yaml:101
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -118,5 +118,5 @@ SEARCHSORTED = OpDef(
     relation=relations.searchsorted_relation,
     kernel=kernels.searchsorted_kernel,
     summary="How many elements of sorted rows are less than a value, or not greater; the place where it would go among them.",
-    source="specs/sorting.yaml:98",
+    source="specs/sorting.yaml:101",
 )

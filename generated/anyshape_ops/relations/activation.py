@@ -26,7 +26,7 @@ def leaky_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:51
+# specs/activation.yaml:55
 def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     d = x
     q = slope
@@ -34,67 +34,67 @@ def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d, q=q)
 
 
-# specs/activation.yaml:66
+# specs/activation.yaml:70
 def elu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:75
+# specs/activation.yaml:83
 def celu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:96
 def selu_relation(rule: Rule, *, x: Vec, alpha: Any, gamma: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, gamma=gamma, alpha=alpha)
 
 
-# specs/activation.yaml:94
+# specs/activation.yaml:110
 def softplus_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:101
+# specs/activation.yaml:121
 def softsign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:108
+# specs/activation.yaml:128
 def hard_sigmoid_relation(rule: Rule, *, x: Vec, alpha: Any, beta: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha, beta=beta)
 
 
-# specs/activation.yaml:118
+# specs/activation.yaml:142
 def hard_swish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:125
+# specs/activation.yaml:149
 def mish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:132
+# specs/activation.yaml:156
 def swish_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:143
+# specs/activation.yaml:171
 def thresholded_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:152
+# specs/activation.yaml:184
 def shrink_relation(rule: Rule, *, x: Vec, bias: Any, lambd: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, lambd=lambd, bias=bias)

@@ -60,7 +60,7 @@ def is_inf_relation(rule: Rule, *, x: Vec, detect_negative: bool, detect_positiv
     return rule.bind(outputs={"y": x}, d=d, detect_positive=detect_positive, detect_negative=detect_negative)
 
 
-# specs/comparison.yaml:80
+# specs/comparison.yaml:82
 def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -68,7 +68,7 @@ def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:89
 def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -76,7 +76,7 @@ def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:96
 def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -84,7 +84,7 @@ def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:103
 def logical_not_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

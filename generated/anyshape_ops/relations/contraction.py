@@ -47,7 +47,7 @@ def gemm_relation(
     )
 
 
-# specs/contraction.yaml:43
+# specs/contraction.yaml:44
 def contract_relation(rule: Rule, *, a: Vec, b: Vec | None, left: Any, right: Any, result: Any) -> Bound:
     d = a
     rule.equal(len(d), len(left), "the length of left")

@@ -50,7 +50,7 @@ def pow_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, q=q, p=p)
 
 
-# specs/elementwise.yaml:73
+# specs/elementwise.yaml:71
 def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     p = a
     q = b
@@ -58,7 +58,7 @@ def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     return rule.bind(outputs={"y": i_extents}, truncated=truncated, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:84
+# specs/elementwise.yaml:86
 def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -66,7 +66,7 @@ def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:92
+# specs/elementwise.yaml:94
 def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -74,108 +74,108 @@ def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:100
+# specs/elementwise.yaml:102
 def neg_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:110
+# specs/elementwise.yaml:112
 def abs_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:120
+# specs/elementwise.yaml:122
 def exp_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:129
 def log_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:136
 def floor_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:144
 def ceil_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:152
 def round_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:160
 def sign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:171
 def sqrt_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:178
 def reciprocal_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:185
 def tanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:192
 def sigmoid_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:199
 def erf_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:206
 def relu_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:214
+# specs/elementwise.yaml:216
 def gelu_relation(rule: Rule, *, x: Vec, approximate: str) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, approximate=approximate, d=d)
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:236
 def identity_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x})
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:245
 def cast_relation(rule: Rule, *, x: Vec, to: Any, saturate: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, saturate=saturate, d=d, to=to)
 
 
-# specs/elementwise.yaml:271
+# specs/elementwise.yaml:274
 def where_relation(rule: Rule, *, c: Vec, a: Vec, b: Vec) -> Bound:
     p = c
     q = a

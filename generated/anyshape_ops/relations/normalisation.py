@@ -27,7 +27,7 @@ def batch_norm_relation(rule: Rule, *, x: Vec, scale: Vec, bias: Vec, mean: Vec,
     return rule.bind(outputs={"y": x}, b=b, c=c, d=d, epsilon=epsilon)
 
 
-# specs/normalisation.yaml:45
+# specs/normalisation.yaml:46
 def batch_norm_training_relation(
     rule: Rule, *, x: Vec, scale: Vec, bias: Vec, mean: Vec, variance: Vec, epsilon: Any, momentum: Any
 ) -> Bound:
@@ -48,7 +48,7 @@ def batch_norm_training_relation(
     )
 
 
-# specs/normalisation.yaml:68
+# specs/normalisation.yaml:70
 def instance_norm_relation(rule: Rule, *, x: Vec, scale: Vec, bias: Vec, epsilon: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(scale), 1), lambda: f"scale must have rank 1, got rank {len(scale)}")
@@ -61,7 +61,7 @@ def instance_norm_relation(rule: Rule, *, x: Vec, scale: Vec, bias: Vec, epsilon
     return rule.bind(outputs={"y": x}, b=b, c=c, d=d, epsilon=epsilon)
 
 
-# specs/normalisation.yaml:82
+# specs/normalisation.yaml:85
 def group_norm_relation(rule: Rule, *, x: Vec, scale: Vec, bias: Vec, groups: Any, epsilon: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(scale), 1), lambda: f"scale must have rank 1, got rank {len(scale)}")
@@ -74,7 +74,7 @@ def group_norm_relation(rule: Rule, *, x: Vec, scale: Vec, bias: Vec, groups: An
     return rule.bind(outputs={"y": Vec((b, groups * c, *d))}, b=b, groups=groups, c=c, d=d, epsilon=epsilon)
 
 
-# specs/normalisation.yaml:107
+# specs/normalisation.yaml:111
 def rms_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, axis: Any, epsilon: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis), lambda: f"x must have at least rank {axis}, got rank {len(x)}")
@@ -88,7 +88,7 @@ def rms_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, axis: Any, epsil
     return rule.bind(outputs={"y": x}, o=o, n=n, epsilon=epsilon, u=u, axis=axis)
 
 
-# specs/normalisation.yaml:142
+# specs/normalisation.yaml:147
 def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -99,7 +99,7 @@ def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, p=p, axis=axis)
 
 
-# specs/normalisation.yaml:164
+# specs/normalisation.yaml:172
 def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -110,7 +110,7 @@ def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: 
     return rule.bind(outputs={"y": x}, b=b, c=c, d=d, size=size, before=before, bias=bias, alpha=alpha, beta=beta)
 
 
-# specs/normalisation.yaml:188
+# specs/normalisation.yaml:197
 def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -119,7 +119,7 @@ def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:196
+# specs/normalisation.yaml:205
 def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -128,7 +128,7 @@ def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:213
 def global_lp_pool_relation(rule: Rule, *, x: Vec, p: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]

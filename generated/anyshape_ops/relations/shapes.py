@@ -30,26 +30,26 @@ def arange_relation(rule: Rule, *, start: Any, stop: Any, step: Any, dtype: Any)
     return rule.bind(outputs={"y": Vec((n,))}, n=n, start=start, step=step, stop=stop, dtype=dtype)
 
 
-# specs/shapes.yaml:73
+# specs/shapes.yaml:74
 def full_relation(rule: Rule, *, value: Vec, shape: Any) -> Bound:
     rule.require(eq(len(value), 0), lambda: f"value must have rank 0, got rank {len(value)}")
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape)
 
 
-# specs/shapes.yaml:90
+# specs/shapes.yaml:91
 def zeros_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:96
+# specs/shapes.yaml:97
 def ones_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:102
+# specs/shapes.yaml:103
 def eye_like_relation(rule: Rule, *, x: Vec, k: Any, dtype: Any) -> Bound:
     rule.require(eq(len(x), 2), lambda: f"x must have rank 2, got rank {len(x)}")
     m = x[0]

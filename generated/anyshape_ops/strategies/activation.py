@@ -73,21 +73,28 @@ LEAKY_RELU = Property(
     leaky_relu_case,
     leaky_relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:51"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:52"),
+        Example(
+            {"x": Given(value=(-2.0, 0.0, 3.0))},
+            {},
+            {"y": Given(value=(-0.02, 0.0, 3.0))},
+            None,
+            "specs/activation.yaml:53",
+        ),
     ),
     "specs/activation.yaml:42",
 )
 
 
-# specs/activation.yaml:51
+# specs/activation.yaml:55
 def prelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.broadcasting_to(d_)
     return Case({"x": d_, "slope": q}, {})
 
 
-# specs/activation.yaml:59
+# specs/activation.yaml:63
 def prelu_reference(x: Any, slope: Any) -> Any:
     return np.where(x < 0, x * slope, x)
 
@@ -97,23 +104,23 @@ PRELU = Property(
     prelu_case,
     prelu_reference,
     (
-        Example({"x": Given((2, 3)), "slope": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:62"),
-        Example({"x": Given((2, 3)), "slope": Given(())}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:63"),
-        Example({"x": Given((2, 3)), "slope": Given((2,))}, {}, {}, "does not broadcast", "specs/activation.yaml:64"),
+        Example({"x": Given((2, 3)), "slope": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:66"),
+        Example({"x": Given((2, 3)), "slope": Given(())}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:67"),
+        Example({"x": Given((2, 3)), "slope": Given((2,))}, {}, {}, "does not broadcast", "specs/activation.yaml:68"),
     ),
-    "specs/activation.yaml:51",
-    asserts=(Refusal(r"slope .* does not broadcast to .*", "specs/activation.yaml:57"),),
+    "specs/activation.yaml:55",
+    asserts=(Refusal(r"slope .* does not broadcast to .*", "specs/activation.yaml:61"),),
 )
 
 
-# specs/activation.yaml:66
+# specs/activation.yaml:70
 def elu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:72
+# specs/activation.yaml:76
 def elu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x >= 0, x, np.asarray(alpha, x.dtype) * np.expm1(x))
 
@@ -123,21 +130,28 @@ ELU = Property(
     elu_case,
     elu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:79"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:80"),
+        Example(
+            {"x": Given(value=(-1.0, 2.0))},
+            {},
+            {"y": Given(value=(-0.6321205588285577, 2.0))},
+            None,
+            "specs/activation.yaml:81",
+        ),
     ),
-    "specs/activation.yaml:66",
+    "specs/activation.yaml:70",
 )
 
 
-# specs/activation.yaml:75
+# specs/activation.yaml:83
 def celu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:81
+# specs/activation.yaml:89
 def celu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x >= 0, x, np.asarray(alpha, x.dtype) * np.expm1(x / np.asarray(alpha, x.dtype)))
 
@@ -147,14 +161,21 @@ CELU = Property(
     celu_case,
     celu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:92"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:93"),
+        Example(
+            {"x": Given(value=(-1.0, 2.0))},
+            {},
+            {"y": Given(value=(-0.6321205588285577, 2.0))},
+            None,
+            "specs/activation.yaml:94",
+        ),
     ),
-    "specs/activation.yaml:75",
+    "specs/activation.yaml:83",
 )
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:96
 def selu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.6732632423543772)
@@ -162,7 +183,7 @@ def selu_case(d: Draw) -> Case:
     return Case({"x": d_}, {"alpha": d.default(alpha), "gamma": d.default(gamma)})
 
 
-# specs/activation.yaml:91
+# specs/activation.yaml:103
 def selu_reference(x: Any, alpha: Any, gamma: Any) -> Any:
     return (np.asarray(gamma, x.dtype) * np.where(x > 0, x, np.asarray(alpha, x.dtype) * np.expm1(x))).astype(x.dtype)
 
@@ -172,20 +193,27 @@ SELU = Property(
     selu_case,
     selu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:106"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:107"),
+        Example(
+            {"x": Given(value=(-1.0, 1.0))},
+            {},
+            {"y": Given(value=(-1.1113307378125625, 1.0507009873554805))},
+            None,
+            "specs/activation.yaml:108",
+        ),
     ),
-    "specs/activation.yaml:84",
+    "specs/activation.yaml:96",
 )
 
 
-# specs/activation.yaml:94
+# specs/activation.yaml:110
 def softplus_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:98
+# specs/activation.yaml:114
 def softplus_reference(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), x.dtype))
 
@@ -195,20 +223,27 @@ SOFTPLUS = Property(
     softplus_case,
     softplus_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:117"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:118"),
+        Example(
+            {"x": Given(value=(-10.0, -1.0))},
+            {},
+            {"y": Given(value=(4.539889921686465e-05, 0.31326168751822286))},
+            None,
+            "specs/activation.yaml:119",
+        ),
     ),
-    "specs/activation.yaml:94",
+    "specs/activation.yaml:110",
 )
 
 
-# specs/activation.yaml:101
+# specs/activation.yaml:121
 def softsign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:105
+# specs/activation.yaml:125
 def softsign_reference(x: Any) -> Any:
     return x / (1 + np.abs(x))
 
@@ -221,11 +256,11 @@ SOFTSIGN = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
     ),
-    "specs/activation.yaml:101",
+    "specs/activation.yaml:121",
 )
 
 
-# specs/activation.yaml:108
+# specs/activation.yaml:128
 def hard_sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(0.2)
@@ -233,7 +268,7 @@ def hard_sigmoid_case(d: Draw) -> Case:
     return Case({"x": d_}, {"alpha": d.default(alpha), "beta": d.default(beta)})
 
 
-# specs/activation.yaml:115
+# specs/activation.yaml:135
 def hard_sigmoid_reference(x: Any, alpha: Any, beta: Any) -> Any:
     return np.clip(np.asarray(alpha, x.dtype) * x + np.asarray(beta, x.dtype), 0, 1)
 
@@ -243,20 +278,21 @@ HARD_SIGMOID = Property(
     hard_sigmoid_case,
     hard_sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:138"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:139"),
+        Example({"x": Given(value=(0.0, 1.0))}, {}, {"y": Given(value=(0.5, 0.7))}, None, "specs/activation.yaml:140"),
     ),
-    "specs/activation.yaml:108",
+    "specs/activation.yaml:128",
 )
 
 
-# specs/activation.yaml:118
+# specs/activation.yaml:142
 def hard_swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:122
+# specs/activation.yaml:146
 def hard_swish_reference(x: Any) -> Any:
     return x * np.clip(x / 6 + 0.5, 0, 1)
 
@@ -269,17 +305,17 @@ HARD_SWISH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
     ),
-    "specs/activation.yaml:118",
+    "specs/activation.yaml:142",
 )
 
 
-# specs/activation.yaml:125
+# specs/activation.yaml:149
 def mish_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:129
+# specs/activation.yaml:153
 def mish_reference(x: Any) -> Any:
     return x * np.tanh(np.logaddexp(x, np.zeros((), x.dtype)))
 
@@ -292,18 +328,18 @@ MISH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
     ),
-    "specs/activation.yaml:125",
+    "specs/activation.yaml:149",
 )
 
 
-# specs/activation.yaml:132
+# specs/activation.yaml:156
 def swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:138
+# specs/activation.yaml:162
 def swish_reference(x: Any, alpha: Any) -> Any:
     return x * scipy.special.expit(np.asarray(alpha, x.dtype) * x)
 
@@ -313,21 +349,24 @@ SWISH = Property(
     swish_case,
     swish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:167"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:168"),
+        Example(
+            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:169"
+        ),
     ),
-    "specs/activation.yaml:132",
+    "specs/activation.yaml:156",
 )
 
 
-# specs/activation.yaml:143
+# specs/activation.yaml:171
 def thresholded_relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:177
 def thresholded_relu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x > np.asarray(alpha, x.dtype), x, np.zeros((), x.dtype))
 
@@ -337,14 +376,21 @@ THRESHOLDED_RELU = Property(
     thresholded_relu_case,
     thresholded_relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:22"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:180"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:181"),
+        Example(
+            {"x": Given(value=(0.75, 1.0, 1.5))},
+            {},
+            {"y": Given(value=(0.0, 0.0, 1.5))},
+            None,
+            "specs/activation.yaml:182",
+        ),
     ),
-    "specs/activation.yaml:143",
+    "specs/activation.yaml:171",
 )
 
 
-# specs/activation.yaml:152
+# specs/activation.yaml:184
 def shrink_case(d: Draw) -> Case:
     d_ = d.run("d")
     bias = d.real(0.0)
@@ -352,9 +398,20 @@ def shrink_case(d: Draw) -> Case:
     return Case({"x": d_}, {"bias": d.default(bias), "lambd": d.default(lambd)})
 
 
-# specs/activation.yaml:163
+# specs/activation.yaml:196
 def shrink_reference(x: Any, bias: Any, lambd: Any) -> Any:
-    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)).astype(x.dtype)
+    return (
+        lambda y: y.astype(x.dtype)
+        if x.dtype.kind == "f" else np.where(
+            y >= float(np.iinfo(x.dtype).max),
+            np.iinfo(x.dtype).max,
+            np.maximum(y, float(np.iinfo(x.dtype).min)).astype(x.dtype),
+        ).astype(x.dtype)
+    )(
+        (
+            lambda v: np.where(v < -lambd, v + bias, np.where(v > lambd, v - bias, 0))
+        )(x if x.dtype.kind == "f" else x.astype(np.float64))
+    )
 
 
 SHRINK = Property(
@@ -362,14 +419,35 @@ SHRINK = Property(
     shrink_case,
     shrink_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:166"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:201"),
         Example(
             {"x": Given(value=(-2.0, -0.5, 3.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-1.0, 0.0, 2.0))},
             None,
-            "specs/activation.yaml:167",
+            "specs/activation.yaml:202",
+        ),
+        Example(
+            {"x": Given(value=(-0.75, 0.375, 0.75))},
+            {},
+            {"y": Given(value=(-0.75, 0.0, 0.75))},
+            None,
+            "specs/activation.yaml:203",
+        ),
+        Example(
+            {"x": Given(value=(-1.5, 1.5, 2.0))},
+            {"bias": 1.0, "lambd": 1.5},
+            {"y": Given(value=(0.0, 0.0, 1.0))},
+            None,
+            "specs/activation.yaml:204",
+        ),
+        Example(
+            {"x": Given(value=(-3, 0, 3), dtype="i32")},
+            {"bias": 1.0, "lambd": 1.5},
+            {"y": Given(value=(-2, 0, 2))},
+            None,
+            "specs/activation.yaml:205",
         ),
     ),
-    "specs/activation.yaml:152",
+    "specs/activation.yaml:184",
 )

@@ -102,7 +102,12 @@ def rotate_reference(x: Any, cos: Any, sin: Any, interleaved: Any) -> Any:
                 ],
                 -1,
             )
-        )(x[..., 0:2 * m:2] if interleaved else x[..., :m], x[..., 1:2 * m:2] if interleaved else x[..., m:2 * m], spread(cos), spread(sin))
+        )(
+            x[..., 0:2 * m:2] if interleaved else x[..., :m],
+            x[..., 1:2 * m:2] if interleaved else x[..., m:2 * m],
+            spread(cos),
+            spread(sin),
+        )
     )(cos.shape[-1], lambda v: np.broadcast_to(v, (*x.shape[:2], v.shape[-1]))[:, :, None])
 
 

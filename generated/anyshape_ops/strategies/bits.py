@@ -113,7 +113,7 @@ def bitwise_shift_reference(a: Any, b: Any, direction: Any) -> Any:
     return np.where(
         (b >= 0) & (b < a.dtype.itemsize * 8),
         (np.left_shift if direction == "LEFT" else np.right_shift)(a, np.clip(b, 0, a.dtype.itemsize * 8 - 1)),
-        np.where(a < 0, -1, 0) if direction == "RIGHT" else 0,
+        -(a < 0).astype(a.dtype) if direction == "RIGHT" else 0,
     ).astype(a.dtype)
 
 

@@ -5,6 +5,7 @@ logical_and, logical_or, logical_xor, logical_not.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -169,19 +170,25 @@ IS_INF = Property(
     is_inf_case,
     is_inf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:23"),
+        Example(
+            {"x": Given(value=(-inf, 1.0, inf))},
+            {},
+            {"y": Given(value=(True, False, True))},
+            None,
+            "specs/comparison.yaml:80",
+        ),
     ),
     "specs/comparison.yaml:70",
 )
 
 
-# specs/comparison.yaml:80
+# specs/comparison.yaml:82
 def logical_and_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:84
+# specs/comparison.yaml:86
 def logical_and_reference(a: Any, b: Any) -> Any:
     return np.logical_and(a, b)
 
@@ -193,17 +200,17 @@ LOGICAL_AND = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:80",
+    "specs/comparison.yaml:82",
 )
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:89
 def logical_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:91
+# specs/comparison.yaml:93
 def logical_or_reference(a: Any, b: Any) -> Any:
     return np.logical_or(a, b)
 
@@ -215,17 +222,17 @@ LOGICAL_OR = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:87",
+    "specs/comparison.yaml:89",
 )
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:96
 def logical_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:98
+# specs/comparison.yaml:100
 def logical_xor_reference(a: Any, b: Any) -> Any:
     return np.logical_xor(a, b)
 
@@ -237,17 +244,17 @@ LOGICAL_XOR = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:94",
+    "specs/comparison.yaml:96",
 )
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:103
 def logical_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:108
+# specs/comparison.yaml:110
 def logical_not_reference(x: Any) -> Any:
     return np.logical_not(x)
 
@@ -257,7 +264,7 @@ LOGICAL_NOT = Property(
     logical_not_case,
     logical_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:111"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:113"),
     ),
-    "specs/comparison.yaml:101",
+    "specs/comparison.yaml:103",
 )

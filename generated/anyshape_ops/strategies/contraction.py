@@ -95,6 +95,13 @@ GEMM = Property(
             "does not broadcast",
             "specs/contraction.yaml:41",
         ),
+        Example(
+            {"a": Given(value=((1, 2),)), "b": Given(value=((3,), (4,))), "c": Given(value=(5,))},
+            {},
+            {"y": Given(value=((16,),))},
+            None,
+            "specs/contraction.yaml:42",
+        ),
     ),
     "specs/contraction.yaml:19",
     asserts=(
@@ -104,7 +111,7 @@ GEMM = Property(
 )
 
 
-# specs/contraction.yaml:43
+# specs/contraction.yaml:44
 def contract_case(d: Draw) -> Case:
     d_ = d.run("d")
     e = d.run("e")
@@ -115,7 +122,7 @@ def contract_case(d: Draw) -> Case:
     return Case({"a": d_, "b": d.default(e)}, {"left": left, "right": right, "result": result})
 
 
-# specs/contraction.yaml:66
+# specs/contraction.yaml:67
 def contract_reference(a: Any, b: Any, left: Any, right: Any, result: Any) -> Any:
     return (
         lambda names: np.sum(
@@ -136,48 +143,48 @@ CONTRACT = Property(
             {"left": (0, 1), "right": (1, 2), "result": (0, 2)},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:77",
+            "specs/contraction.yaml:78",
         ),
         Example(
             {"a": Given((3, 3))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(())},
             None,
-            "specs/contraction.yaml:78",
+            "specs/contraction.yaml:79",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (1,), "result": (1, 0)},
             {"y": Given((3, 2))},
             None,
-            "specs/contraction.yaml:79",
+            "specs/contraction.yaml:80",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (0, 0)},
             {},
             "stands once",
-            "specs/contraction.yaml:80",
+            "specs/contraction.yaml:81",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (1,)},
             {},
             "must be one of",
-            "specs/contraction.yaml:81",
+            "specs/contraction.yaml:82",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (0,), "result": (0,)},
             {},
             "have equal sizes",
-            "specs/contraction.yaml:82",
+            "specs/contraction.yaml:83",
         ),
     ),
-    "specs/contraction.yaml:43",
+    "specs/contraction.yaml:44",
     asserts=(
-        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:55"),
-        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:56"),
-        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:57"),
+        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:56"),
+        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:57"),
+        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:58"),
     ),
 )

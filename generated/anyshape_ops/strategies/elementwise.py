@@ -90,9 +90,7 @@ def div_case(d: Draw) -> Case:
 
 # specs/elementwise.yaml:53
 def div_reference(a: Any, b: Any) -> Any:
-    return np.divide(a, b) if a.dtype.kind == "f" else (
-        np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
-    ).astype(a.dtype)
+    return np.divide(a, b) if a.dtype.kind == "f" else (a // b + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
 
 DIV = Property(
@@ -115,20 +113,23 @@ def pow_case(d: Draw) -> Case:
 
 # specs/elementwise.yaml:65
 def pow_reference(a: Any, b: Any) -> Any:
-    return (lambda real, mixed, whole: real() if a.dtype.kind not in "iu" else mixed(whole) if b.dtype.kind not in "iu" else whole(b))(
-        lambda: np.power(a, b.astype(a.dtype)),
-        lambda whole: np.where(
+    return (
+        lambda cut, whole: np.power(a, b.astype(a.dtype))
+        if a.dtype.kind not in "iu" else whole(b.astype(a.dtype))
+        if b.dtype.kind in "iu" else np.where(
             b == np.floor(b),
-            whole(np.clip(np.nan_to_num(b.astype(np.float64)), -2 ** 31, 2 ** 31 - 1).astype(np.int64)),
-            (
-                lambda p, least, most: np.where(
-                    p >= float(most),
-                    most,
-                    np.where(np.isnan(p) | (p >= float(most)), 0, np.maximum(p, least)).astype(a.dtype),
-                ).astype(a.dtype)
-            )(np.power(a.astype(np.float64), b.astype(np.float64)), np.iinfo(a.dtype).min, np.iinfo(a.dtype).max),
+            whole(cut(b, np.iinfo(a.dtype))),
+            cut(np.power(a.astype(np.float64), b.astype(np.float64)), np.iinfo(a.dtype)),
+        )
+    )(
+        lambda p, t: np.where(
+            p >= float(t.max),
+            t.max,
+            np.clip(np.nan_to_num(p), float(t.min), np.nextafter(float(t.max), 0)).astype(t.dtype),
         ),
-        lambda b: np.where((b >= 0) | (np.abs(a) == 1), np.power(a, np.abs(b).astype(a.dtype)), 0).astype(a.dtype),
+        lambda e: np.where(
+            e >= 0, np.power(a, np.maximum(e, 0)), np.where(np.abs(a) == 1, np.power(a, e & 1), 0)
+        ).astype(a.dtype),
     )
 
 
@@ -144,14 +145,14 @@ POW = Property(
 )
 
 
-# specs/elementwise.yaml:73
+# specs/elementwise.yaml:71
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:81
+# specs/elementwise.yaml:79
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -161,20 +162,27 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:82"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:83"),
+        Example(
+            {"a": Given(value=(-7,)), "b": Given(value=(3,))},
+            {},
+            {"y": Given(value=(2,))},
+            None,
+            "specs/elementwise.yaml:84",
+        ),
     ),
-    "specs/elementwise.yaml:73",
+    "specs/elementwise.yaml:71",
 )
 
 
-# specs/elementwise.yaml:84
+# specs/elementwise.yaml:86
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:89
+# specs/elementwise.yaml:91
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -187,17 +195,17 @@ MAXIMUM = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:84",
+    "specs/elementwise.yaml:86",
 )
 
 
-# specs/elementwise.yaml:92
+# specs/elementwise.yaml:94
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:97
+# specs/elementwise.yaml:99
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -210,17 +218,17 @@ MINIMUM = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:92",
+    "specs/elementwise.yaml:94",
 )
 
 
-# specs/elementwise.yaml:100
+# specs/elementwise.yaml:102
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:109
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -233,17 +241,17 @@ NEG = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:100",
+    "specs/elementwise.yaml:102",
 )
 
 
-# specs/elementwise.yaml:110
+# specs/elementwise.yaml:112
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:119
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -256,17 +264,17 @@ ABS = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:110",
+    "specs/elementwise.yaml:112",
 )
 
 
-# specs/elementwise.yaml:120
+# specs/elementwise.yaml:122
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:126
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -279,17 +287,17 @@ EXP = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:120",
+    "specs/elementwise.yaml:122",
 )
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:129
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:133
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -302,17 +310,17 @@ LOG = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:127",
+    "specs/elementwise.yaml:129",
 )
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:136
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:139
+# specs/elementwise.yaml:141
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -325,17 +333,17 @@ FLOOR = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:134",
+    "specs/elementwise.yaml:136",
 )
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:144
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:149
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -348,17 +356,17 @@ CEIL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:142",
+    "specs/elementwise.yaml:144",
 )
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:152
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:155
+# specs/elementwise.yaml:157
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -371,17 +379,17 @@ ROUND = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:150",
+    "specs/elementwise.yaml:152",
 )
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:160
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:168
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -394,17 +402,17 @@ SIGN = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:158",
+    "specs/elementwise.yaml:160",
 )
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:171
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:175
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -417,17 +425,17 @@ SQRT = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:169",
+    "specs/elementwise.yaml:171",
 )
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:178
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:180
+# specs/elementwise.yaml:182
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -440,17 +448,17 @@ RECIPROCAL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:176",
+    "specs/elementwise.yaml:178",
 )
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:185
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:189
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -463,17 +471,17 @@ TANH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:183",
+    "specs/elementwise.yaml:185",
 )
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:192
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:194
+# specs/elementwise.yaml:196
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -486,17 +494,17 @@ SIGMOID = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:190",
+    "specs/elementwise.yaml:192",
 )
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:199
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:201
+# specs/elementwise.yaml:203
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -509,17 +517,17 @@ ERF = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:197",
+    "specs/elementwise.yaml:199",
 )
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:206
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:213
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -532,18 +540,18 @@ RELU = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:204",
+    "specs/elementwise.yaml:206",
 )
 
 
-# specs/elementwise.yaml:214
+# specs/elementwise.yaml:216
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:224
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -555,21 +563,28 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:229"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:230"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:231"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:231"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:232"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:233"),
+        Example(
+            {"x": Given(value=(1.0,))},
+            {},
+            {"y": Given(value=(0.8413447460685429,))},
+            None,
+            "specs/elementwise.yaml:234",
+        ),
     ),
-    "specs/elementwise.yaml:214",
+    "specs/elementwise.yaml:216",
 )
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:236
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:242
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -582,25 +597,25 @@ IDENTITY = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:233",
+    "specs/elementwise.yaml:236",
 )
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:245
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
-    to = d.member(("f32", "f64", "i32", "i64", "bool"))
+    to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
     saturate = d.truth()
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:254
+# specs/elementwise.yaml:257
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
             lambda most: np.clip(x.astype(np.float64), -most, most).astype(to)
         )(np.nanmax(codes().astype(np.float64)))
-        if saturate and np.dtype(to).kind not in "biuf" else x.astype(to)
+        if saturate and np.dtype(to).kind not in "biuf" and (np.dtype(to).itemsize == 1) else x.astype(to)
         if not whole else np.array(
             [
                 0 if v != v else min(
@@ -610,7 +625,7 @@ def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
             ],
             to,
         ).reshape(x.shape)
-    )(x.dtype.kind == "f" and np.dtype(to).kind == "i", lambda: np.arange(256, dtype=np.uint8).view(to))
+    )(x.dtype.kind == "f" and np.dtype(to).kind in "iu", lambda: np.arange(256, dtype=np.uint8).view(to))
 
 
 CAST = Property(
@@ -618,34 +633,34 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:266"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:267"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:269"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:270"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:268",
+            "specs/elementwise.yaml:271",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:269",
+            "specs/elementwise.yaml:272",
         ),
     ),
-    "specs/elementwise.yaml:242",
+    "specs/elementwise.yaml:245",
 )
 
 
-# specs/elementwise.yaml:271
+# specs/elementwise.yaml:274
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:280
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -660,8 +675,8 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:280",
+            "specs/elementwise.yaml:283",
         ),
     ),
-    "specs/elementwise.yaml:271",
+    "specs/elementwise.yaml:274",
 )

@@ -43,6 +43,16 @@ RESHAPE = Property(
         Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one entry", "specs/movement.yaml:31"),
         Example({"x": Given((2,))}, {"newshape": (2, 0)}, {}, "copies a dim", "specs/movement.yaml:32"),
         Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/movement.yaml:33"),
+        Example(
+            {"x": Given((2, 3, 4))}, {"newshape": (2, 3, -1)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:34"
+        ),
+        Example(
+            {"x": Given((0,))},
+            {"newshape": (3, 0), "allowzero": True},
+            {"y": Given((3, 0))},
+            None,
+            "specs/movement.yaml:35",
+        ),
     ),
     "specs/movement.yaml:5",
     asserts=(
@@ -54,14 +64,14 @@ RESHAPE = Property(
 )
 
 
-# specs/movement.yaml:35
+# specs/movement.yaml:37
 def transpose_case(d: Draw) -> Case:
     d_ = d.run("d")
     axes = d.axes(len(d_), len(d_))
     return Case({"x": d_}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:46
+# specs/movement.yaml:48
 def transpose_reference(x: Any, axes: Any) -> Any:
     return np.transpose(x, axes)
 
@@ -71,14 +81,14 @@ TRANSPOSE = Property(
     transpose_case,
     transpose_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:49"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:50"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:51"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:52"),
     ),
-    "specs/movement.yaml:35",
+    "specs/movement.yaml:37",
 )
 
 
-# specs/movement.yaml:52
+# specs/movement.yaml:54
 def squeeze_case(d: Draw) -> Case:
     o = d.run("o")
     ones = d.repeated(1)
@@ -86,7 +96,7 @@ def squeeze_case(d: Draw) -> Case:
     return Case({"x": place(o, ones, [k % (len(o) + len(ones)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:62
+# specs/movement.yaml:64
 def squeeze_reference(x: Any, axes: Any) -> Any:
     return np.squeeze(x, tuple(axes))
 
@@ -96,16 +106,16 @@ SQUEEZE = Property(
     squeeze_case,
     squeeze_reference,
     (
-        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:65"),
-        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:66"),
-        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:67"),
+        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:67"),
+        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:68"),
+        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:69"),
     ),
-    "specs/movement.yaml:52",
-    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:60"),),
+    "specs/movement.yaml:54",
+    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:62"),),
 )
 
 
-# specs/movement.yaml:69
+# specs/movement.yaml:71
 def expand_dims_case(d: Draw) -> Case:
     d_ = d.run("d")
     more = d.length(2)
@@ -113,7 +123,7 @@ def expand_dims_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": axes})
 
 
-# specs/movement.yaml:77
+# specs/movement.yaml:79
 def expand_dims_reference(x: Any, axes: Any) -> Any:
     return np.expand_dims(x, tuple(axes))
 
@@ -123,21 +133,21 @@ EXPAND_DIMS = Property(
     expand_dims_case,
     expand_dims_reference,
     (
-        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:80"),
-        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:81"),
+        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:82"),
+        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:83"),
     ),
-    "specs/movement.yaml:69",
+    "specs/movement.yaml:71",
 )
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:85
 def flatten_case(d: Draw) -> Case:
     d_ = d.run("d")
     axis = d.integer()
     return Case({"x": d_}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:94
+# specs/movement.yaml:96
 def flatten_reference(x: Any, axis: Any) -> Any:
     return np.reshape(x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))
 
@@ -147,23 +157,24 @@ FLATTEN = Property(
     flatten_case,
     flatten_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:97"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:98"),
-        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:99"),
-        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:100"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:99"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:100"),
+        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:101"),
+        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:102"),
+        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:103"),
     ),
-    "specs/movement.yaml:83",
-    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:92"),),
+    "specs/movement.yaml:85",
+    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:94"),),
 )
 
 
-# specs/movement.yaml:102
+# specs/movement.yaml:105
 def broadcast_to_case(d: Draw) -> Case:
     d_, shape = d.broadcastable(2)
     return Case({"x": d_}, {"shape": shape})
 
 
-# specs/movement.yaml:111
+# specs/movement.yaml:114
 def broadcast_to_reference(x: Any, shape: Any) -> Any:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
@@ -173,16 +184,17 @@ BROADCAST_TO = Property(
     broadcast_to_case,
     broadcast_to_reference,
     (
-        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:114"),
-        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:115"),
-        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:116"),
+        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:117"),
+        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:118"),
+        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:119"),
+        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:120"),
     ),
-    "specs/movement.yaml:102",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:109"),),
+    "specs/movement.yaml:105",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:112"),),
 )
 
 
-# specs/movement.yaml:118
+# specs/movement.yaml:122
 def concat_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -192,7 +204,7 @@ def concat_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, n[v], *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:125
+# specs/movement.yaml:129
 def concat_reference(xs: Any, axis: Any) -> Any:
     return np.concatenate(xs, axis)
 
@@ -203,15 +215,16 @@ CONCAT = Property(
     concat_reference,
     (
         Example(
-            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:128"
+            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:132"
         ),
-        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:129"),
+        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:133"),
+        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:134"),
     ),
-    "specs/movement.yaml:118",
+    "specs/movement.yaml:122",
 )
 
 
-# specs/movement.yaml:131
+# specs/movement.yaml:136
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -224,7 +237,7 @@ def split_case(d: Draw) -> Case:
     )
 
 
-# specs/movement.yaml:144
+# specs/movement.yaml:149
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -234,28 +247,32 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:151"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:156"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:152",
+            "specs/movement.yaml:157",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:153"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:154"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:155"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:158"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:159"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:160"),
+        Example(
+            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:161"
+        ),
+        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:162"),
     ),
-    "specs/movement.yaml:131",
+    "specs/movement.yaml:136",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:140"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:141"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:142"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:145"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:146"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:147"),
     ),
 )
 
 
-# specs/movement.yaml:157
+# specs/movement.yaml:164
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -266,7 +283,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:176
+# specs/movement.yaml:183
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -277,32 +294,32 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:179"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:186"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:180",
+            "specs/movement.yaml:187",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:181"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:188"
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:182",
+            "specs/movement.yaml:189",
         ),
     ),
-    "specs/movement.yaml:157",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:170"),),
+    "specs/movement.yaml:164",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:177"),),
 )
 
 
-# specs/movement.yaml:184
+# specs/movement.yaml:191
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -312,7 +329,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:198
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -327,21 +344,21 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:194",
+            "specs/movement.yaml:201",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:195",
+            "specs/movement.yaml:202",
         ),
     ),
-    "specs/movement.yaml:184",
+    "specs/movement.yaml:191",
 )
 
 
-# specs/movement.yaml:197
+# specs/movement.yaml:204
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -351,7 +368,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:205
+# specs/movement.yaml:212
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -361,10 +378,17 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:208"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:215"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:209"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:216"
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4)))},
+            {},
+            {"y": Given(value=((1, 2), (0, 4)))},
+            None,
+            "specs/movement.yaml:217",
         ),
     ),
-    "specs/movement.yaml:197",
+    "specs/movement.yaml:204",
 )

@@ -53,12 +53,25 @@ BATCH_NORM = Property(
             None,
             "specs/normalisation.yaml:43",
         ),
+        Example(
+            {
+                "x": Given(value=((1.0,),)),
+                "scale": Given(value=(1.0,)),
+                "bias": Given(value=(0.0,)),
+                "mean": Given(value=(0.0,)),
+                "variance": Given(value=(1e-05,)),
+            },
+            {},
+            {"y": Given(value=((223.60679775,),))},
+            None,
+            "specs/normalisation.yaml:44",
+        ),
     ),
     "specs/normalisation.yaml:19",
 )
 
 
-# specs/normalisation.yaml:45
+# specs/normalisation.yaml:46
 def batch_norm_training_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -71,7 +84,7 @@ def batch_norm_training_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:60
+# specs/normalisation.yaml:61
 def batch_norm_training_reference(
     x: Any, scale: Any, bias: Any, mean: Any, variance: Any, epsilon: Any, momentum: Any
 ) -> Any:
@@ -107,14 +120,31 @@ BATCH_NORM_TRAINING = Property(
             {},
             {"y": Given((2, 3, 4)), "new_mean": Given((3,)), "new_variance": Given((3,))},
             None,
-            "specs/normalisation.yaml:66",
+            "specs/normalisation.yaml:67",
+        ),
+        Example(
+            {
+                "x": Given(value=(((0.001, -0.001),),)),
+                "scale": Given(value=(1.0,)),
+                "bias": Given(value=(0.0,)),
+                "mean": Given(value=(1.0,)),
+                "variance": Given(value=(1.0,)),
+            },
+            {},
+            {
+                "y": Given(value=(((0.301511344578, -0.301511344578),),)),
+                "new_mean": Given(value=(0.9,)),
+                "new_variance": Given(value=(0.9000001,)),
+            },
+            None,
+            "specs/normalisation.yaml:68",
         ),
     ),
-    "specs/normalisation.yaml:45",
+    "specs/normalisation.yaml:46",
 )
 
 
-# specs/normalisation.yaml:68
+# specs/normalisation.yaml:70
 def instance_norm_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -123,7 +153,7 @@ def instance_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_)), "scale": Vec((c,)), "bias": Vec((c,))}, {"epsilon": d.default(epsilon)})
 
 
-# specs/normalisation.yaml:76
+# specs/normalisation.yaml:78
 def instance_norm_reference(x: Any, scale: Any, bias: Any, epsilon: Any) -> Any:
     return (
         lambda s, axes: (x - np.mean(x, axes, keepdims=True)) / np.sqrt(
@@ -143,14 +173,21 @@ INSTANCE_NORM = Property(
             {},
             {"y": Given((2, 3, 4, 2))},
             None,
-            "specs/normalisation.yaml:80",
+            "specs/normalisation.yaml:82",
+        ),
+        Example(
+            {"x": Given(value=(((0.001, -0.001),),)), "scale": Given(value=(1.0,)), "bias": Given(value=(0.0,))},
+            {},
+            {"y": Given(value=(((0.301511344578, -0.301511344578),),))},
+            None,
+            "specs/normalisation.yaml:83",
         ),
     ),
-    "specs/normalisation.yaml:68",
+    "specs/normalisation.yaml:70",
 )
 
 
-# specs/normalisation.yaml:82
+# specs/normalisation.yaml:85
 def group_norm_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -163,7 +200,7 @@ def group_norm_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:95
+# specs/normalisation.yaml:98
 def group_norm_reference(x: Any, scale: Any, bias: Any, groups: Any, epsilon: Any) -> Any:
     return (
         lambda v, s: (
@@ -183,21 +220,32 @@ GROUP_NORM = Property(
             {"groups": 2},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/normalisation.yaml:104",
+            "specs/normalisation.yaml:107",
         ),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((4,)), "bias": Given((4,))},
             {"groups": 3},
             {},
             "multiple",
-            "specs/normalisation.yaml:105",
+            "specs/normalisation.yaml:108",
+        ),
+        Example(
+            {
+                "x": Given(value=(((0.001,), (-0.001,)),)),
+                "scale": Given(value=(1.0, 1.0)),
+                "bias": Given(value=(0.0, 0.0)),
+            },
+            {"groups": 1},
+            {"y": Given(value=(((0.301511344578,), (-0.301511344578,)),))},
+            None,
+            "specs/normalisation.yaml:109",
         ),
     ),
-    "specs/normalisation.yaml:82",
+    "specs/normalisation.yaml:85",
 )
 
 
-# specs/normalisation.yaml:107
+# specs/normalisation.yaml:111
 def rms_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.run("n")
@@ -207,7 +255,7 @@ def rms_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, *n)), "scale": d.default(u)}, {"axis": d.default(axis), "epsilon": d.default(epsilon)})
 
 
-# specs/normalisation.yaml:121
+# specs/normalisation.yaml:125
 def rms_norm_reference(x: Any, scale: Any, axis: Any, epsilon: Any) -> Any:
     return x / np.sqrt(
         np.mean(np.square(x), tuple(range(axis, x.ndim)), keepdims=True) + np.asarray(epsilon, x.dtype)
@@ -220,25 +268,32 @@ RMS_NORM = Property(
     rms_norm_reference,
     (
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:138"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:142"
         ),
         Example(
             {"x": Given((2, 3, 4)), "scale": Given((4,))},
             {"axis": 1},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/normalisation.yaml:139",
+            "specs/normalisation.yaml:143",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:140"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:144"
+        ),
+        Example(
+            {"x": Given(value=(((0.001, 0.001), (0.002, 0.002)),))},
+            {},
+            {"y": Given(value=(((0.301511344578, 0.301511344578), (0.534522483825, 0.534522483825)),))},
+            None,
+            "specs/normalisation.yaml:145",
         ),
     ),
-    "specs/normalisation.yaml:107",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/normalisation.yaml:116"),),
+    "specs/normalisation.yaml:111",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/normalisation.yaml:120"),),
 )
 
 
-# specs/normalisation.yaml:142
+# specs/normalisation.yaml:147
 def lp_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -248,7 +303,7 @@ def lp_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "p": d.default(p)})
 
 
-# specs/normalisation.yaml:157
+# specs/normalisation.yaml:162
 def lp_norm_reference(x: Any, axis: Any, p: Any) -> Any:
     return (
         lambda m: np.where(m == 0, np.zeros_like(x), x / np.where(m == 0, 1, m).astype(x.dtype))
@@ -260,18 +315,31 @@ LP_NORM = Property(
     lp_norm_case,
     lp_norm_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:160"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:165"),
         Example(
-            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:161"
+            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:166"
         ),
-        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:162"),
+        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:167"),
+        Example(
+            {"x": Given(value=(((3.0, 4.0), (0.0, 5.0)),))},
+            {},
+            {"y": Given(value=(((0.6, 0.8), (0.0, 1.0)),))},
+            None,
+            "specs/normalisation.yaml:168",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:169"
+        ),
+        Example(
+            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:170"
+        ),
     ),
-    "specs/normalisation.yaml:142",
-    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:151"),),
+    "specs/normalisation.yaml:147",
+    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:156"),),
 )
 
 
-# specs/normalisation.yaml:164
+# specs/normalisation.yaml:172
 def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -286,7 +354,7 @@ def lrn_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:181
+# specs/normalisation.yaml:189
 def lrn_reference(x: Any, size: Any, alpha: Any, beta: Any, bias: Any) -> Any:
     return x / (
         np.asarray(bias, x.dtype)
@@ -308,15 +376,22 @@ LRN = Property(
     lrn_case,
     lrn_reference,
     (
-        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:185"),
-        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:186"),
+        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:193"),
+        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:194"),
+        Example(
+            {"x": Given(value=((2.0,),))},
+            {"size": 1},
+            {"y": Given(value=((1.99940020992,),))},
+            None,
+            "specs/normalisation.yaml:195",
+        ),
     ),
-    "specs/normalisation.yaml:164",
-    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:175"),),
+    "specs/normalisation.yaml:172",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:183"),),
 )
 
 
-# specs/normalisation.yaml:188
+# specs/normalisation.yaml:197
 def global_average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -324,7 +399,7 @@ def global_average_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:193
+# specs/normalisation.yaml:202
 def global_average_pool_reference(x: Any) -> Any:
     return np.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
@@ -337,11 +412,11 @@ GLOBAL_AVERAGE_POOL = Property(
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:15"),
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
-    "specs/normalisation.yaml:188",
+    "specs/normalisation.yaml:197",
 )
 
 
-# specs/normalisation.yaml:196
+# specs/normalisation.yaml:205
 def global_max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -349,7 +424,7 @@ def global_max_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:201
+# specs/normalisation.yaml:210
 def global_max_pool_reference(x: Any) -> Any:
     return np.max(
         x, tuple(range(2, x.ndim)), keepdims=True, initial=np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -364,11 +439,11 @@ GLOBAL_MAX_POOL = Property(
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:15"),
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
-    "specs/normalisation.yaml:196",
+    "specs/normalisation.yaml:205",
 )
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:213
 def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -377,7 +452,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
-# specs/normalisation.yaml:213
+# specs/normalisation.yaml:222
 def global_lp_pool_reference(x: Any, p: Any) -> Any:
     return np.power(np.sum(np.power(np.abs(x), p), tuple(range(2, x.ndim)), keepdims=True), np.asarray(1 / p, x.dtype))
 
@@ -387,9 +462,17 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_case,
     global_lp_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:216"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0}, {}, "must be positive", "specs/normalisation.yaml:217"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:225"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0}, {}, "must be positive", "specs/normalisation.yaml:226"),
+        Example(
+            {"x": Given(value=(((3.0, 4.0),),))},
+            {},
+            {"y": Given(value=(((5.0,),),))},
+            None,
+            "specs/normalisation.yaml:227",
+        ),
+        Example({"x": Given((2, 3, 4))}, {"p": 1}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:228"),
     ),
-    "specs/normalisation.yaml:204",
-    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:211"),),
+    "specs/normalisation.yaml:213",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:220"),),
 )

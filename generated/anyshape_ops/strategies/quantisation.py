@@ -402,7 +402,10 @@ def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any,
             )
             + bias
         ).astype(a.dtype)
-    )(lambda c: (c[..., None].astype(np.int32) >> np.arange(0, 8, bits) & 2 ** bits - 1).reshape(*c.shape[:-1], -1), a.shape[-1])
+    )(
+        lambda c: (c[..., None].astype(np.int32) >> np.arange(0, 8, bits) & 2 ** bits - 1).reshape(*c.shape[:-1], -1),
+        a.shape[-1],
+    )
 
 
 MATMUL_NBITS = Property(

@@ -415,7 +415,10 @@ def gru_reference(
             [h0],
             lambda u, row, s: gru_cell(u, row, s, act, k, w, r, clip, linear_before_reset),
         )
-    )(squashes(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], len(w)), biases(bias, len(w), 3, r.shape[2]))
+    )(
+        squashes(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh"], len(w)),
+        biases(bias, len(w), 3, r.shape[2]),
+    )
 
 
 GRU = Property(
@@ -654,7 +657,10 @@ def lstm_reference(
             [h0, c0],
             lambda u, row, s: lstm_cell(u, row, s, act, k, w, r, peep, clip, input_forget),
         )
-    )(squashes(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], len(w)), biases(bias, len(w), 4, r.shape[2]))
+    )(
+        squashes(activations, activation_alpha, activation_beta, ["Sigmoid", "Tanh", "Tanh"], len(w)),
+        biases(bias, len(w), 4, r.shape[2]),
+    )
 
 
 LSTM = Property(

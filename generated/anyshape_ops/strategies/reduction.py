@@ -13,7 +13,7 @@ from anyshape.rules import Vec, place
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/reduction.yaml:37
+# specs/reduction.yaml:39
 def sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -26,7 +26,7 @@ def sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:41
+# specs/reduction.yaml:43
 def sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -50,11 +50,11 @@ SUM = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:37",
+    "specs/reduction.yaml:39",
 )
 
 
-# specs/reduction.yaml:47
+# specs/reduction.yaml:49
 def mean_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -67,7 +67,7 @@ def mean_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:52
+# specs/reduction.yaml:54
 def mean_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.mean(x, tuple(axes), keepdims=keepdims)
 
@@ -91,11 +91,11 @@ MEAN = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:47",
+    "specs/reduction.yaml:49",
 )
 
 
-# specs/reduction.yaml:58
+# specs/reduction.yaml:60
 def prod_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -108,7 +108,7 @@ def prod_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:62
+# specs/reduction.yaml:64
 def prod_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.prod(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -132,11 +132,11 @@ PROD = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:58",
+    "specs/reduction.yaml:60",
 )
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:70
 def max_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -149,7 +149,7 @@ def max_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:76
 def max_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.max(
         x,
@@ -164,21 +164,21 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:81"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:83"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:82",
+            "specs/reduction.yaml:84",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:83"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:85"),
     ),
-    "specs/reduction.yaml:68",
+    "specs/reduction.yaml:70",
 )
 
 
-# specs/reduction.yaml:85
+# specs/reduction.yaml:87
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -191,7 +191,7 @@ def min_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:91
+# specs/reduction.yaml:93
 def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
@@ -206,21 +206,21 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:98"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:100"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:99",
+            "specs/reduction.yaml:101",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:100"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:102"),
     ),
-    "specs/reduction.yaml:85",
+    "specs/reduction.yaml:87",
 )
 
 
-# specs/reduction.yaml:102
+# specs/reduction.yaml:104
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -233,7 +233,7 @@ def l1_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:107
+# specs/reduction.yaml:109
 def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -257,11 +257,11 @@ L1 = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:102",
+    "specs/reduction.yaml:104",
 )
 
 
-# specs/reduction.yaml:113
+# specs/reduction.yaml:115
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -274,7 +274,7 @@ def l2_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:118
+# specs/reduction.yaml:120
 def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
@@ -298,11 +298,11 @@ L2 = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:113",
+    "specs/reduction.yaml:115",
 )
 
 
-# specs/reduction.yaml:124
+# specs/reduction.yaml:126
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -315,7 +315,7 @@ def sum_square_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:129
+# specs/reduction.yaml:131
 def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -339,11 +339,11 @@ SUM_SQUARE = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:124",
+    "specs/reduction.yaml:126",
 )
 
 
-# specs/reduction.yaml:135
+# specs/reduction.yaml:137
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -356,7 +356,7 @@ def log_sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:140
+# specs/reduction.yaml:142
 def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
@@ -380,11 +380,11 @@ LOG_SUM = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:135",
+    "specs/reduction.yaml:137",
 )
 
 
-# specs/reduction.yaml:146
+# specs/reduction.yaml:148
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -397,7 +397,7 @@ def log_sum_exp_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:156
 def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
@@ -421,11 +421,11 @@ LOG_SUM_EXP = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:146",
+    "specs/reduction.yaml:148",
 )
 
 
-# specs/reduction.yaml:160
+# specs/reduction.yaml:162
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -438,7 +438,7 @@ def any_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:165
+# specs/reduction.yaml:167
 def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
@@ -462,11 +462,11 @@ ANY = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:160",
+    "specs/reduction.yaml:162",
 )
 
 
-# specs/reduction.yaml:167
+# specs/reduction.yaml:169
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -479,7 +479,7 @@ def all_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:172
+# specs/reduction.yaml:174
 def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
@@ -503,11 +503,11 @@ ALL = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:167",
+    "specs/reduction.yaml:169",
 )
 
 
-# specs/reduction.yaml:174
+# specs/reduction.yaml:176
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -521,7 +521,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:181
+# specs/reduction.yaml:183
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -545,13 +545,15 @@ ARGMAX = Property(
             "specs/reduction.yaml:33",
         ),
         Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:35"),
+        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:36"),
     ),
-    "specs/reduction.yaml:174",
+    "specs/reduction.yaml:176",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
 )
 
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:188
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -565,7 +567,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:193
+# specs/reduction.yaml:195
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -589,7 +591,9 @@ ARGMIN = Property(
             "specs/reduction.yaml:33",
         ),
         Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:35"),
+        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:36"),
     ),
-    "specs/reduction.yaml:186",
+    "specs/reduction.yaml:188",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
 )

@@ -31,14 +31,21 @@ SOFTMAX = Property(
     softmax_case,
     softmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:11"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:12"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:28"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:29"),
+        Example(
+            {"x": Given(value=(((0.0, 0.0), (1.0, 1.0)),))},
+            {},
+            {"y": Given(value=(((0.5, 0.5), (0.5, 0.5)),))},
+            None,
+            "specs/rows.yaml:30",
+        ),
     ),
     "specs/rows.yaml:15",
 )
 
 
-# specs/rows.yaml:28
+# specs/rows.yaml:32
 def log_softmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -47,7 +54,7 @@ def log_softmax_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis)})
 
 
-# specs/rows.yaml:36
+# specs/rows.yaml:40
 def log_softmax_reference(x: Any, axis: Any) -> Any:
     return x - np.max(x, axis, keepdims=True) - np.log(
         np.sum(np.exp(x - np.max(x, axis, keepdims=True)), axis, keepdims=True)
@@ -59,14 +66,25 @@ LOG_SOFTMAX = Property(
     log_softmax_case,
     log_softmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:11"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:12"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:47"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:48"),
+        Example(
+            {"x": Given(value=(((0.0, 0.0), (1.0, 1.0)),))},
+            {},
+            {
+                "y": Given(
+                    value=(((-0.6931471805599453, -0.6931471805599453), (-0.6931471805599453, -0.6931471805599453)),)
+                )
+            },
+            None,
+            "specs/rows.yaml:49",
+        ),
     ),
-    "specs/rows.yaml:28",
+    "specs/rows.yaml:32",
 )
 
 
-# specs/rows.yaml:43
+# specs/rows.yaml:51
 def hardmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -75,7 +93,7 @@ def hardmax_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis)})
 
 
-# specs/rows.yaml:50
+# specs/rows.yaml:58
 def hardmax_reference(x: Any, axis: Any) -> Any:
     return (
         np.expand_dims(np.argmax(x, axis), axis) == np.arange(x.shape[axis]).reshape(
@@ -89,14 +107,21 @@ HARDMAX = Property(
     hardmax_case,
     hardmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:11"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:12"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:65"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:66"),
+        Example(
+            {"x": Given(value=(((1.0, 0.0), (2.0, 3.0)),))},
+            {},
+            {"y": Given(value=(((1.0, 0.0), (0.0, 1.0)),))},
+            None,
+            "specs/rows.yaml:67",
+        ),
     ),
-    "specs/rows.yaml:43",
+    "specs/rows.yaml:51",
 )
 
 
-# specs/rows.yaml:57
+# specs/rows.yaml:69
 def layer_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.run("n")
@@ -110,7 +135,7 @@ def layer_norm_case(d: Draw) -> Case:
     )
 
 
-# specs/rows.yaml:74
+# specs/rows.yaml:86
 def layer_norm_reference(x: Any, scale: Any, bias: Any, axis: Any, epsilon: Any) -> Any:
     return (
         (x - np.mean(x, tuple(range(axis, x.ndim)), keepdims=True)) / np.sqrt(
@@ -132,21 +157,28 @@ LAYER_NORM = Property(
             {},
             {"y": Given((2, 3)), "mean": Given((2, 1)), "inv_std": Given((2, 1))},
             None,
-            "specs/rows.yaml:97",
+            "specs/rows.yaml:109",
         ),
         Example(
             {"x": Given((2, 3, 4))},
             {"axis": 1},
             {"y": Given((2, 3, 4)), "mean": Given((2, 1, 1)), "inv_std": Given((2, 1, 1))},
             None,
-            "specs/rows.yaml:98",
+            "specs/rows.yaml:110",
         ),
-        Example({"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "scale", "specs/rows.yaml:99"),
-        Example({"x": Given((2, 3)), "bias": Given((2, 3))}, {}, {}, "bias", "specs/rows.yaml:100"),
+        Example({"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "scale", "specs/rows.yaml:111"),
+        Example({"x": Given((2, 3)), "bias": Given((2, 3))}, {}, {}, "bias", "specs/rows.yaml:112"),
+        Example(
+            {"x": Given(value=(((0.001, -0.001), (0.002, -0.002)),))},
+            {},
+            {"y": Given(value=(((0.301511344578, -0.301511344578), (0.534522483825, -0.534522483825)),))},
+            None,
+            "specs/rows.yaml:113",
+        ),
     ),
-    "specs/rows.yaml:57",
+    "specs/rows.yaml:69",
     asserts=(
-        Refusal(r"scale .* does not broadcast to .*", "specs/rows.yaml:65"),
-        Refusal(r"bias .* does not broadcast to .*", "specs/rows.yaml:66"),
+        Refusal(r"scale .* does not broadcast to .*", "specs/rows.yaml:77"),
+        Refusal(r"bias .* does not broadcast to .*", "specs/rows.yaml:78"),
     ),
 )

@@ -11,7 +11,7 @@ from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property
 
 
-# specs/scan.yaml:20
+# specs/scan.yaml:21
 def cumsum_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -24,7 +24,7 @@ def cumsum_case(d: Draw) -> Case:
     )
 
 
-# specs/scan.yaml:27
+# specs/scan.yaml:28
 def cumsum_reference(x: Any, axis: Any, exclusive: Any, reverse: Any) -> Any:
     return (
         lambda u: (lambda w: np.flip(w, axis) if reverse else w)(
@@ -59,12 +59,13 @@ CUMSUM = Property(
             None,
             "specs/scan.yaml:17",
         ),
+        Example({"x": Given(value=(2, 2))}, {"axis": 0}, {"y": Given(value=(2, 4))}, None, "specs/scan.yaml:18"),
     ),
-    "specs/scan.yaml:20",
+    "specs/scan.yaml:21",
 )
 
 
-# specs/scan.yaml:31
+# specs/scan.yaml:32
 def cumprod_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -77,7 +78,7 @@ def cumprod_case(d: Draw) -> Case:
     )
 
 
-# specs/scan.yaml:38
+# specs/scan.yaml:39
 def cumprod_reference(x: Any, axis: Any, exclusive: Any, reverse: Any) -> Any:
     return (
         lambda u: (lambda w: np.flip(w, axis) if reverse else w)(
@@ -112,6 +113,7 @@ CUMPROD = Property(
             None,
             "specs/scan.yaml:17",
         ),
+        Example({"x": Given(value=(2, 2))}, {"axis": 0}, {"y": Given(value=(2, 4))}, None, "specs/scan.yaml:18"),
     ),
-    "specs/scan.yaml:31",
+    "specs/scan.yaml:32",
 )

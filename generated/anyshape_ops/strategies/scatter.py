@@ -84,12 +84,19 @@ SCATTER_ND = Property(
             None,
             "specs/scatter.yaml:32",
         ),
+        Example(
+            {"x": Given(value=(1, 2)), "index": Given(value=((0,),)), "updates": Given(value=(5,))},
+            {},
+            {"y": Given(value=(5, 2))},
+            None,
+            "specs/scatter.yaml:33",
+        ),
     ),
     "specs/scatter.yaml:5",
 )
 
 
-# specs/scatter.yaml:34
+# specs/scatter.yaml:35
 def scatter_elements_case(d: Draw) -> Case:
     d_ = d.run("d")
     s = d.run("s")
@@ -100,7 +107,7 @@ def scatter_elements_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:53
+# specs/scatter.yaml:54
 def scatter_elements_reference(x: Any, index: Any, updates: Any, axis: Any, reduction: Any) -> Any:
     return (
         lambda y: (
@@ -129,60 +136,67 @@ SCATTER_ELEMENTS = Property(
             {"axis": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/scatter.yaml:63",
+            "specs/scatter.yaml:64",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=(1, 1)), "updates": Given((2,))},
             {"reduction": "add"},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:64",
+            "specs/scatter.yaml:65",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=(1, 1)), "updates": Given((2,))},
             {"reduction": "mul"},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:65",
+            "specs/scatter.yaml:66",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=(-1, 1)), "updates": Given((2,))},
             {"reduction": "max"},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:66",
+            "specs/scatter.yaml:67",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=(-1, 1)), "updates": Given((2,))},
             {"reduction": "min"},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:67",
+            "specs/scatter.yaml:68",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=((1,),)), "updates": Given((1, 1))},
             {},
             {},
             "index must have the rank",
-            "specs/scatter.yaml:68",
+            "specs/scatter.yaml:69",
         ),
         Example(
             {"x": Given((3, 1)), "index": Given(value=((0, 0),)), "updates": Given((1, 2))},
             {},
             {},
             "reaches beyond",
-            "specs/scatter.yaml:69",
+            "specs/scatter.yaml:70",
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1, 0),)), "updates": Given(value=((7, 8),))},
+            {},
+            {"y": Given(value=((1, 8), (7, 4)))},
+            None,
+            "specs/scatter.yaml:71",
         ),
     ),
-    "specs/scatter.yaml:34",
+    "specs/scatter.yaml:35",
     asserts=(
-        Refusal(r"index must have the rank .* of x, got rank .*", "specs/scatter.yaml:43"),
-        Refusal(r"index .* reaches beyond .*", "specs/scatter.yaml:44"),
+        Refusal(r"index must have the rank .* of x, got rank .*", "specs/scatter.yaml:44"),
+        Refusal(r"index .* reaches beyond .*", "specs/scatter.yaml:45"),
     ),
 )
 
 
-# specs/scatter.yaml:71
+# specs/scatter.yaml:73
 def tensor_scatter_case(d: Draw) -> Case:
     b = d.dim("b")
     o = d.run("o")
@@ -197,7 +211,7 @@ def tensor_scatter_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:85
+# specs/scatter.yaml:87
 def tensor_scatter_reference(x: Any, update: Any, index: Any, axis: Any, mode: Any) -> Any:
     return (
         lambda y, at: (
@@ -224,34 +238,34 @@ TENSOR_SCATTER = Property(
             {},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:90",
+            "specs/scatter.yaml:92",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3)), "index": Given(value=(3, 0))},
             {"mode": "circular"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:91",
+            "specs/scatter.yaml:93",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3))},
             {"mode": "linear"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:92",
+            "specs/scatter.yaml:94",
         ),
-        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:93"),
-        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:94"),
+        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:95"),
+        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:96"),
     ),
-    "specs/scatter.yaml:71",
+    "specs/scatter.yaml:73",
     asserts=(
-        Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:79"),
-        Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:80"),
+        Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:81"),
+        Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:82"),
     ),
 )
 
 
-# specs/scatter.yaml:96
+# specs/scatter.yaml:98
 def sparse_to_dense_case(d: Draw) -> Case:
     k = d.dim("k")
     q = d.dim("q")
@@ -263,7 +277,7 @@ def sparse_to_dense_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:107
+# specs/scatter.yaml:109
 def sparse_to_dense_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return (
         lambda y: ([y.__setitem__(tuple(i), v) for i, v in zip(index, values)], y)[1]
@@ -280,23 +294,23 @@ SPARSE_TO_DENSE = Property(
             {"shape": (2, 2)},
             {"y": Given(value=((0, 5), (6, 0)))},
             None,
-            "specs/scatter.yaml:109",
+            "specs/scatter.yaml:111",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,)), "value": Given(())},
             {"shape": (3,)},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:110",
+            "specs/scatter.yaml:112",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/scatter.yaml:111",
+            "specs/scatter.yaml:113",
         ),
     ),
-    "specs/scatter.yaml:96",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:103"),),
+    "specs/scatter.yaml:98",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:105"),),
 )

@@ -67,7 +67,7 @@ def arange_case(d: Draw) -> Case:
     start = d.integer()
     stop = d.integer()
     step = d.integer()
-    dtype = d.member(("f32", "f64", "i32", "i64"))
+    dtype = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({}, {"start": start, "stop": stop, "step": d.default(step), "dtype": d.default(dtype)})
 
 
@@ -87,20 +87,21 @@ ARANGE = Property(
         ),
         Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:70"),
         Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:71"),
+        Example({}, {"start": 0, "stop": 3}, {"y": Given(value=(0, 1, 2))}, None, "specs/shapes.yaml:72"),
     ),
     "specs/shapes.yaml:48",
     asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:58"),),
 )
 
 
-# specs/shapes.yaml:73
+# specs/shapes.yaml:74
 def full_case(d: Draw) -> Case:
     r = d.length(3)
     shape = d.sizes(r)
     return Case({"value": Vec(())}, {"shape": shape})
 
 
-# specs/shapes.yaml:83
+# specs/shapes.yaml:84
 def full_reference(value: Any, shape: Any) -> Any:
     return np.full(tuple(shape), value, value.dtype)
 
@@ -110,24 +111,24 @@ FULL = Property(
     full_case,
     full_reference,
     (
-        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:86"),
-        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:87"),
-        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:88"),
+        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:87"),
+        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:88"),
+        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:89"),
     ),
-    "specs/shapes.yaml:73",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:81"),),
+    "specs/shapes.yaml:74",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:82"),),
 )
 
 
-# specs/shapes.yaml:90
+# specs/shapes.yaml:91
 def zeros_case(d: Draw) -> Case:
     r = d.length(3)
     shape = d.sizes(r)
-    dtype = d.member(("f32", "f64", "i32", "i64"))
+    dtype = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:95
 def zeros_reference(shape: Any, dtype: Any) -> Any:
     return np.zeros(tuple(shape), dtype)
 
@@ -141,20 +142,20 @@ ZEROS = Property(
         Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:15"),
         Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:16"),
     ),
-    "specs/shapes.yaml:90",
+    "specs/shapes.yaml:91",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
 )
 
 
-# specs/shapes.yaml:96
+# specs/shapes.yaml:97
 def ones_case(d: Draw) -> Case:
     r = d.length(3)
     shape = d.sizes(r)
-    dtype = d.member(("f32", "f64", "i32", "i64"))
+    dtype = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:100
+# specs/shapes.yaml:101
 def ones_reference(shape: Any, dtype: Any) -> Any:
     return np.ones(tuple(shape), dtype)
 
@@ -168,21 +169,21 @@ ONES = Property(
         Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:15"),
         Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:16"),
     ),
-    "specs/shapes.yaml:96",
+    "specs/shapes.yaml:97",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
 )
 
 
-# specs/shapes.yaml:102
+# specs/shapes.yaml:103
 def eye_like_case(d: Draw) -> Case:
     m = d.dim("m")
     n = d.dim("n")
     k = d.integer()
-    dtype = d.member(("f32", "f64", "i32", "i64", "bool"))
+    dtype = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
     return Case({"x": Vec((m, n))}, {"k": d.default(k), "dtype": dtype})
 
 
-# specs/shapes.yaml:111
+# specs/shapes.yaml:112
 def eye_like_reference(x: Any, k: Any, dtype: Any) -> Any:
     return np.eye(x.shape[0], x.shape[1], k).astype(dtype)
 
@@ -192,8 +193,11 @@ EYE_LIKE = Property(
     eye_like_case,
     eye_like_reference,
     (
-        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:114"),
-        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:115"),
+        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:115"),
+        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:116"),
+        Example(
+            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:117"
+        ),
     ),
-    "specs/shapes.yaml:102",
+    "specs/shapes.yaml:103",
 )

@@ -44,12 +44,19 @@ ARGSORT = Property(
             "specs/sorting.yaml:22",
         ),
         Example({"x": Given((3, 4, 2))}, {"axis": 1}, {"y": Given((3, 4, 2))}, None, "specs/sorting.yaml:23"),
+        Example(
+            {"x": Given(value=(((2, 1), (4, 3)),))},
+            {},
+            {"y": Given(value=(((1, 0), (1, 0)),))},
+            None,
+            "specs/sorting.yaml:24",
+        ),
     ),
     "specs/sorting.yaml:12",
 )
 
 
-# specs/sorting.yaml:25
+# specs/sorting.yaml:26
 def sort_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -59,7 +66,7 @@ def sort_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "descending": d.default(descending)})
 
 
-# specs/sorting.yaml:33
+# specs/sorting.yaml:34
 def sort_reference(x: Any, axis: Any, descending: Any) -> Any:
     return np.take_along_axis(
         x,
@@ -77,20 +84,27 @@ SORT = Property(
     sort_case,
     sort_reference,
     (
-        Example({"x": Given(value=(3, 1, 2, 1))}, {}, {"y": Given(value=(1, 1, 2, 3))}, None, "specs/sorting.yaml:36"),
+        Example({"x": Given(value=(3, 1, 2, 1))}, {}, {"y": Given(value=(1, 1, 2, 3))}, None, "specs/sorting.yaml:37"),
         Example(
             {"x": Given(value=((3, 1), (2, 4)))},
             {"axis": 0, "descending": True},
             {"y": Given(value=((3, 4), (2, 1)))},
             None,
-            "specs/sorting.yaml:37",
+            "specs/sorting.yaml:38",
+        ),
+        Example(
+            {"x": Given(value=(((2, 1), (4, 3)),))},
+            {},
+            {"y": Given(value=(((1, 2), (3, 4)),))},
+            None,
+            "specs/sorting.yaml:39",
         ),
     ),
-    "specs/sorting.yaml:25",
+    "specs/sorting.yaml:26",
 )
 
 
-# specs/sorting.yaml:39
+# specs/sorting.yaml:41
 def topk_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -101,7 +115,7 @@ def topk_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"k": k, "axis": d.default(axis), "largest": d.default(largest)})
 
 
-# specs/sorting.yaml:54
+# specs/sorting.yaml:56
 def topk_reference(x: Any, k: Any, axis: Any, largest: Any) -> Any:
     return (lambda order: (np.take_along_axis(x, order, axis), order))(
         np.take(
@@ -128,30 +142,37 @@ TOPK = Property(
             {"k": 2},
             {"values": Given(value=(3, 3)), "indices": Given(value=(0, 3))},
             None,
-            "specs/sorting.yaml:62",
+            "specs/sorting.yaml:64",
         ),
         Example(
             {"x": Given(value=((3, 1, 2),))},
             {"k": 1, "largest": False},
             {"values": Given(value=((1,),)), "indices": Given(value=((1,),))},
             None,
-            "specs/sorting.yaml:63",
+            "specs/sorting.yaml:65",
         ),
-        Example({"x": Given((2,))}, {"k": 3}, {}, "elements along axis", "specs/sorting.yaml:64"),
+        Example({"x": Given((2,))}, {"k": 3}, {}, "elements along axis", "specs/sorting.yaml:66"),
+        Example(
+            {"x": Given((2, 3, 4))},
+            {"k": 1},
+            {"values": Given((2, 3, 1)), "indices": Given((2, 3, 1))},
+            None,
+            "specs/sorting.yaml:67",
+        ),
     ),
-    "specs/sorting.yaml:39",
-    asserts=(Refusal(r"k = .* of .* elements along axis .*", "specs/sorting.yaml:48"),),
+    "specs/sorting.yaml:41",
+    asserts=(Refusal(r"k = .* of .* elements along axis .*", "specs/sorting.yaml:50"),),
 )
 
 
-# specs/sorting.yaml:66
+# specs/sorting.yaml:69
 def unique_case(d: Draw) -> Case:
     n = d.dim("n")
     sorted = d.truth()
     return Case({"x": Vec((n,))}, {"sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:86
+# specs/sorting.yaml:89
 def unique_reference(x: Any, sorted: Any) -> Any:
     return (
         lambda u: (
@@ -175,21 +196,21 @@ UNIQUE = Property(
                 "counts": Given(value=(2, 1, 1)),
             },
             None,
-            "specs/sorting.yaml:95",
+            "specs/sorting.yaml:98",
         ),
         Example(
             {"x": Given(value=(2, 1, 1, 3))},
             {"sorted": False},
             {"y": Given(value=(2, 1, 3)), "inverse": Given(value=(0, 1, 1, 2))},
             None,
-            "specs/sorting.yaml:96",
+            "specs/sorting.yaml:99",
         ),
     ),
-    "specs/sorting.yaml:66",
+    "specs/sorting.yaml:69",
 )
 
 
-# specs/sorting.yaml:98
+# specs/sorting.yaml:101
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -199,7 +220,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:108
+# specs/sorting.yaml:111
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -219,17 +240,17 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:110",
+            "specs/sorting.yaml:113",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:111",
+            "specs/sorting.yaml:114",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:112"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:115"),
     ),
-    "specs/sorting.yaml:98",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:106"),),
+    "specs/sorting.yaml:101",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:109"),),
 )

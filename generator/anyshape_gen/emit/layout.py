@@ -34,6 +34,9 @@ def layout(text: str, indent: int = 0) -> list[str]:
         lines = []
         for item in items:
             lines += _inside(item.strip() + ",", inner)
+    if indent + len(tail) > WIDTH and len(tail) > 1:  # what follows the brackets, perhaps a call's arguments
+        rest = layout(tail[1:], indent)
+        return [pad + head, *lines, pad + tail[0] + rest[0].removeprefix(pad), *rest[1:]]
     return [pad + head, *lines, pad + tail]
 
 

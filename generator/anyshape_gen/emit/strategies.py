@@ -32,12 +32,14 @@ from anyshape_gen.model import (
     RunExpr,
 )
 from anyshape_gen.nodes import Assert, Call, Compare, Comprehension, Expr, Int, Name, NoneLit, TensorRead
+from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.traverse import free_names, walk, walk_all
 
 KNOWN = {
     **RULE_NAMES,
     **dict.fromkeys(("Case", "Draw", "Example", "Given", "Property", "Refusal"), "anyshape.testing"),
     "Any": "typing",
+    **dict.fromkeys(("inf", "nan"), "math"),
     "np": "import numpy as np",
 }
 
@@ -385,7 +387,7 @@ def _given(p: ParamSpec, always: bool) -> str:
 
 
 def _dtypes(a: OpAnalysis, p: ParamSpec) -> tuple[str, ...]:
-    return ("f32", "f64", "i32", "i64", "bool") if default_text(p) == "None" else ("f32", "f64", "i32", "i64")
+    return CLASSES["any"] if default_text(p) == "None" else CLASSES["number"]
 
 
 # --- the oracle and the examples

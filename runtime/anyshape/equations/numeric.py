@@ -30,8 +30,9 @@ def _safe(b: Array) -> Array:
 def _trunc_div(a: Array, b: Array) -> Array:
     if not _integers(a, b):
         return np.trunc(a / b)
-    q = np.abs(a) // np.abs(_safe(b))
-    return np.where(b == 0, np.zeros_like(q), np.where((a < 0) == (b < 0), q, -q))
+    down = a // _safe(b)
+    q = down + ((a < 0) != (b < 0)) * (down * b != a).astype(a.dtype)
+    return np.asarray(np.where(b == 0, np.zeros_like(q), q))
 
 
 def _div(a: Array, b: Array) -> Array:
@@ -54,6 +55,8 @@ def _pow(a: Array, b: Array) -> Array:
     if not _integers(a, b):
         return np.power(a, b)
     powered = np.power(a, np.maximum(b, 0))
+    if b.dtype.kind != "i":
+        return np.asarray(powered)
     return np.where(b < 0, np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0)), powered).astype(
         a.dtype
     )
@@ -69,7 +72,7 @@ def _shift(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array
 
     def shift(a: Array, b: Array) -> Array:
         bits = 8 * a.dtype.itemsize
-        left = np.where(a < 0, -1, 0) if f is np.right_shift else 0
+        left = -(a < 0).astype(a.dtype) if f is np.right_shift else 0
         return np.where((b >= 0) & (b < bits), f(a, np.clip(b, 0, bits - 1).astype(b.dtype)), left).astype(a.dtype)
 
     return shift

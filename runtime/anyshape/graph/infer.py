@@ -20,7 +20,7 @@ from anyshape.equations.interpret import NOTHING, Unknown, interpret
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef, ParamDef
-from anyshape.graph.value import SMALL, Contents, Node, Value, element_symbol
+from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Rule, Undetermined, Vec
 from anyshape.types import TensorType
 
@@ -307,7 +307,7 @@ def _flat_inputs(node: Node) -> list[Value | None]:
 
 
 def _carries_contents(t: TensorType) -> bool:
-    if not (t.dtype.is_integer or t.dtype.is_bool) or not t.is_static:
+    if not (t.dtype in SIZES or t.dtype.is_bool) or not t.is_static:
         return False
     n = t.count()
     return isinstance(n, int) and n <= SMALL

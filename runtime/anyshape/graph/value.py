@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from anyshape.graph.function import Function
 
 from anyshape.dims import Cond, Dim, fresh
-from anyshape.dtypes import from_numpy
+from anyshape.dtypes import I32, I64, from_numpy
 from anyshape.graph.opdef import OpDef
 from anyshape.rules import Check
 from anyshape.types import TensorType
@@ -22,7 +22,9 @@ Element = int | Dim | bool | Cond
 Contents = tuple[Element, ...]
 
 SMALL = 64
-"""Integer and bool tensors of at most this many elements carry their contents through type inference."""
+"""Tensors of SIZES and bool of at most this many elements carry their contents through type inference."""
+SIZES = (I64, I32)
+"""Dtypes of tensors that may hold sizes. Dims do not wrap as narrower integers do."""
 
 UNKNOWN = object()
 
@@ -71,11 +73,11 @@ class Value:
         if known is not None:
             return known
         t = self.type
-        if not t.is_static or not (t.dtype.is_integer or t.dtype.is_bool):
+        if not t.is_static or t.dtype not in SIZES:
             return None
         n = t.count()
         assert isinstance(n, int)
-        if n > SMALL or t.dtype.is_bool:
+        if n > SMALL:
             return None
         self._contents = tuple(element_symbol(self, k) for k in range(n))
         return self._contents
@@ -90,7 +92,7 @@ def element_symbol(value: Value, k: int) -> Any:
 
 
 def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None:
-    if array.size > SMALL or not (type.dtype.is_integer or type.dtype.is_bool):
+    if array.size > SMALL or not (type.dtype in SIZES or type.dtype.is_bool):
         return None
     return tuple(array.reshape(-1).tolist())
 
@@ -177,4 +179,4 @@ class Node:
         return f"<{self.op.full_name} at {self.source or '?'}>"
 
 
-__all__ = ["SMALL", "Contents", "Element", "Node", "Value", "constant"]
+__all__ = ["SIZES", "SMALL", "Contents", "Element", "Node", "Value", "constant"]

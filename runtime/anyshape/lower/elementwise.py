@@ -92,7 +92,7 @@ def apply(f: Function, op: str, dtype: DType, args: Sequence[Val], kinds: Sequen
     if op in _INT:
         return _INT[op](f, kind.kind == "uint", *args)
     if op == "pow":
-        return _int_pow(f, args[0], args[1])
+        return _uint_pow(f, *args) if kind.kind == "uint" else _int_pow(f, args[0], args[1])
     wide = [convert(f, a, k, DOUBLE) for a, k in zip(args, kinds, strict=True)]
     return convert(f, _FLOAT[op](f, *wide), DOUBLE, dtype)
 
@@ -188,12 +188,21 @@ def _shift(f: Function, how: str, a: Val, b: Val) -> Val:
 def _int_pow(f: Function, a: Val, b: Val) -> Val:
     """By squaring, wrapping around like the products it stands for; a negative exponent gives 0, 1 or -1."""
     zero, one = const(a.type, 0), const(a.type, 1)
-    result, base, left = one, a, f.select(f.compare("lt", b, 0), zero, b)
-    for _ in range(a.type.bits - 1):
+    result = _squared(f, a, f.select(f.compare("lt", b, 0), zero, b), one, a.type.bits - 1)
+    return f.select(f.compare("lt", b, 0), _power_of_unit(f, a, b, zero), result)
+
+
+def _uint_pow(f: Function, a: Val, b: Val) -> Val:
+    return _squared(f, a, b, const(a.type, 1), a.type.bits)
+
+
+def _squared(f: Function, base: Val, left: Val, result: Val, bits: int) -> Val:
+    """result * base ** left, for an exponent of so many bits."""
+    for _ in range(bits):
         result = f.select(f.compare("ne", f.and_(left, 1), 0), f.mul(result, base), result)
         base = f.mul(base, base)
         left = f.lshr(left, 1)
-    return f.select(f.compare("lt", b, 0), _power_of_unit(f, a, b, zero), result)
+    return result
 
 
 def _power_of_unit(f: Function, a: Val, b: Val, otherwise: Val) -> Val:

@@ -28,7 +28,8 @@ from anyshape.testing.values import STYLES, contents
 from anyshape.types import TensorType
 
 Array = NDArray[Any]
-TESTED = ("f32", "f64", "i32", "i64", "bool")
+COMMON = ("f32", "f64", "i32", "i64", "bool")
+"""Half of all draws of a dtype are among these, where the op allows any of them."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,15 @@ def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None,
     if _elements(case) > MOST_ELEMENTS or _has_no_index(case):
         reject()
     op = variants(p.op)[0]
-    chosen = {v: (dtypes or {}).get(v) or draw(st.sampled_from(_often(allowed))) for v, allowed in op.dtypes.items()}
+    chosen = {v: (dtypes or {}).get(v) or _dtype(draw, allowed) for v, allowed in op.dtypes.items()}
     return made(p, Recipe(case, chosen, draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(STYLES))))
 
 
-def _often(allowed: Sequence[str]) -> list[str]:
-    """The dtypes to draw from: few that are used most, else all that references compute with."""
-    computing = [c for c in allowed if not parse_dtype(c).is_narrow]
-    return [c for c in computing if c in TESTED] or computing or list(allowed)
+def _dtype(draw: Any, allowed: Sequence[str]) -> str:
+    """Any that the op allows and references compute with."""
+    allowed = [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
+    common = [c for c in allowed if c in COMMON]
+    return str(draw(st.sampled_from(common if common and draw(st.booleans()) else allowed)))
 
 
 def made(p: Property, r: Recipe) -> Call:

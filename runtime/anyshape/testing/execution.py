@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anyshape
-from anyshape.dtypes import parse_dtype
+from anyshape.dtypes import DType, from_numpy, parse_dtype
 from anyshape.equations.interpret import interpret
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
@@ -23,19 +23,37 @@ Array = NDArray[Any]
 
 
 def run_reference(c: Call, node: Node) -> list[Array]:
-    """The outputs by `reference:`, flattened; absent inputs are their constants, or None where they have none."""
+    """The outputs by `reference:`, flattened; absent inputs are their constants, or None where they have none.
+
+    Where a 16-bit float comes in or out, NumPy computes in f32 and the results are rounded once: NumPy itself would round after every
+    operation (f16), or knows few of them (bf16).
+    """
     given: dict[str, Any] = {}
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
             dtype = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
-            v = None if i.default is None else np.asarray(i.absent(dtype), dtype.numpy)
-        given[i.name] = v
+            v = np.asarray(i.absent(dtype), dtype.numpy)
+        given[i.name] = [_widened(a) for a in v] if isinstance(v, list) else None if v is None else _widened(v)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         result = c.property.reference(**given, **resolved(node, c.property))
     results = result if isinstance(result, (tuple, list)) else [result]
-    return [np.asarray(r) for r in results]
+    return [_narrowed(np.asarray(r), o.type.dtype) for r, o in zip(results, node.outputs, strict=True)]
+
+
+def _is_half(dtype: DType) -> bool:
+    return dtype.is_float and dtype.bits == 16
+
+
+def _widened(a: Array) -> Array:
+    return a.astype(np.float32) if _is_half(from_numpy(a.dtype)) else a
+
+
+def _narrowed(a: Array, dtype: DType) -> Array:
+    """A 16-bit result, from what f32 (or f64, where a parameter is one) gives."""
+    with np.errstate(over="ignore"):
+        return a.astype(dtype.numpy) if _is_half(dtype) and a.dtype.kind == "f" else a
 
 
 def run_equations(c: Call, node: Node) -> list[Array]:

@@ -72,7 +72,7 @@ def test_interpreter_is_reference(op: str, record_property: Any) -> None:
 
 
 def test_kernel_is_interpreter(op: str, record_property: Any) -> None:
-    def body(c: Call) -> None:
+    def body(c: Call) -> bool:
         node = valid(c)
 
         def make() -> tuple[list[Value], Sequence[Value]]:
@@ -82,6 +82,7 @@ def test_kernel_is_interpreter(op: str, record_property: Any) -> None:
         got = run_native((call_key(c), tuple(c.params.items())), make, input_arrays(c))
         if got is not None:
             same(got, run_equations(c, node), c, node, "native against interpreter")
+        return got is not None
 
     on_random_calls(op, "1b kernel == interpreter", record_property, body)
 
@@ -108,15 +109,15 @@ def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) 
 
 
 def test_symbols_with_numbers_put_in(op: str, record_property: Any) -> None:
-    def body(c: Call) -> None:
+    def body(c: Call) -> bool:
         make = Symbols({})
-        agree(c, lambda: node_of(call(c.op, c.values(make), c.params)), make)
+        return agree(c, lambda: node_of(call(c.op, c.values(make), c.params)), make)
 
     on_random_calls(op, "3a symbolic inference == numeric", record_property, body)
 
 
 def test_operand_symbols_with_numbers_put_in(dyn_op: str, record_property: Any) -> None:
-    def body(c: Call) -> None:
+    def body(c: Call) -> bool:
         make = Symbols({})
 
         def operand(array: Any, name: str) -> Value:
@@ -127,13 +128,14 @@ def test_operand_symbols_with_numbers_put_in(dyn_op: str, record_property: Any) 
                 make.numbers[s] = n
             return v
 
-        agree(c, lambda: dyn_node(c, make, operand), make)
+        return agree(c, lambda: dyn_node(c, make, operand), make)
 
     on_random_calls(dyn_op, "3b symbolic operands == numeric", record_property, body)
 
 
-def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> None:
-    """Numbers refused: a check, or the symbolic inference itself, refuses. Else every check holds and the types are equal."""
+def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
+    """Numbers refused: a check, or the symbolic inference itself, refuses. Else every check holds and the types are equal. False where
+    the symbolic inference leaves a rank open, and so says nothing."""
     numeric: Node | None
     try:
         numeric = static_node(c)
@@ -143,19 +145,20 @@ def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> None:
         node = symbolic()
     except TypeRelationError as e:
         assert numeric is None, f"valid on numbers, refused on symbols: {e}"
-        return
+        return True
     if any(v.type.shape is None for v in node.outputs):
-        return
+        return False
     held = [k for k in node.checks if isinstance(k.cond, Cond)]
     outcomes = [bool(dims.evaluate(k.cond, make.numbers)) for k in held]
     if numeric is None:
         assert not all(outcomes), f"refused on numbers ({why}), and no check of {node.checks} fails"
-        return
+        return True
     failed = [str(k) for k, ok in zip(held, outcomes) if not ok]
     assert not failed, f"valid on numbers, and these checks fail: {failed}"
     assert len(node.outputs) == len(numeric.outputs)
     for got, want in zip(node.outputs, numeric.outputs):
         assert put_in(got.type, make) == put_in(want.type, make), f"{got.type} at {make.numbers} against {want.type}"
+    return True
 
 
 BORN = dims.symbol("born")
@@ -191,7 +194,7 @@ def same_types(got: Sequence[Value], want: Sequence[Value], what: str) -> None:
 
 
 def test_dyn_at_run_time_is_static(dyn_op: str, record_property: Any) -> None:
-    def body(c: Call) -> None:
+    def body(c: Call) -> bool:
         node = valid(c)
         operands = operand_arrays(c)
 
@@ -206,10 +209,11 @@ def test_dyn_at_run_time_is_static(dyn_op: str, record_property: Any) -> None:
             got = run_native((call_key(c), attributes, lengths), make, input_arrays(c) | operands)
         except TypeRelationError as e:
             if "number of outputs" in str(e):
-                return
+                return False
             raise
         if got is not None:
             same(got, run_equations(c, node), c, node, "dyn against static")
+        return got is not None
 
     on_random_calls(dyn_op, "4b dyn == static at run time", record_property, body)
 

@@ -67,13 +67,14 @@ class Parts:
 _kernels: dict[Hashable, Parts | None] = {}
 
 
-def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequence[Array]) -> None:
-    """Compiled once for equal keys. Nothing to do for views, and for sizes that the kernel itself finds."""
+def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequence[Array]) -> bool:
+    """Compiled once for equal keys. False where there is nothing to do: for views, for sizes that the kernel itself finds, and where the
+    VM divides the equations into kernels of their own."""
     if node.op.kernel is None or any(v.type.shape is None for v in node.outputs):
-        return
+        return False
     needed = {s for v in node.outputs for n in v.type.shape or () if isinstance(n, Dim) for s in dims.free_symbols(n)}
     if not needed <= set(symbols.numbers):
-        return
+        return False
     if key not in _kernels:
         if len(_kernels) > 200:
             _kernels.clear()
@@ -83,13 +84,14 @@ def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequen
             _kernels[key] = None
     kernel = _kernels[key]
     if kernel is None:
-        return
+        return False
     sizes = dict(zip(kernel.made_for, symbols.numbers.values(), strict=True))
     if any(not dims.evaluate(k.cond, symbols.numbers) for k in node.checks if isinstance(k.cond, Cond)):
-        return
+        return False
     status, whole = kernel.run(arrays, sizes, 1)
     for parts in (2, 3):
         again, split = kernel.run(arrays, sizes, parts)
         assert (again == 0) == (status == 0), f"one part gives status {status}, {parts} parts {again}"
         for k, (a, b) in enumerate(zip(whole, split, strict=True)):
             assert status or a.tobytes() == b.tobytes(), f"output {k} of {node.op.name} differs with {parts} parts"
+    return True

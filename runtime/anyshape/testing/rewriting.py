@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape import dims
@@ -28,6 +29,7 @@ from anyshape.testing.draws import HypothesisDraw
 from anyshape.testing.evaluation import evaluate
 from anyshape.testing.laws import record_property
 from anyshape.testing.running import PACKAGES, PROPERTIES, line_of, plain, register
+from anyshape.testing.tolerance import is_float
 
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
@@ -230,9 +232,11 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
     with np.errstate(all="ignore"):
         want, got = evaluate([before, after], instance.arrays)
     assert got.shape == want.shape and got.dtype == want.dtype, where
-    close = np.array_equal(got, want, equal_nan=got.dtype.kind == "f") or (
-        got.dtype.kind == "f" and np.allclose(got, want, rtol=64 * np.finfo(got.dtype).eps, atol=0, equal_nan=True)
-    )
+    if is_float(got):
+        g, w = got.astype(np.float64), want.astype(np.float64)
+        close = np.allclose(g, w, rtol=64 * float(finfo(got.dtype).eps), atol=0, equal_nan=True)
+    else:
+        close = np.array_equal(got, want)
     assert close, f"{where}: {got!r} in place of {want!r}"
 
 

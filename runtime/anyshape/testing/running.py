@@ -19,7 +19,8 @@ from anyshape.testing import Case, Property
 from anyshape.testing.calls import Call, Recipe, made, random_call
 
 Record = Callable[[str, Any], None]
-Body = Callable[[Call], None]
+Body = Callable[[Call], object]
+"""Of a law. What it gives is False where the call has nothing that the law speaks of: a view has no kernel to divide."""
 Make = Callable[[Property, Any], Call]
 
 PROPERTIES: dict[str, Property] = {}
@@ -45,8 +46,8 @@ def register(package: str) -> Mapping[str, Property]:
 
 
 def on_random_calls(op: str, law: str, record: Record, body: Body, make: Make = random_call, share: int = 1) -> None:
-    """Runs body on random calls; a draw that it rejects is not counted as accepted. A law whose calls cost much takes a share of
-    the usual number of examples."""
+    """Runs body on random calls; a draw that it rejects, or of which it has nothing to say, is not counted as accepted. A law whose
+    calls cost much takes a share of the usual number of examples."""
     if _again:
         body(made(PROPERTIES[op], _again[-1]))
         return
@@ -59,13 +60,13 @@ def on_random_calls(op: str, law: str, record: Record, body: Body, make: Make = 
         count.drawn += 1
         c = make(PROPERTIES[op], data.draw)
         try:
-            body(c)
+            told = body(c) is not False
         except UnsatisfiedAssumption:
             raise
         except Exception:
             failing.append(c)
             raise
-        count.accepted += 1
+        count.accepted += told
 
     try:
         run()

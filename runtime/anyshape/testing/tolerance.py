@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 from numpy.typing import NDArray
 
+from anyshape.dtypes import from_numpy
 from anyshape.equations.builder import Equations
 from anyshape.equations.expr import Apply, Reduce, walk
 
@@ -46,9 +48,14 @@ def allowance(eqs: Equations | None, inputs: Sequence[Array], shape: tuple[int, 
     return Allowance(ULPS_ELEMENTWISE, _elementwise(inputs, shape))
 
 
+def is_float(a: Array) -> bool:
+    """bf16 among them, which is no kind of float to NumPy."""
+    return from_numpy(a.dtype).is_float
+
+
 def _magnitudes(a: Array) -> Array:
     """Of floats; 0 for what is not finite."""
-    if a.dtype.kind != "f":
+    if not is_float(a):
         return np.zeros(a.shape)
     return np.where(np.isfinite(a), np.abs(a.astype(np.float64)), 0.0)
 
@@ -57,9 +64,9 @@ def _leaves_range(inputs: Sequence[Array]) -> bool:
     """Whether the factors above 1, or those below 1, multiply to something that the dtype does not hold."""
     for a in inputs:
         m = _magnitudes(a)
-        if a.dtype.kind == "f":
+        if is_float(a):
             logs = np.log(m[m > 0])
-            most = np.log(float(np.finfo(a.dtype).max))
+            most = np.log(float(finfo(a.dtype).max))
             if logs[logs > 0].sum() > most or -logs[logs < 0].sum() > most:
                 return True
     return False
@@ -85,13 +92,14 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> None
     """Equal shapes and dtypes; floats within `allowed` ulps of the value or of `scale`, NaN where NaN is."""
     assert got.shape == want.shape, f"{what}: shape {got.shape}, wanted {want.shape}"
     assert got.dtype == want.dtype, f"{what}: dtype {got.dtype}, wanted {want.dtype}"
-    if got.dtype.kind == "f" and allowed.order_matters:
+    if is_float(got) and allowed.order_matters:
         return
-    if got.dtype.kind != "f" or not allowed.ulps:
-        np.testing.assert_array_equal(got, want, err_msg=what)
+    if not is_float(got) or not allowed.ulps:
+        exact = (got.astype(np.float64), want.astype(np.float64)) if is_float(got) else (got, want)
+        np.testing.assert_array_equal(exact[0], exact[1], err_msg=what)
         return
-    eps = float(np.finfo(got.dtype).eps)
-    tiny = float(np.finfo(got.dtype).tiny)
+    eps = float(finfo(got.dtype).eps)
+    tiny = float(finfo(got.dtype).tiny)
     with np.errstate(all="ignore"):
         g, w = got.astype(np.float64), want.astype(np.float64)
         margin = allowed.ulps * eps * (np.abs(w) + allowed.scale) + tiny

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import DType
+from anyshape.dtypes import DType, highest, lowest
+from anyshape.graph.value import SIZES, SMALL
 
 Array = NDArray[Any]
 STYLES = ("plain", "plain", "small", "special", "extreme")
@@ -25,17 +27,26 @@ def contents(
     if dtype.is_integer:
         a = np.asarray(rng.integers(-9, 10, shape)).astype(dtype.numpy)
         if style == "extreme" and a.size:
-            # The product of two still fits: small integer tensors are carried as sizes, which are checked and never wrap.
-            most = 2 ** (dtype.bits // 2 - 2)
-            a.reshape(-1)[rng.integers(0, a.size, 1 + a.size // 8)] = rng.choice([-most, most])
+            at = rng.integers(0, a.size, 1 + a.size // 8)
+            a.reshape(-1)[at] = rng.choice(np.array(_extremes(dtype, shape), dtype.numpy), at.size)
         return a
     a = np.asarray(rng.normal(size=shape) * 2)
     if style == "small":
         a = np.round(a)
     if style == "extreme":
         a = a * np.exp(rng.uniform(-40, 40, shape))
-    a = np.asarray(a).astype(dtype.numpy)
+    with np.errstate(over="ignore"):
+        a = np.asarray(a).astype(dtype.numpy)
     if style == "special" and a.size:
         at = rng.integers(0, a.size, 1 + a.size // 6)
         a.reshape(-1)[at] = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], at.size)
     return a
+
+
+def _extremes(dtype: DType, shape: tuple[int, ...]) -> list[int]:
+    """Integers at the ends of the dtype. Small tensors of SIZES are carried as sizes, which are checked and never wrap: of those the
+    product of two still fits."""
+    if dtype in SIZES and len(shape) <= 1 and math.prod(shape) <= SMALL:
+        most = 2 ** (dtype.bits // 2 - 2)
+        return [-most, most]
+    return [int(lowest(dtype)), int(lowest(dtype)) + 1, int(highest(dtype)) - 1, int(highest(dtype))]

@@ -14,12 +14,16 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, cast
 
+import scipy
+import scipy.special  # references name scipy's rooms by their full names
+
 from anyshape.errors import SpecError
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.registry import all_ops
+from anyshape.testing import Property
 from anyshape_gen.analysis import analyse_op
 from anyshape_gen.analysis_model import Analysis
-from anyshape_gen.emit import kernels, ops, relations, rewrites
+from anyshape_gen.emit import kernels, ops, relations, rewrites, strategies
 from anyshape_gen.emit.module import used_names
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -38,13 +42,25 @@ class Generated:
     rewrites: str
     ops: str
 
+    @property
+    def text(self) -> str:
+        return "\n".join((self.kernel, self.relation, self.rewrites, self.ops))
+
 
 class Workshop:
     """Generates ops one at a time among the others of an analysis."""
 
     def __init__(self, analysis: Analysis) -> None:
+        self.analyses = analysis.ops
         self.specs: Mapping[str, OpSpec] = {a.spec.name: a.spec for a in analysis.ops}
         self.files = {a.spec.name: a.file for a in analysis.ops}
+
+    def property_of(self, op: str) -> Property:
+        """Draws, oracle and examples of the spec as it stands."""
+        (a,) = [a for a in self.analyses if a.spec.name == op]
+        known = strategies.known_names([a])
+        found = _run(strategies.strategy(a), {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
+        return cast(Property, getattr(found, constant_name(op)))
 
     def generate(self, spec: OpSpec) -> Generated | None:
         """None where the generator refuses the spec: such a mutant cannot come into being."""
@@ -96,9 +112,13 @@ def _imported(name: str, origin: str) -> Any:
 def in_place(defs: tuple[OpDef, ...]) -> Iterator[None]:
     """These in place of the ops of the same names, for everything in this process that looks ops up."""
     table = cast(dict[str, OpDef], all_ops())
-    kept = {d.full_name: table[d.full_name] for d in defs}
+    kept = {d.full_name: table.get(d.full_name) for d in defs}
     table.update((d.full_name, d) for d in defs)
     try:
         yield
     finally:
-        table.update(kept)
+        for name, op in kept.items():
+            if op is None:
+                del table[name]
+            else:
+                table[name] = op

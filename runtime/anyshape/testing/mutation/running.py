@@ -1,6 +1,6 @@
-"""All mutants of all ops, op by op in processes of their own; only those whose spec or whose tests changed.
+"""All mutants of all ops, op by op in processes of their own.
 
-In: the analysis of a folder of specs, the properties of the generated package. Out: `Tried` per op.
+In: the analysis of a folder of specs. Out: an `OpResult` per op.
 """
 
 from __future__ import annotations
@@ -8,17 +8,19 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from anyshape.testing import Property
-from anyshape.testing.mutation.making import Workshop, load
+from anyshape.testing.mutation.making import Generated, Workshop, in_place, load
 from anyshape.testing.mutation.trying import Tests
 from anyshape.testing.profile import load_profile
+from anyshape.testing.running import PACKAGES, PROPERTIES
 from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.mutants import Mutant, mutants
 
 MEMORY = 8 << 30
+CALLS = 200
+"""Instances of a rewrite."""
 
 
 @dataclass(frozen=True)
@@ -44,46 +46,72 @@ class OpResult:
 class Trial:
     """What trying the mutants of any op takes; made once, then forked."""
 
-    def __init__(self, analysis: Analysis, properties: dict[str, Property]) -> None:
+    def __init__(self, analysis: Analysis, package: str) -> None:
         self.workshop = Workshop(analysis)
-        self.properties = properties
-        self.owners = _owners(analysis)
+        self.tests: dict[str, Tests] = {}
+        self.users: dict[object, list[str]] = {}
+        for a in analysis.ops:
+            PACKAGES.setdefault(a.spec.name, package)
+            for f in a.spec.defines:
+                self.users.setdefault((f.span, f.name), []).append(a.spec.name)
 
-    def mutants_of(self, op: str) -> Iterator[Mutant]:
-        """A function that several ops use is changed once, for the first of them."""
-        return mutants(self.workshop.specs[op], lambda f: self.owners[(f.span, getattr(f, "name", ""))] != op)
-
-    def run(self, op: str) -> OpResult:
-        start = time.perf_counter()
-        tests = Tests(self.properties[op])
+    def distinct(self, op: str) -> tuple[list[tuple[Mutant, Generated]], int]:
+        """Mutants with the code they become, none twice and none like the op itself; and how many the generator refuses. A function
+        that several ops use is changed once, for the first of them."""
         own = self.workshop.generate(self.workshop.specs[op])
-        seen = {own}
-        tried, refused = [], 0
-        for m in self.mutants_of(op):
+        assert own is not None
+        seen, refused = {own.text}, 0
+        found: list[tuple[Mutant, Generated]] = []
+        for m in mutants(self.workshop.specs[op], lambda f: self.users[(f.span, getattr(f, "name", ""))][0] != op):
             text = self.workshop.generate(m.spec)
             if text is None:
                 refused += 1
-            elif text not in seen:  # the same code is the same op
-                seen.add(text)
-                killer = tests.killer(load(m.spec, text), m.label.split(":")[0])
-                tried.append(Tried(m.label, m.kind, m.line, killer))
+            elif text.text not in seen:
+                seen.add(text.text)
+                found.append((m, text))
+        return found, refused
+
+    def run(self, op: str) -> OpResult:
+        start = time.perf_counter()
+        tests = self._tests(op)
+        found, refused = self.distinct(op)
+        tried = []
+        for m, text in found:
+            killer = tests.killer(load(m.spec, text), m.label.split(":")[0])
+            if killer is None and m.label.startswith("defines:"):
+                killer = self._elsewhere(m)
+            tried.append(Tried(m.label, m.kind, m.line, killer))
         return OpResult(op, tuple(tried), refused, time.perf_counter() - start)
 
+    def _elsewhere(self, m: Mutant) -> str | None:
+        """What the tests of the other ops that use the changed function say."""
+        own = self.workshop.specs[m.op]
+        (changed,) = [f for f, g in zip(m.spec.defines, own.defines, strict=True) if f != g]
+        for op in self.users[(changed.span, changed.name)][1:]:
+            spec = self.workshop.specs[op]
+            spec = replace(spec, defines=tuple(changed if f.name == changed.name else f for f in spec.defines))
+            text = self.workshop.generate(spec)
+            killer = self._tests(op).killer(load(spec, text), "defines") if text is not None else None
+            if killer is not None:
+                return f"{killer} of {op}"
+        return None
 
-def _owners(analysis: Analysis) -> dict[object, str]:
-    owners: dict[object, str] = {}
-    for a in analysis.ops:
-        for f in a.spec.defines:
-            owners.setdefault((f.span, f.name), a.spec.name)
-    return owners
+    def _tests(self, op: str) -> Tests:
+        if op not in self.tests:
+            PROPERTIES[op] = self.workshop.property_of(op)
+            own = self.workshop.generate(self.workshop.specs[op])
+            assert own is not None
+            with in_place(load(self.workshop.specs[op], own)):
+                self.tests[op] = Tests(PROPERTIES[op])
+        return self.tests[op]
 
 
 _trial: Trial | None = None
 
 
-def _limited() -> None:
-    load_profile(60, shrink=False)
+def _start() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    load_profile(CALLS, shrink=False)
 
 
 def _one(op: str) -> OpResult:
@@ -95,9 +123,14 @@ def run_all(trial: Trial, ops: Sequence[str], jobs: int) -> Iterator[OpResult]:
     """In the order in which they are done."""
     global _trial
     _trial = trial
-    context = multiprocessing.get_context("fork")
-    with context.Pool(jobs, initializer=_limited, maxtasksperchild=1) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs, initializer=_start, maxtasksperchild=1) as pool:
         yield from pool.imap_unordered(_one, ops)
 
 
-__all__ = ["OpResult", "Trial", "Tried", "run_all"]
+def undeclared(declared: Mapping[str, Mapping[str, str]], trial: Trial) -> list[str]:
+    """Declarations of mutants that are not, or no longer, among those of their op."""
+    wrong = []
+    for op, labels in declared.items():
+        known = {m.label for m, _ in trial.distinct(op)[0]} if op in trial.workshop.specs else set()
+        wrong += [f"{op}: there is no mutant {label!r}" for label in labels if label not in known]
+    return wrong

@@ -1,0 +1,172 @@
+"""What is kept of trying all mutants: one JSON file, which says when an op has to be tried again, and a page made of it.
+
+In: `OpResult`s, and the mutants that are declared to be no different. Out: the texts of both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyshape.testing
+from anyshape.testing.mutation.running import OpResult
+from anyshape_gen import mutants
+from anyshape_gen.model import OpSpec
+
+READ = ("calls", "draws", "examples", "execution", "laws", "rewriting", "tolerance", "values")
+READ_HERE = ("making", "running", "trying")
+LEAST, MOST_DECLARED = 0.95, 0.03
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One op. `seen` says what it was tried with; `survivors` are labels."""
+
+    seen: str
+    mutants: int
+    killed: int
+    refused: int
+    kinds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Killed, and all, by kind."""
+    survivors: tuple[str, ...] = ()
+    """Those that nothing killed, declared or not, each with its line."""
+
+
+def kept(r: OpResult, seen: str) -> Kept:
+    kinds: dict[str, tuple[int, int]] = {}
+    for t in r.tried:
+        killed, of = kinds.get(t.kind, (0, 0))
+        kinds[t.kind] = (killed + (t.killer is not None), of + 1)
+    survivors = tuple(t.label for t in r.tried if t.killer is None)
+    return Kept(seen, len(r.tried), len(r.tried) - len(survivors), r.refused, dict(sorted(kinds.items())), survivors)
+
+
+def seen(spec: OpSpec) -> str:
+    """Of everything that decides what a trial of this op gives: its spec, the mutants' code and the tests' code."""
+    found = hashlib.sha256(repr(spec).encode())
+    found.update(_code())
+    return found.hexdigest()[:16]
+
+
+def _code() -> bytes:
+    room = Path(anyshape.testing.__file__).parent
+    files = [
+        Path(mutants.__file__),
+        *(room / f"{n}.py" for n in READ),
+        *(room / "mutation" / f"{n}.py" for n in READ_HERE),
+    ]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
+
+
+def read(path: Path) -> dict[str, Kept]:
+    """What was kept; nothing where there is no such file."""
+    if not path.exists():
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text())
+    return {op: Kept(**{**k, "survivors": tuple(k["survivors"])}) for op, k in found["ops"].items()}
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of one op or of all."""
+
+    mutants: int
+    killed: int
+    declared: int
+
+    @property
+    def share(self) -> float:
+        """Of the mutants that are not declared to be the same op."""
+        return self.killed / of if (of := self.mutants - self.declared) else 1.0
+
+    @property
+    def enough(self) -> bool:
+        return self.share >= LEAST and self.declared <= MOST_DECLARED * self.mutants
+
+    def __str__(self) -> str:
+        return f"{self.killed} of {self.mutants} mutants killed, {self.declared} declared equivalent: {100 * self.share:.1f} %"
+
+
+Declared = Mapping[str, Mapping[str, str]]
+
+
+def score(ops: Mapping[str, Kept], declared: Declared) -> Score:
+    named = sum(label in declared.get(op, {}) for op, k in ops.items() for label in k.survivors)
+    return Score(sum(k.mutants for k in ops.values()), sum(k.killed for k in ops.values()), named)
+
+
+def left(op: str, k: Kept, declared: Declared) -> list[str]:
+    """Survivors that are not declared."""
+    return [label for label in k.survivors if label not in declared.get(op, {})]
+
+
+def json_text(ops: Mapping[str, Kept], declared: Declared) -> str:
+    total = score(ops, declared)
+    summary = {
+        "mutants": total.mutants,
+        "killed": total.killed,
+        "equivalent": total.declared,
+        "score": round(total.share, 4),
+    }
+    return json.dumps({"all": summary, "ops": {op: asdict(ops[op]) for op in sorted(ops)}}, indent=1) + "\n"
+
+
+def page(ops: Mapping[str, Kept], declared: Declared) -> str:
+    """`docs/mutation.md`."""
+    kinds: Counter[str] = Counter()
+    killed: Counter[str] = Counter()
+    for k in ops.values():
+        for kind, (here, of) in k.kinds.items():
+            kinds[kind] += of
+            killed[kind] += here
+    rows = [f"| {kind} | {n} | {killed[kind]} | {100 * killed[kind] / n:.0f} % |" for kind, n in sorted(kinds.items())]
+    open_ = [(op, label) for op in sorted(ops) for label in left(op, ops[op], declared)]
+    worst = sorted((score({op: k}, declared).share, op) for op, k in ops.items())
+    named = [(op, label, why) for op in sorted(declared) for label, why in declared[op].items()]
+    return "\n".join(
+        [
+            *_HEAD,
+            f"**{score(ops, declared)}** ({len(ops)} ops).",
+            "",
+            "| what is changed | mutants | killed | |",
+            "|---|---:|---:|---:|",
+            *rows,
+            "",
+            "## Not killed",
+            "",
+            *([f"- `{op}`, {_code_text(label)}" for op, label in open_] or ["None."]),
+            "",
+            "## Declared equivalent",
+            "",
+            *([f"- `{op}`, {_code_text(label)}: {why}" for op, label, why in named] or ["None."]),
+            "",
+            "## Ops below 95 %",
+            "",
+            *([f"- `{op}`: {score({op: ops[op]}, declared)}" for share, op in worst if share < LEAST] or ["None."]),
+            "",
+        ]
+    )
+
+
+def _code_text(label: str) -> str:
+    room, _, words = label.partition(": ")
+    before, _, after = words.partition(" >> ")
+    return f"{room}: `{before}` becomes `{after}`"
+
+
+_HEAD = (
+    "# Mutation: tests of the tests",
+    "",
+    "Written by `make mutate`; do not edit. A spec is changed in one place at a time: an operator, a comparison, a constant by one, a",
+    "default, a condition or an assert left out, a filter dropped, a reduction, dims, indices or operands swapped. Each such mutant is",
+    "generated in memory and tried against the spec's own tests: its examples, then laws 1 and 2 (law 5 for rewrites) on calls drawn from",
+    "it. A mutant that no test notices is something the spec says and nothing checks. Mutants that the generator refuses do not count, nor",
+    "those whose code is that of the op or of another mutant; a function of `define:` that several ops use is changed for the first of",
+    "them. ONNX mappings are not changed: ONNX's own node tests check them.",
+    "",
+)

@@ -1,0 +1,134 @@
+"""The tool that tries mutants: a mutant that must be killed is, a weak spec is reported, and declarations do not drift."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anyshape.testing.mutation.__main__ import declarations
+from anyshape.testing.mutation.results import json_text, kept, page, read, score
+from anyshape.testing.mutation.running import Trial, undeclared
+from anyshape.testing.mutation.trying import TooLong, time_limit
+from anyshape.testing.profile import load_profile, usual
+from anyshape.testing.running import PACKAGES, PROPERTIES, register
+from anyshape_gen.analysis import analyse
+from anyshape_gen.cli import read_folder
+from anyshape_gen.mutants import mutants
+
+ROOT = Path(__file__).parents[2]
+SPEC = """
+ops:
+  weak_head:
+    summary: The first n elements, twice.
+    inputs: {x: "F[m]"}
+    params:
+      n: {kind: int, default: 2, dyn: operand}
+    outputs: {y: "F[n]"}
+    shape: |
+      assert 0 <= n and n <= m, "there are not {n} of {m}"
+    kernel: "y[i] = 2 * x[i]"
+    reference: 2 * x[:n]
+    examples:
+      - {x: [5], n: 3, y: [3]}
+      - {x: [5], n: 6, error: there are not}
+"""
+FIRM = """      - {x: {value: [1.0, 2.0, 3.0]}, y: {value: [2.0, 4.0]}}
+      - {x: [2], n: 2, y: [2]}
+      - {x: [2], n: 0, y: [0]}
+      - {x: [2], n: -1, error: there are not}
+"""
+WEAK = "weak_head"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_shrinking() -> Iterator[None]:
+    register("anyshape_ops")
+    load_profile(100, shrink=False)
+    yield
+    load_profile(usual())
+    PROPERTIES.pop(WEAK, None)
+    PACKAGES.pop(WEAK, None)
+
+
+@pytest.fixture(scope="module")
+def specs() -> Trial:
+    return Trial(analyse(read_folder(ROOT / "specs")), "anyshape_ops")
+
+
+def survivors(text: str) -> set[str]:
+    trial = Trial(analyse({"weak.yaml": text}), "weak")
+    return {t.label for t in trial.run(WEAK).tried if t.killer is None}
+
+
+def test_what_is_changed() -> None:
+    (op,) = analyse({"weak.yaml": SPEC}).ops
+    labels = [m.label for m in mutants(op.spec)]
+    assert labels == [
+        "params: n by default 2 >> n by default 3",
+        "params: n by default 2 >> n by default 1",
+        "shape: assert 0 <= n and n <= m >> nothing",
+        "shape: 0 <= n and n <= m >> 0 <= n or n <= m",
+        "shape: 0 <= n and n <= m >> 0 <= n",
+        "shape: 0 <= n and n <= m >> n <= m",
+        "shape: 0 <= n >> 0 < n",
+        "shape: 0 <= n >> 0 >= n",
+        "shape: 0 <= n >> 1 <= n",
+        "shape: 0 <= n >> -1 <= n",
+        "shape: n <= m >> n < m",
+        "shape: n <= m >> n >= m",
+        "kernel: 2 * x[i] >> 2 + x[i]",
+        "kernel: 2 * x[i] >> 3 * x[i]",
+        "kernel: 2 * x[i] >> 1 * x[i]",
+    ]
+
+
+def test_a_weak_spec_is_reported() -> None:
+    left = survivors(SPEC)
+    assert "params: n by default 2 >> n by default 3" in left
+    assert {"shape: n <= m >> n < m", "shape: 0 <= n >> 0 < n"} <= left
+    assert "kernel: 2 * x[i] >> 2 + x[i]" not in left
+
+
+def test_examples_of_the_bounds_make_it_firm() -> None:
+    assert survivors(SPEC + FIRM) == set()
+
+
+@pytest.mark.parametrize("op", ["sub", "trilu"])
+def test_the_tests_of_an_op_kill_its_mutants(op: str, specs: Trial) -> None:
+    found = specs.run(op)
+    assert len(found.tried) > 5
+    assert {t.label for t in found.tried if t.killer is None} == set()
+
+
+def test_declarations_name_mutants_that_there_are(specs: Trial) -> None:
+    assert undeclared(declarations(ROOT / "specs"), specs) == []
+
+
+def test_a_declaration_of_no_mutant_is_an_error(specs: Trial) -> None:
+    found = undeclared({"sub": {"kernel: a >> b": "why"}, "nothing": {"kernel: c >> d": "why"}}, specs)
+    assert found == ["sub: there is no mutant 'kernel: a >> b'", "nothing: there is no mutant 'kernel: c >> d'"]
+
+
+def test_a_mutant_that_does_not_end_is_stopped() -> None:
+    start = time.perf_counter()
+    with pytest.raises(TooLong), time_limit(0.05):
+        while True:
+            pass
+    assert time.perf_counter() - start < 5
+
+
+def test_results_are_read_as_they_were_written(specs: Trial, tmp_path: Path) -> None:
+    results = {"sub": kept(specs.run("sub"), "seen")}
+    (tmp_path / "mutation.json").write_text(json_text(results, {}))
+    again = read(tmp_path / "mutation.json")
+    assert page(again, {}) == page(results, {})
+    assert score(again, {}).killed == results["sub"].killed
+
+
+def test_the_page_is_what_the_stored_results_say() -> None:
+    results, declared = read(ROOT / "docs" / "mutation.json"), declarations(ROOT / "specs")
+    assert (ROOT / "docs" / "mutation.md").read_text() == page(results, declared)
+    assert score(results, declared).enough, score(results, declared)
