@@ -26,7 +26,7 @@ def weights(t: Any, mode: Any, a: Any) -> Any:
     t = np.abs(t)
     far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
     curve = np.where(t <= 1, ((a + 2) * t - (a + 3)) * t * t + 1, np.where(t < 2, far, 0))
-    return np.maximum(1 - t, 0) if mode == "linear" else curve.astype(np.float32)
+    return np.maximum(1 - t, 0) if mode == "linear" else curve.astype(t.dtype)
 
 
 # specs/images.yaml:21

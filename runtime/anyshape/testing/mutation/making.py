@@ -79,7 +79,7 @@ class Workshop:
                 rewrites.rewrites(a, {**self.specs, spec.name: spec}),
                 ops.op_defs(a),
             )
-        except (NotExecuted, SpecError):
+        except (NotExecuted, SpecError, SyntaxError):
             return None
 
 

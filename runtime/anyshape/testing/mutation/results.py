@@ -131,7 +131,7 @@ def page(ops: Mapping[str, Kept], declared: Declared) -> str:
     return "\n".join(
         [
             *_HEAD,
-            f"**{score(ops, declared)}** ({len(ops)} ops).",
+            f"**{score(ops, declared)}** ({len(ops)} ops tried so far).",
             "",
             "| what is changed | mutants | killed | |",
             "|---|---:|---:|---:|",
