@@ -85,7 +85,7 @@ def test_example(op: OpAnalysis, example: Example) -> None:
         assert shape_of(result) == outputs[output.name], output.name
         literal = dict(example.expected).get(output.name)
         if literal is not None and literal.literal:
-            np.testing.assert_array_equal(result, np.array(literal.value))
+            np.testing.assert_allclose(np.asarray(result, np.float64), np.array(literal.value, np.float64), rtol=5e-7)
 
 
 def constant(default: Expr, dtype: Any, evaluation: Evaluation) -> Any:
