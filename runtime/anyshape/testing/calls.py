@@ -24,6 +24,7 @@ from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Vec
 from anyshape.testing import Case, Property
 from anyshape.testing.draws import MOST_ELEMENTS, HypothesisDraw
+from anyshape.testing.profile import WIDE
 from anyshape.testing.values import STYLES, contents
 from anyshape.types import TensorType
 
@@ -95,10 +96,10 @@ def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None,
 
 
 def _dtype(draw: Any, allowed: Sequence[str]) -> str:
-    """Any that the op allows and references compute with."""
+    """Any that the op allows and references compute with; where not all are wanted, a common one."""
     allowed = [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
-    common = [c for c in allowed if c in COMMON]
-    return str(draw(st.sampled_from(common if common and draw(st.booleans()) else allowed)))
+    common = [c for c in allowed if c in COMMON] or allowed
+    return str(draw(st.sampled_from(allowed if WIDE and draw(st.booleans()) else common)))
 
 
 def made(p: Property, r: Recipe) -> Call:
