@@ -49,5 +49,5 @@ def _extremes(dtype: DType, shape: tuple[int, ...]) -> list[int]:
     product of two still fits."""
     if not WIDE or (dtype in SIZES and len(shape) <= 1 and math.prod(shape) <= SMALL):
         most = 2 ** (dtype.bits // 2 - 2)
-        return [-most, most]
+        return [-most if dtype.kind == "int" else 2**dtype.bits - most, most]
     return [int(lowest(dtype)), int(lowest(dtype)) + 1, int(highest(dtype)) - 1, int(highest(dtype))]
