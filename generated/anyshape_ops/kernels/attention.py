@@ -8,8 +8,8 @@ from typing import Any
 
 from anyshape import rules
 from anyshape.equations import Equations
-from anyshape.equations.functions import and_, cast, checked, clamp, eq, exp, fit, ge, gt, lt, reduce_, sqrt, where
-from anyshape.rules import Bound, Rule
+from anyshape.equations.functions import and_, cast, clamp, eq, exp, fit, ge, gt, lt, reduce_, sqrt, where
+from anyshape.rules import Bound
 
 
 # specs/attention.yaml:5
@@ -77,9 +77,8 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
 def rotate_kernel(eqs: Equations, bound: Bound) -> None:
     interleaved, m, h, b, s, n, c = bound.interleaved, bound.m, bound.h, bound.b, bound.s, bound.n, bound.c
     x, cos_, sin_, y = eqs.tensor("x"), eqs.tensor("cos"), eqs.tensor("sin"), eqs.tensor("y")
-    rule = Rule(eqs.op)
     def number(j: Any) -> Any:
-        return clamp(j // 2 if interleaved else j % rule.max(m, 1), 0, m - 1)
+        return clamp(j // 2 if interleaved else j % m, 0, m - 1)
 
     def partner(j: Any) -> Any:
         return clamp(
@@ -94,17 +93,17 @@ def rotate_kernel(eqs: Equations, bound: Bound) -> None:
 
     along = eqs.scratch("along", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
-    eqs.define(along[g, i, a, j], x[g, i, a, j] * checked(cos_)[*fit((g, i), c), number(j)], "specs/attention.yaml:83")
+    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:84")
     across = eqs.scratch("across", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         across[g, i, a, j],
-        x[g, i, a, partner(j)] * sign(j) * checked(sin_)[*fit((g, i), c), number(j)],
-        "specs/attention.yaml:84",
+        x[g, i, a, partner(j)] * sign(j) * sin_[*fit((g, i), c), number(j)],
+        "specs/attention.yaml:85",
     )
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         y[g, i, a, j],
         where(ge(j, 2 * m), lambda: x[g, i, a, j], lambda: along[g, i, a, j] + across[g, i, a, j]),
-        "specs/attention.yaml:85",
+        "specs/attention.yaml:86",
     )

@@ -124,7 +124,7 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source)]
 
 
-# specs/attention.yaml:99
+# specs/attention.yaml:101
 def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("num_heads", 0) > 0) or (rank_of(n, n.input(0)) == 4)):
         n.refuse("RotaryEmbedding of three axes without num_heads")

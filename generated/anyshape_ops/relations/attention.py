@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.rules import Bound, Rule, Vec, eq, ge, le
+from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le
 
 
 # specs/attention.yaml:5
@@ -51,5 +51,6 @@ def rotate_relation(rule: Rule, *, x: Vec, cos: Vec, sin: Vec, interleaved: bool
     c = rule.equal(c, sin[:-1], "c of sin")
     m = rule.equal(m, sin[-1], "m of sin")
     rule.require(rule.broadcasts(c, Vec((b, s))), lambda: f"angles of {c} positions do not broadcast to {Vec((b, s))}")
+    rule.require(gt(m, 0), lambda: f"there must be at least one pair, got {m}")
     rule.require(le(2 * m, h), lambda: f"{m} pairs do not fit into {h} elements")
     return rule.bind(outputs={"y": x}, interleaved=interleaved, m=m, h=h, b=b, s=s, n=n, c=c)

@@ -90,7 +90,7 @@ def rotate_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:87
+# specs/attention.yaml:88
 def rotate_reference(x: Any, cos: Any, sin: Any, interleaved: Any) -> Any:
     return (
         lambda m, spread: (
@@ -121,33 +121,41 @@ ROTATE = Property(
             {},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:92",
+            "specs/attention.yaml:93",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 3, 3)), "sin": Given((2, 3, 3))},
             {"interleaved": True},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:93",
+            "specs/attention.yaml:94",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 2)), "sin": Given((2, 2))},
             {},
             {},
             "do not broadcast",
-            "specs/attention.yaml:94",
+            "specs/attention.yaml:95",
+        ),
+        Example(
+            {"x": Given((2, 3, 4, 6)), "cos": Given((3, 0)), "sin": Given((3, 0))},
+            {},
+            {},
+            "at least one pair",
+            "specs/attention.yaml:96",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 4)), "sin": Given((3, 4))},
             {},
             {},
             "do not fit",
-            "specs/attention.yaml:95",
+            "specs/attention.yaml:97",
         ),
     ),
     "specs/attention.yaml:65",
     asserts=(
         Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:73"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:74"),
+        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:74"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:75"),
     ),
 )
