@@ -395,7 +395,9 @@ def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any,
                 a,
                 (
                     (
-                        part(codes).reshape(codes.shape[0], -1)[:, :k] - np.repeat(part(zero), block_size, 1)[:, :k]
+                        part(codes).reshape(
+                            codes.shape[0], int(np.prod(codes.shape[1:])) * (8 // bits)
+                        )[:, :k] - np.repeat(part(zero), block_size, 1)[:, :k]
                     ).astype(a.dtype)
                     * np.repeat(scale, block_size, 1)[:, :k]
                 ).T,
@@ -403,7 +405,9 @@ def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any,
             + bias
         ).astype(a.dtype)
     )(
-        lambda c: (c[..., None].astype(np.int32) >> np.arange(0, 8, bits) & 2 ** bits - 1).reshape(*c.shape[:-1], -1),
+        lambda c: (
+            c[..., None].astype(np.int32) >> np.arange(0, 8, bits) & 2 ** bits - 1
+        ).reshape(*c.shape[:-1], c.shape[-1] * (8 // bits)),
         a.shape[-1],
     )
 
