@@ -137,7 +137,7 @@ def fetched(x: Any, at: Any, mode: Any, corners: Any) -> Any:
     d = np.array(x.shape[1:], np.float32)
     low, high = (np.zeros_like(d), d - 1) if corners else (np.full_like(d, -0.5), d - np.float32(0.5))
     moved = np.clip(at, 0, d - 1) if mode == "border" else reflected(at, low, high) if mode == "reflection" else at
-    inside = np.all((at >= 0) & (at < d), -1) if mode == "zeros" else np.ones(at.shape[:-1], bool)
+    inside = np.all((whole(at) >= 0) & (whole(at) < d), -1) if mode == "zeros" else np.ones(at.shape[:-1], bool)
     found = np.clip(whole(moved), 0, np.array(x.shape[1:]) - 1)
     return np.where(inside, x[slice(None), *np.moveaxis(found, -1, 0)], 0)
 
