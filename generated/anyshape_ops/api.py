@@ -793,7 +793,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/images.yaml:117
+# specs/images.yaml:119
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
 
@@ -802,7 +802,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:133
+# specs/images.yaml:135
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -847,7 +847,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:242
+# specs/images.yaml:245
 def grid_sample(
     x: Operand,
     grid: Operand,
@@ -867,7 +867,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:288
+# specs/images.yaml:291
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -880,7 +880,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:312
+# specs/images.yaml:315
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

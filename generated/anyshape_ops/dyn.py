@@ -54,7 +54,7 @@ from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.window import DYN_MAX_UNPOOL
 
 
-# specs/images.yaml:133
+# specs/images.yaml:135
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -98,7 +98,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:288
+# specs/images.yaml:291
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -109,7 +109,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:312
+# specs/images.yaml:315
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

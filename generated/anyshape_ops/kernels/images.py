@@ -36,7 +36,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/images.yaml:117
+# specs/images.yaml:119
 def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
     z, picked = bound.z, bound.picked
     scales, y = eqs.tensor("scales"), eqs.tensor("y")
@@ -48,11 +48,11 @@ def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: item(picked, k) * cast(scales[k], parse_dtype("i64")),
             lambda: cast(floor(cast(item(picked, k), parse_dtype("f32")) * scales[k]), parse_dtype("i64")),
         ),
-        "specs/images.yaml:126",
+        "specs/images.yaml:128",
     )
 
 
-# specs/images.yaml:133
+# specs/images.yaml:135
 def resize_kernel(eqs: Equations, bound: Bound) -> None:
     nearest_mode = bound.nearest_mode
     coordinates = bound.coordinates
@@ -94,8 +94,12 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
         )
         middle = cast(n, parse_dtype("f32")) / 2 * (1 - cast(m, parse_dtype("f32")) / length) + half
         torch = where(gt(m, 1), lambda: half, lambda: 0.0)
+        centre = (cast(p, parse_dtype("f32")) + 0.5) / z
         other = (
-            middle if coordinates == "half_pixel_symmetric" else torch if coordinates == "pytorch_half_pixel" else half
+            middle
+            if coordinates == "half_pixel_symmetric" else centre
+            if coordinates == "tf_half_pixel_for_nn" else torch
+            if coordinates == "pytorch_half_pixel" else half
         )
         return corners if coordinates == "align_corners" else region if coordinates == "tf_crop_and_resize" else cast(
             p, parse_dtype("f32")
@@ -135,12 +139,12 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:187",
+            "specs/images.yaml:190",
         )
     if (scales.absent is not None) and (policy == "stretch"):
         e = eqs.index("e", len(d))
         eqs.define(
-            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:189"
+            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:192"
         )
     if (scales.absent is not None) and (policy == "not_larger"):
         e = eqs.index("e", len(d))
@@ -153,7 +157,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:190",
+            "specs/images.yaml:193",
         )
     if (scales.absent is not None) and (policy == "not_smaller"):
         e = eqs.index("e", len(d))
@@ -166,38 +170,38 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:191",
+            "specs/images.yaml:194",
         )
     if (scales.absent is None):
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:188")
+        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:191")
     else:
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:192")
+        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:195")
     if coordinates == "tf_crop_and_resize":
         e = eqs.index("e", len(d))
         eqs.define(
             start[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e),), r)], lambda: 0.0),
-            "specs/images.yaml:194",
+            "specs/images.yaml:197",
         )
         e = eqs.index("e", len(d))
         eqs.define(
             end[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e) + len(axes),), r)], lambda: 1.0),
-            "specs/images.yaml:195",
+            "specs/images.yaml:198",
         )
     if coordinates != "tf_crop_and_resize":
         e = eqs.index("e", len(d))
-        eqs.define(start[e], 0.0, "specs/images.yaml:197")
+        eqs.define(start[e], 0.0, "specs/images.yaml:200")
         e = eqs.index("e", len(d))
-        eqs.define(end[e], 1.0, "specs/images.yaml:198")
+        eqs.define(end[e], 1.0, "specs/images.yaml:201")
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((*s, len(d))))
     p, e = eqs.indices("p", s), eqs.index("e", len(d))
     eqs.define(
         at_[*p, e],
         place(item(p, e), item(d, e), item(s, e), z[e], length[e], start[e], end[e]),
-        "specs/images.yaml:199",
+        "specs/images.yaml:202",
     )
     if mode == "nearest":
         p = eqs.indices("p", s)
@@ -209,7 +213,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     for e in rules.range_(len(d))
                 )
             ],
-            "specs/images.yaml:200",
+            "specs/images.yaml:203",
         )
     if mode != "nearest":
         mixed = eqs.scratch("mixed", parse_dtype("f32"), s)
@@ -249,7 +253,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/images.yaml:202",
+            "specs/images.yaml:205",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
         total = eqs.scratch("total", parse_dtype("f32"), s)
@@ -281,13 +285,13 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     parse_dtype("f32"),
                 ),
             ),
-            "specs/images.yaml:204",
+            "specs/images.yaml:207",
         )
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:205")
+        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:208")
     if (mode != "nearest") and (not exclude_outside) and (not antialias):
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:206")
+        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:209")
     if coordinates == "tf_crop_and_resize":
         p = eqs.indices("p", s)
         eqs.define(
@@ -303,14 +307,14 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
                 lambda: found[*p],
             ),
-            "specs/images.yaml:207",
+            "specs/images.yaml:210",
         )
     if coordinates != "tf_crop_and_resize":
         p = eqs.indices("p", s)
-        eqs.define(y[*p], found[*p], "specs/images.yaml:208")
+        eqs.define(y[*p], found[*p], "specs/images.yaml:211")
 
 
-# specs/images.yaml:242
+# specs/images.yaml:245
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -364,13 +368,13 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
 
     at_ = eqs.scratch("at", eqs.dtypes["F"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
-    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:274")
+    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:277")
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:275",
+            "specs/images.yaml:278",
         )
     if mode != "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
@@ -398,11 +402,11 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:276",
+            "specs/images.yaml:279",
         )
 
 
-# specs/images.yaml:288
+# specs/images.yaml:291
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -422,11 +426,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + theta[n, r, t],
-        "specs/images.yaml:303",
+        "specs/images.yaml:306",
     )
 
 
-# specs/images.yaml:312
+# specs/images.yaml:315
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     k = bound.k
@@ -458,7 +462,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:331",
+        "specs/images.yaml:334",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -489,7 +493,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:332",
+        "specs/images.yaml:335",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
     eqs.define(
@@ -505,5 +509,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:333",
+        "specs/images.yaml:336",
     )

@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:212
+# specs/images.yaml:215
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -26,7 +26,7 @@ def upsample_7(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:213
+# specs/images.yaml:216
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -41,7 +41,7 @@ def upsample_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:216
+# specs/images.yaml:219
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -56,10 +56,8 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:218
+# specs/images.yaml:221
 def resize_11(n: OnnxNode) -> Sequence[Value]:
-    if n.attr("coordinate_transformation_mode", "half_pixel") == "tf_half_pixel_for_nn":
-        n.refuse("Resize by tf_half_pixel_for_nn")
     return [
         api.resize(
             n.input(0),
@@ -84,7 +82,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:221
+# specs/images.yaml:223
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -118,7 +116,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:280
+# specs/images.yaml:283
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -137,7 +135,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:281
+# specs/images.yaml:284
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -151,7 +149,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:305
+# specs/images.yaml:308
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.images as kernels
 import anyshape_ops.relations.images as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/images.yaml:117
+# specs/images.yaml:119
 # scaled_size: no dyn variant, it has no parameters that are operands
 SCALED_SIZE = OpDef(
     name="scaled_size",
@@ -22,10 +22,10 @@ SCALED_SIZE = OpDef(
     relation=relations.scaled_size_relation,
     kernel=kernels.scaled_size_kernel,
     summary="The sizes of some axes times scales, rounded down from what f32 makes of the product.",
-    source="specs/images.yaml:117",
+    source="specs/images.yaml:119",
 )
 
-# specs/images.yaml:133
+# specs/images.yaml:135
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -47,6 +47,7 @@ STATIC_RESIZE = OpDef(
                 "half_pixel",
                 "half_pixel_symmetric",
                 "pytorch_half_pixel",
+                "tf_half_pixel_for_nn",
                 "align_corners",
                 "asymmetric",
                 "tf_crop_and_resize",
@@ -70,7 +71,7 @@ STATIC_RESIZE = OpDef(
     relation=relations.resize_relation,
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:133",
+    source="specs/images.yaml:135",
 )
 DYN_RESIZE = OpDef(
     name="resize",
@@ -93,6 +94,7 @@ DYN_RESIZE = OpDef(
                 "half_pixel",
                 "half_pixel_symmetric",
                 "pytorch_half_pixel",
+                "tf_half_pixel_for_nn",
                 "align_corners",
                 "asymmetric",
                 "tf_crop_and_resize",
@@ -116,10 +118,10 @@ DYN_RESIZE = OpDef(
     relation=relations.resize_relation,
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:133",
+    source="specs/images.yaml:135",
 )
 
-# specs/images.yaml:242
+# specs/images.yaml:245
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -139,10 +141,10 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:242",
+    source="specs/images.yaml:245",
 )
 
-# specs/images.yaml:288
+# specs/images.yaml:291
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -156,7 +158,7 @@ STATIC_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:288",
+    source="specs/images.yaml:291",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -171,10 +173,10 @@ DYN_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:288",
+    source="specs/images.yaml:291",
 )
 
-# specs/images.yaml:312
+# specs/images.yaml:315
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -193,7 +195,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:312",
+    source="specs/images.yaml:315",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -213,5 +215,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:312",
+    source="specs/images.yaml:315",
 )

@@ -40,12 +40,14 @@ def positions(n: Any, m: Any, z: Any, length: Any, coordinates: Any, start: Any,
             start * f(n - 1) + p * (end - start) * f(n - 1) / (length - one)
             if m > 1 else p * 0 + f(0.5) * (start + end) * f(n - 1)
         )
+    if coordinates == "tf_half_pixel_for_nn":
+        return (p + f(0.5)) / z
     if coordinates == "half_pixel_symmetric":
         return f(n) / f(2) * (one - f(m) / length) + half
     return p / z if coordinates == "asymmetric" else half if coordinates == "half_pixel" or m > 1 else p * 0
 
 
-# specs/images.yaml:31
+# specs/images.yaml:33
 def rounded(at: Any, how: Any) -> Any:
     f = np.float32(0.5)
     return {
@@ -56,7 +58,7 @@ def rounded(at: Any, how: Any) -> Any:
     }[how]
 
 
-# specs/images.yaml:34
+# specs/images.yaml:36
 def resampled(
     x: Any,
     at: Any,
@@ -85,7 +87,7 @@ def resampled(
     return np.sum(taken * w.reshape(*w.shape, *[1] * (x.ndim - axis - 1)), axis)
 
 
-# specs/images.yaml:48
+# specs/images.yaml:50
 def resized(
     x: Any,
     roi: Any,
@@ -125,14 +127,14 @@ def resized(
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:69
+# specs/images.yaml:71
 def reflected(v: Any, low: Any, high: Any) -> Any:
     span = high - low
     t = np.where(span > 0, np.mod(v - low, np.where(span > 0, 2 * span, 1)), 0)
     return low + np.where(t > span, 2 * span - t, t)
 
 
-# specs/images.yaml:73
+# specs/images.yaml:75
 def fetched(x: Any, at: Any, mode: Any, corners: Any) -> Any:
     d = np.array(x.shape[1:], np.float32)
     low, high = (np.zeros_like(d), d - 1) if corners else (np.full_like(d, -0.5), d - np.float32(0.5))
@@ -142,7 +144,7 @@ def fetched(x: Any, at: Any, mode: Any, corners: Any) -> Any:
     return np.where(inside, x[slice(None), *np.moveaxis(found, -1, 0)], 0)
 
 
-# specs/images.yaml:80
+# specs/images.yaml:82
 def grid_sampled(x: Any, grid: Any, mode: Any, padding: Any, corners: Any) -> Any:
     d = np.array(x.shape[2:], grid.dtype)
     at = (grid[..., ::-1] + 1) / 2 * (d - 1) if corners else ((grid[..., ::-1] + 1) * d - 1) / 2
@@ -166,21 +168,21 @@ def grid_sampled(x: Any, grid: Any, mode: Any, padding: Any, corners: Any) -> An
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:111
+# specs/images.yaml:113
 def affine_points(theta: Any, size: Any, corners: Any) -> Any:
     along = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / max(n, 1) - 1 for n in size[2:]]
     points = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(size[2:])], -1)
     return np.einsum("...k,brk->b...r", points, theta.astype(np.float64)).astype(theta.dtype)
 
 
-# specs/images.yaml:97
+# specs/images.yaml:99
 def neighbours(t: Any, n: Any, mode: Any) -> Any:
     if mode == "nearest":
         return [(min(int(np.floor(t + np.float32(0.5))), n - 1), 1)]
     return [(min(int(t) + o, n - 1), max(np.float32(1) - abs(np.float32(int(t) + o) - t), 0)) for o in (0, 1)]
 
 
-# specs/images.yaml:101
+# specs/images.yaml:103
 def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) -> Any:
     y = np.full((boxes.shape[0], x.shape[1], *size), outside, np.float32)
     for k, (box, b) in enumerate(zip(boxes, image)):
@@ -202,7 +204,7 @@ def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) 
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:117
+# specs/images.yaml:119
 def scaled_size_case(d: Draw) -> Case:
     d_ = d.run("d")
     z = d.dim("z")
@@ -211,7 +213,7 @@ def scaled_size_case(d: Draw) -> Case:
     return Case({"x": d_, "scales": Vec((z,))}, {"axes": d.default(axes)})
 
 
-# specs/images.yaml:127
+# specs/images.yaml:129
 def scaled_size_reference(x: Any, scales: Any, axes: Any) -> Any:
     return np.where(
         np.floor(scales) == scales,
@@ -230,23 +232,23 @@ SCALED_SIZE = Property(
             {},
             {"y": Given(value=(2, 6))},
             None,
-            "specs/images.yaml:129",
+            "specs/images.yaml:131",
         ),
         Example(
             {"x": Given((2, 5)), "scales": Given(value=(0.7,), dtype="f32")},
             {"axes": (-1,)},
             {"y": Given(value=(3,))},
             None,
-            "specs/images.yaml:130",
+            "specs/images.yaml:132",
         ),
-        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:131"),
+        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:133"),
     ),
-    "specs/images.yaml:117",
-    asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:124"),),
+    "specs/images.yaml:119",
+    asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:126"),),
 )
 
 
-# specs/images.yaml:133
+# specs/images.yaml:135
 def resize_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.run("r")
@@ -260,6 +262,7 @@ def resize_case(d: Draw) -> Case:
             "half_pixel",
             "half_pixel_symmetric",
             "pytorch_half_pixel",
+            "tf_half_pixel_for_nn",
             "align_corners",
             "asymmetric",
             "tf_crop_and_resize",
@@ -288,7 +291,7 @@ def resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:209
+# specs/images.yaml:212
 def resize_reference(
     x: Any,
     roi: Any,
@@ -331,124 +334,131 @@ RESIZE = Property(
             {"sizes": (2, 4)},
             {"y": Given(value=((1, 1, 2, 2), (3, 3, 4, 4)), dtype="f32")},
             None,
-            "specs/images.yaml:223",
+            "specs/images.yaml:225",
         ),
         Example(
             {"x": Given(value=(1, 2, 4), dtype="f32")},
             {"sizes": (6,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(1, 1.5, 2, 3, 4, 4), dtype="f32")},
             None,
-            "specs/images.yaml:224",
+            "specs/images.yaml:226",
         ),
         Example(
             {"x": Given((1, 2, 4, 5))},
             {"axes": (2, 3), "sizes": (3, 7), "mode": "cubic"},
             {"y": Given((1, 2, 3, 7))},
             None,
-            "specs/images.yaml:225",
+            "specs/images.yaml:227",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:226",
+            "specs/images.yaml:228",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "half_pixel_symmetric", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:227",
+            "specs/images.yaml:229",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (1,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:228",
+            "specs/images.yaml:230",
+        ),
+        Example(
+            {"x": Given((5,))},
+            {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "floor"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:231",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:229",
+            "specs/images.yaml:232",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:230",
+            "specs/images.yaml:233",
         ),
         Example(
             {"x": Given((5,)), "roi": Given(value=(0.2, 1.4), dtype="f32")},
             {"sizes": (4,), "mode": "linear", "coordinates": "tf_crop_and_resize", "extrapolation_value": 7.0},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:231",
+            "specs/images.yaml:234",
         ),
         Example(
             {"x": Given((6,)), "scales": Given(value=(0.6,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:232",
+            "specs/images.yaml:235",
         ),
         Example(
             {"x": Given((6,))},
             {"sizes": (4,), "mode": "cubic", "exclude_outside": True},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:233",
+            "specs/images.yaml:236",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_larger"},
             {"y": Given((4, 8))},
             None,
-            "specs/images.yaml:234",
+            "specs/images.yaml:237",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_smaller"},
             {"y": Given((8, 16))},
             None,
-            "specs/images.yaml:235",
+            "specs/images.yaml:238",
         ),
-        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:236"),
+        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:239"),
         Example(
             {"x": Given((5,)), "scales": Given((2,))},
             {"sizes": (5,)},
             {},
             "are not one for each",
-            "specs/images.yaml:237",
+            "specs/images.yaml:240",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {},
             "a start and an end",
-            "specs/images.yaml:238",
+            "specs/images.yaml:241",
         ),
         Example(
-            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:239"
+            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:242"
         ),
-        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:240"),
+        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:243"),
     ),
-    "specs/images.yaml:133",
+    "specs/images.yaml:135",
     asserts=(
-        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:169"),
-        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:170"),
-        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:171"),
-        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:172"),
-        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:176"),
+        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:172"),
+        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:173"),
+        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:174"),
+        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:175"),
+        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:179"),
     ),
 )
 
 
-# specs/images.yaml:242
+# specs/images.yaml:245
 def grid_sample_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -463,7 +473,7 @@ def grid_sample_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:277
+# specs/images.yaml:280
 def grid_sample_reference(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) -> Any:
     return grid_sampled(x, grid, mode, padding_mode, align_corners)
 
@@ -478,32 +488,32 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:283",
+            "specs/images.yaml:286",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:284",
+            "specs/images.yaml:287",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:285",
+            "specs/images.yaml:288",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:286"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:289"
         ),
     ),
-    "specs/images.yaml:242",
-    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:271"),),
+    "specs/images.yaml:245",
+    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:274"),),
 )
 
 
-# specs/images.yaml:288
+# specs/images.yaml:291
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -512,7 +522,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:304
+# specs/images.yaml:307
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -527,27 +537,27 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:307",
+            "specs/images.yaml:310",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:308",
+            "specs/images.yaml:311",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:309"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:310"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:312"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:313"),
     ),
-    "specs/images.yaml:288",
+    "specs/images.yaml:291",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:300"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:301"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:303"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:304"),
     ),
 )
 
 
-# specs/images.yaml:312
+# specs/images.yaml:315
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -563,7 +573,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:334
+# specs/images.yaml:337
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -582,7 +592,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:336",
+            "specs/images.yaml:339",
         ),
         Example(
             {
@@ -593,26 +603,26 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:337",
+            "specs/images.yaml:340",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:338",
+            "specs/images.yaml:341",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:339",
+            "specs/images.yaml:342",
         ),
     ),
-    "specs/images.yaml:312",
+    "specs/images.yaml:315",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:327"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:328"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:330"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:331"),
     ),
 )
