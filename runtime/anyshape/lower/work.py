@@ -19,8 +19,8 @@ _FMA_PER_CYCLE = 2
 
 
 def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int) -> Size:
-    """Of all steps that can be shared, in vectors of so many lanes. One without an outer loop cannot. There is one quotient, of all: dims that
-    are sums of quotients take long to compare."""
+    """Of all steps that can be shared, in vectors of so many lanes. One without an outer loop cannot. There is one quotient, of all:
+    dims that are sums of quotients take long to compare."""
     halves: Size = 0
     for step, stores in steps:
         if isinstance(step, Product):
