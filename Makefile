@@ -6,6 +6,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.anyshape-ready
 JOBS   ?= 2
+# Random calls for each law of each op in `make test`; with OP= there are 100, in test-long 1000.
+EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),40)
 MODELS ?= bert_mini bert_base gpt2 mlp shape_heavy
 # The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
@@ -48,14 +50,14 @@ test: $(STAMP) check  ## everything that must hold (OP=name: only that op's laws
 	$(BIN)/python -m anyshape.testing.quick $(OP) --jobs $(JOBS)
 else
 test: $(STAMP) check lint types
-	$(BIN)/python -m pytest -n $(JOBS) tests
+	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests
 endif
 
 watch: $(STAMP)  ## on every save of a spec, generate again and test one op: make watch OP=softmax
 	$(BIN)/python -m anyshape_gen watch $(OP)
 
 test-long: export ANYSHAPE_LONG = 1
-test-long: export ANYSHAPE_EXAMPLES ?= 1000
+test-long: EXAMPLES = 1000
 test-long: test  ## the same with nothing sampled: all of ONNX's node tests that ever passed, 5,000 random programs
 
 programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of what they contained (COUNT=5000)

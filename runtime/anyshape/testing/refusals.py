@@ -74,7 +74,7 @@ def test_refusals(op: str, record_property: Record) -> None:
         reject()
 
     try:
-        on_random_calls(op, "6 refused alike", record_property, body, wrong_call, share=10)
+        on_random_calls(op, "6 refused alike", record_property, body, wrong_call, share=4)
     except Unsatisfiable:
         assert not any(e.error for e in PROPERTIES[op].examples), (
             "no draw is refused, and the spec has an example that is"
