@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from anyshape.testing import Refusal
+from anyshape.testing import Refusal, refusals
 from anyshape.testing.aiming import aims, refused
 from anyshape.testing.refusals import refused_by
 from anyshape.testing.running import register
@@ -38,3 +40,18 @@ def test_words_of_another_assert_do_not_count() -> None:
     (found,) = aims(replace(PROPERTIES["split"], asserts=(first,)), 1)
     with pytest.raises(AssertionError, match="does not say so of numbers"):
         refused_by(found.chosen(1)[0], second)
+
+
+def test_what_a_failing_assert_prints_fails_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(call: Any, refusal: Any) -> None:
+        raise AssertionError("wrong on purpose")
+
+    monkeypatch.setattr(refusals, "refused_by", wrong)
+    with pytest.raises(AssertionError, match="wrong on purpose") as failed:
+        refusals.test_asserts("reshape", lambda key, value: None)
+    said, _, script = str(failed.value).partition("again:\n")
+    assert "law 6 of reshape, specs/movement.yaml:" in said and "shapes {'x': (" in said and "seed" in said
+    with pytest.raises(AssertionError, match="wrong on purpose"):
+        exec(textwrap.dedent(script), {})
+    monkeypatch.undo()
+    exec(textwrap.dedent(script), {})

@@ -23,8 +23,9 @@ from anyshape.testing import Case, Property, Refusal
 from anyshape.testing.aiming import aims, says
 from anyshape.testing.calls import Call, dyn_node, made, random_call, static_node, variants
 from anyshape.testing.draws import HypothesisDraw
+from anyshape.testing.execution import input_arrays
 from anyshape.testing.executors import WAYS, Array, arguments, compiled, program
-from anyshape.testing.running import PROPERTIES, on_random_calls
+from anyshape.testing.running import PACKAGES, PROPERTIES, on_random_calls, register
 
 Record = Callable[[str, Any], None]
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
@@ -116,7 +117,10 @@ def test_asserts(asserting_op: str, record_property: Record) -> None:
         assert calls, f"{a.refusal.source}: no call was found that this assert refuses: {a.refusal.message}"
         drawn += bool(a.drawn)
         for c in calls:
-            refused_by(c, a.refusal)
+            try:
+                refused_by(c, a.refusal)
+            except AssertionError as e:
+                raise AssertionError(f"{e}\n{_told(c, a.refusal)}") from e
     said = {
         "law": "6 each assert refuses, by a draw of its own",
         "op": asserting_op,
@@ -125,6 +129,27 @@ def test_asserts(asserting_op: str, record_property: Record) -> None:
     }
     for key, value in said.items():
         record_property(key, value)
+
+
+def asserts_again(package: str, op: str) -> None:
+    """The law for each assert of one op; aimed draws are always the same. Raises what the law raises."""
+    register(package)
+    test_asserts(op, lambda key, value: None)
+    print(f"each assert of {op} refuses what is aimed at it")
+
+
+def _told(c: Call, r: Refusal) -> str:
+    """What there is to know about a call that an assert should refuse, and how to see it again."""
+    shapes = {name: a.shape for name, a in input_arrays(c).items()}
+    dtypes = {name: str(a.dtype) for name, a in input_arrays(c).items()}
+    op = c.property.op
+    return (
+        f"\nlaw 6 of {op}, {r.source}: {r.message}\n"
+        f"  shapes {shapes}, dtypes {dtypes}, params {dict(c.params)}, seed 0, as in every run\n"
+        "again:\n"
+        "    from anyshape.testing.refusals import asserts_again\n"
+        f"    asserts_again({PACKAGES[op]!r}, {op!r})"
+    )
 
 
 def refused_by(c: Call, r: Refusal) -> None:
