@@ -41,8 +41,8 @@ def _extreme(kind: str, xs: tuple[Size, ...]) -> Size:
     number: int | None = None
     members: dict[Dim, None] = {}
     for x in xs:
-        for member in x.args if x.__class__ is Dim and x.kind == kind else (x,):
-            if member.__class__ is Dim:
+        for member in x.args if isinstance(x, Dim) and x.kind == kind else (x,):
+            if isinstance(member, Dim):
                 members[member] = None
             elif number is None or (member < number if kind == "min" else member > number):
                 number = member
@@ -69,9 +69,9 @@ def _unbeaten(kind: str, xs: list[Size]) -> list[Size]:
 
 def _argument_order(x: Size) -> tuple[Any, ...]:
     """Numbers last; dims as their leading terms are ordered."""
-    if x.__class__ is int:
+    if isinstance(x, int):
         return (1, x)
-    return (0, *(a.order for a in x.terms[0][0]), (2, "", x.digest, x.uid))  # type: ignore[union-attr]
+    return (0, *(a.order for a in x.terms[0][0]), (2, "", x.digest, x.uid))
 
 
 def _extreme_bounds(kind: str, args: tuple[Size, ...]) -> Bounds:
@@ -85,7 +85,7 @@ def _extreme_bounds(kind: str, args: tuple[Size, ...]) -> Bounds:
 
 def select(c: Truth, a: Size, b: Size) -> Size:
     """a where c holds, else b: each branch simplified under what the condition says."""
-    if c.__class__ is not Cond:
+    if not isinstance(c, Cond):
         return a if c else b
     if a is b:
         return a
@@ -101,11 +101,11 @@ def _select(c: Cond, a: Size, b: Size) -> Size:
     when, unless = refinements(c)
     a, b = given(a, c, True), given(b, c, False)
     if c.kind == "eq":
-        if a is b or substitute_atoms(b, when) is a or (a.__class__ is int and substitute_atoms(b, when) == a):
+        if a is b or substitute_atoms(b, when) is a or (isinstance(a, int) and substitute_atoms(b, when) == a):
             return b
         if not when and is_multiple(b - a, c.args[0]):
             return b
-    if a is b or (a.__class__ is int and b.__class__ is int and a == b):
+    if a is b or (isinstance(a, int) and isinstance(b, int) and a == b):
         return a
     found = find_atom("select", (c, a, b))
     if found is not None:
@@ -126,7 +126,7 @@ def bcast(a: Size, b: Size) -> Size:
     it was made)."""
     if a is b:
         return a
-    if a.__class__ is int and b.__class__ is int:
+    if isinstance(a, int) and isinstance(b, int):
         return b if a == 1 else a
     hit = _broadcasts.get((a, b))
     return remember(_broadcasts, (a, b), _bcast(a, b)) if hit is None else hit
@@ -145,7 +145,7 @@ def _bcast(a: Size, b: Size) -> Size:
 
 
 def _flatten(x: Size, members: dict[Size, None]) -> None:
-    if x.__class__ is Dim and x.kind == "bcast":
+    if isinstance(x, Dim) and x.kind == "bcast":
         for arg in x.args:
             _flatten(arg, members)
     else:

@@ -20,11 +20,11 @@ DEPTH = 4  # how many opaque atoms one proof may take apart
 
 def bounds(e: Size) -> Bounds:
     """(low, high): every value of e lies between them; None means that no bound is known."""
-    if e.__class__ is int:
+    if isinstance(e, int):
         return e, e
-    if e._bounds is None:  # type: ignore[union-attr]
-        e._bounds = _bounds(e)  # type: ignore[union-attr, arg-type]
-    return e._bounds  # type: ignore[union-attr]
+    if e._bounds is None:
+        e._bounds = _bounds(e)
+    return e._bounds
 
 
 def _bounds(p: Dim) -> Bounds:
@@ -138,20 +138,20 @@ def _shifted_low(terms: tuple[tuple[Monomial, int], ...], sign: int) -> int | No
     for monomial, coefficient in expanded.items():
         if coefficient < 0:
             for atom in monomial:
-                if atom.high is None:
+                if atom.high is None or atom.low is None:
                     return None
-                coefficient *= atom.high - atom.low  # type: ignore[operator]
+                coefficient *= atom.high - atom.low
             bound += coefficient
     return bound
 
 
 def nonneg(e: Size) -> bool:
     """Whether e >= 0 was proved; False says nothing."""
-    if e.__class__ is int:
+    if isinstance(e, int):
         return e >= 0
-    if e._nonneg is None:  # type: ignore[union-attr]
-        e._nonneg = min(samples(e)) >= 0 and _prove(e, DEPTH)  # type: ignore[union-attr]
-    return e._nonneg  # type: ignore[union-attr]
+    if e._nonneg is None:
+        e._nonneg = min(samples(e)) >= 0 and _prove(e, DEPTH)
+    return e._nonneg
 
 
 def nonzero(e: Size) -> bool:
@@ -166,13 +166,13 @@ def _prove(e: Size, depth: int) -> bool:
     low, high = bounds(e)
     if low is not None and low >= 0:
         return True
-    if depth == 0 or (high is not None and high < 0) or e.__class__ is int:
+    if depth == 0 or (high is not None and high < 0) or isinstance(e, int):
         return False
-    for atom in _opaque(e):  # type: ignore[arg-type]
-        split = split_linear(e, atom)  # type: ignore[arg-type]
+    for atom in _opaque(e):
+        split = split_linear(e, atom)
         if split is None:
             continue
-        alternatives = _relaxed(e, atom, *split)  # type: ignore[arg-type]
+        alternatives = _relaxed(e, atom, *split)
         for alternative in alternatives:
             if all(min(samples(case)) >= 0 for case in alternative) and all(_prove(c, depth - 1) for c in alternative):
                 return True
@@ -226,10 +226,10 @@ def _relaxed_quotient(p: Dim, atom: Atom, q: Size, rest: Size, sign: int) -> lis
     """Uses a - b + 1 <= b * (a // b) <= a, and a // b <= a for a >= 0, where b >= 1."""
     a, b = atom.args
     found: list[list[Size]] = []
-    if q.__class__ is int and b.__class__ is int:
+    if isinstance(q, int) and isinstance(b, int):
         edge = a - b + 1 if sign > 0 else a
         found.append([rest * b + edge * q + (b - 1)])
-    elif b.__class__ is not int:
+    elif not isinstance(b, int):
         factor = _multiple_of(q, b)
         if factor is not None:
             found.append([rest + (a - b + 1 if sign > 0 else a) * factor])
@@ -240,7 +240,7 @@ def _relaxed_quotient(p: Dim, atom: Atom, q: Size, rest: Size, sign: int) -> lis
 
 def _multiple_of(q: Size, b: Dim) -> int | None:
     """The number k with q == k * b."""
-    if q.__class__ is int or len(q.terms) != len(b.terms):  # type: ignore[union-attr]
+    if isinstance(q, int) or len(q.terms) != len(b.terms):
         return None
-    k, left = divmod(q.terms[0][1], b.terms[0][1])  # type: ignore[union-attr]
+    k, left = divmod(q.terms[0][1], b.terms[0][1])
     return k if not left and b * k is q else None

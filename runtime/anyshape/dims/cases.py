@@ -46,11 +46,11 @@ def _together(members: Iterable[dict[Atom, Size]]) -> dict[Atom, Size]:
     found: dict[Atom, Size] = {}
     for values in members:
         for x, v in values.items():
-            mentioned = v.symbols if v.__class__ is Dim else ()
+            mentioned = v.symbols if isinstance(v, Dim) else ()
             if (
                 x not in found
                 and found.keys().isdisjoint(mentioned)
-                and not any(w.__class__ is Dim and x in w.symbols for w in found.values())
+                and not any(isinstance(w, Dim) and x in w.symbols for w in found.values())
             ):
                 found[x] = v
     return found
@@ -58,10 +58,10 @@ def _together(members: Iterable[dict[Atom, Size]]) -> dict[Atom, Size]:
 
 def _bounded(p: Dim | Size) -> dict[Atom, Size]:
     """p >= 0 for p = x + k or k - x: the twin of x with that bound."""
-    if p.__class__ is int or len(p.terms) > 2 or abs(p.terms[0][1]) != 1 or not p.terms[0][0]:  # type: ignore[union-attr]
+    if isinstance(p, int) or len(p.terms) > 2 or abs(p.terms[0][1]) != 1 or not p.terms[0][0]:
         return {}
-    (monomial, sign), constant = p.terms[0], p.constant  # type: ignore[union-attr]
-    if len(monomial) != 1 or monomial[0].kind != "symbol" or (len(p.terms) == 2 and p.terms[1][0]):  # type: ignore[union-attr]
+    (monomial, sign), constant = p.terms[0], p.constant
+    if len(monomial) != 1 or monomial[0].kind != "symbol" or (len(p.terms) == 2 and p.terms[1][0]):
         return {}
     x = monomial[0]
     low, high = (-constant, None) if sign > 0 else (None, constant)
@@ -70,9 +70,9 @@ def _bounded(p: Dim | Size) -> dict[Atom, Size]:
 
 def _unequal(x: Atom, value: Size) -> dict[Atom, Size]:
     """x != value at one end of x's range moves that end."""
-    if value.__class__ is int and value == x.low:
+    if isinstance(value, int) and value == x.low:
         return twin(x, value + 1, None)
-    if value.__class__ is int and value == x.high:
+    if isinstance(value, int) and value == x.high:
         return twin(x, None, value - 1)
     return {}
 
@@ -88,12 +88,12 @@ def twin(x: Atom, low: int | None, high: int | None) -> dict[Atom, Size]:
 
 def is_multiple(e: Size, p: Dim) -> bool:
     """Whether polynomial division shows that e is 0 wherever p is."""
-    return e.__class__ is Dim and bool(REBUILD["is_multiple"](e, p))
+    return isinstance(e, Dim) and bool(REBUILD["is_multiple"](e, p))
 
 
 def given(e: Any, c: Cond, truth: bool) -> Any:
     """A size, or a condition, where c holds (or does not): its selects settled by that, symbols in their bounds."""
-    if e.__class__ is not Dim and e.__class__ is not Cond:
+    if not isinstance(e, Dim) and not isinstance(e, Cond):
         return e
     known = c if truth else not_(c)
     if e.conds and e.weight <= SMALL and isinstance(known, Cond):
@@ -102,11 +102,11 @@ def given(e: Any, c: Cond, truth: bool) -> Any:
             e = _settled(e, told)
     when, unless = refinements(c)
     values = when if truth else unless
-    if not values or e.__class__ is int or e.__class__ is bool or e.symbols.isdisjoint(values):
+    if not values or isinstance(e, int | bool) or e.symbols.isdisjoint(values):
         return e
     seen = substitute_atoms(e, values)
     twins = _twins(values)
-    if not twins or seen.__class__ is int or seen.__class__ is bool:
+    if not twins or isinstance(seen, int | bool):
         return seen
     return substitute_atoms(seen, twins)
 
@@ -139,8 +139,8 @@ def _settled(e: Any, told: dict[Cond, Any]) -> Any:
 def by_cases(f: Callable[..., Size], args: tuple[Size, ...]) -> Size | None:
     """f of arguments that choose by one condition: the choice between what f is for either side, where that has no choice left and both
     sides can be carried out. (64*n) // select(n == 0, 64, n) is select(n == 0, 0, 64)."""
-    conds = frozenset().union(*(a.conds for a in args if a.__class__ is Dim))
-    if len(conds) != 1 or sum(a.weight for a in args if a.__class__ is Dim) > SMALL:
+    conds = frozenset().union(*(a.conds for a in args if isinstance(a, Dim)))
+    if len(conds) != 1 or sum(a.weight for a in args if isinstance(a, Dim)) > SMALL:
         return None
     (c,) = conds
     when, unless = refinements(c)
@@ -149,7 +149,7 @@ def by_cases(f: Callable[..., Size], args: tuple[Size, ...]) -> Size | None:
     for truth, values in ((True, when), (False, unless)):
         side = f(*(substitute_atoms(given(a, c, truth), values) for a in args))
         sides.append(substitute_atoms(side, twins))
-    if any(s.__class__ is Dim and any(a.kind != "symbol" for m, _ in s.terms for a in m) for s in sides):
+    if any(isinstance(s, Dim) and any(a.kind != "symbol" for m, _ in s.terms for a in m) for s in sides):
         return None
     chosen: Size = REBUILD["select"](c, *sides)
     return chosen
@@ -183,7 +183,7 @@ def _merged(monomial: Monomial) -> Size | None:
             continue
         factor = build({tuple(about): 1})
         one: Size = REBUILD["select"](c, given(factor, c, True) * then, given(factor, c, False) * otherwise)
-        if one.__class__ is Dim and one.conds & {c}:
+        if isinstance(one, Dim) and one.conds & {c}:
             continue
         for a in about:
             left.remove(a)

@@ -7,9 +7,9 @@ one spelling: for n >= 0, both n > 0 and n != 0 are `not (n == 0)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import gcd
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from anyshape.dims.bound import bounds, nonneg, split_linear
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial, Size, build, make_cond, remember, replace_atoms
@@ -27,7 +27,7 @@ _ands: dict[frozenset[Cond], Truth] = {}
 def eq(a: Size, b: Size) -> Truth:
     if a is b:
         return True
-    if a.__class__ is int and b.__class__ is int:
+    if isinstance(a, int) and isinstance(b, int):
         return a == b
     return equals_zero(a - b)
 
@@ -37,7 +37,7 @@ def ne(a: Size, b: Size) -> Truth:
 
 
 def ge(a: Size, b: Size) -> Truth:
-    if a.__class__ is int and b.__class__ is int:
+    if isinstance(a, int) and isinstance(b, int):
         return a >= b
     return at_least_zero(a - b)
 
@@ -47,7 +47,7 @@ def le(a: Size, b: Size) -> Truth:
 
 
 def gt(a: Size, b: Size) -> Truth:
-    if a.__class__ is int and b.__class__ is int:
+    if isinstance(a, int) and isinstance(b, int):
         return a > b
     return at_least_zero(a - b - 1)
 
@@ -57,15 +57,15 @@ def lt(a: Size, b: Size) -> Truth:
 
 
 def equals_zero(p: Size) -> Truth:
-    if p.__class__ is not Dim:
+    if not isinstance(p, Dim):
         return p == 0
     hit = _eq_zero.get(p)
     return remember(_eq_zero, p, _equals_zero(p)) if hit is None else hit
 
 
 def at_least_zero(p: Size) -> Truth:
-    if p.__class__ is not Dim:
-        return p >= 0  # type: ignore[operator]
+    if not isinstance(p, Dim):
+        return p >= 0
     hit = _ge_zero.get(p)
     return remember(_ge_zero, p, _at_least_zero(p)) if hit is None else hit
 
@@ -160,7 +160,7 @@ def _without_quotients(p: Dim) -> Size:
     for monomial, coefficient in p.terms:
         if len(monomial) == 1 and monomial[0].kind == "floordiv":
             b = monomial[0].args[1]
-            if b.__class__ is int and b > 1 and coefficient % b == 0:
+            if isinstance(b, int) and b > 1 and coefficient % b == 0:
                 return replace_quotient(p, monomial[0], coefficient // b)
     return p
 
@@ -182,7 +182,7 @@ def _lift_select(p: Dim, compare: Callable[[Size], Truth]) -> Truth | None:
     condition, a, b = atom.args
     then = _compared_given(compare, replace_atoms(p, {atom: a}), condition, True)
     otherwise = _compared_given(compare, replace_atoms(p, {atom: b}), condition, False)
-    if then.__class__ is not bool and otherwise.__class__ is not bool:
+    if not isinstance(then, bool) and not isinstance(otherwise, bool):
         return None
     return or_(and_(condition, then), and_(not_(condition), otherwise))
 
@@ -191,7 +191,7 @@ def _compared_given(compare: Callable[[Size], Truth], p: Size, condition: Cond, 
     """compare(p) where the condition holds, or does not: decided with symbols in the bounds that this gives them, else told without."""
     values = REBUILD["refinements"](condition)[0 if truth else 1]
     told = compare(substitute_atoms(p, values)) if values else None
-    return told if told.__class__ is bool else compare(REBUILD["given"](p, condition, truth))
+    return told if isinstance(told, bool) else compare(REBUILD["given"](p, condition, truth))
 
 
 def _lift_extreme(p: Dim) -> Truth | None:
@@ -200,7 +200,7 @@ def _lift_extreme(p: Dim) -> Truth | None:
         if len(monomial) == 1 and monomial[0].kind in ("min", "max"):
             atom = monomial[0]
             split = split_linear(p, atom)
-            if split is None or split[0].__class__ is not int:
+            if split is None or not isinstance(split[0], int):
                 continue
             cases = [at_least_zero(replace_atoms(p, {atom: a})) for a in atom.args]
             return and_(*cases) if (atom.kind == "min") == (coefficient > 0) else or_(*cases)
@@ -221,14 +221,14 @@ def _equals_extreme(p: Dim) -> Truth | None:
         return None
     r: Size = -coefficient * split[1]
     equal = [equals_zero(a - r) for a in atom.args]
-    if not any(e.__class__ is bool for e in equal):
+    if not any(isinstance(e, bool) for e in equal):
         return None
     beyond = [at_least_zero(a - r if atom.kind == "min" else r - a) for a in atom.args]
     return and_(*beyond, or_(*equal))
 
 
 def not_(c: Truth) -> Truth:
-    if c.__class__ is not Cond:
+    if not isinstance(c, Cond):
         return not c
     kind = c.kind
     if kind == "eq":
@@ -240,14 +240,14 @@ def not_(c: Truth) -> Truth:
     return make_cond("or" if kind == "and" else "and", _ordered(not_(a) for a in c.args))
 
 
-def _ordered(members: object) -> tuple[Cond, ...]:
-    return tuple(sorted(members, key=lambda m: (m.digest, m.uid)))  # type: ignore[call-overload]
+def _ordered(members: Iterable[Any]) -> tuple[Cond, ...]:
+    return tuple(sorted(members, key=lambda m: (m.digest, m.uid)))
 
 
 def and_(*conditions: Truth) -> Truth:
     members: dict[Cond, None] = {}
     for c in conditions:
-        if c.__class__ is Cond:
+        if isinstance(c, Cond):
             for member in c.args if c.kind == "and" else (c,):
                 members[member] = None
         elif not c:
@@ -306,7 +306,7 @@ def implied(known: Cond, c: Cond) -> Truth:
         solved = solve(known.args[0])
         if solved is not None:
             outcome = substitute_atoms(c, {solved[0]: solved[1]})
-            return outcome if outcome.__class__ is bool else c
+            return outcome if isinstance(outcome, bool) else c
         return c
     if known.kind == "ge":
         return _implied_by_bound(known.args[0], c)

@@ -19,7 +19,7 @@ _remainders: dict[tuple[Size, Size], Size] = {}
 
 def floordiv(a: Size, b: Size) -> Size:
     """a // b, rounded down; 0 where b is 0."""
-    if a.__class__ is int and b.__class__ is int:
+    if isinstance(a, int) and isinstance(b, int):
         return a // b if b else 0
     hit = _quotients.get((a, b))
     return remember(_quotients, (a, b), _floordiv(a, b)) if hit is None else hit
@@ -27,26 +27,26 @@ def floordiv(a: Size, b: Size) -> Size:
 
 def mod(a: Size, b: Size) -> Size:
     """a % b, with the sign of b; 0 where b is 0."""
-    if a.__class__ is int and b.__class__ is int:
+    if isinstance(a, int) and isinstance(b, int):
         return a % b if b else 0
     hit = _remainders.get((a, b))
     return remember(_remainders, (a, b), _mod(a, b)) if hit is None else hit
 
 
 def _floordiv(a: Size, b: Size) -> Size:
-    if a.__class__ is int and a == 0:
+    if isinstance(a, int) and a == 0:
         return 0
-    if b.__class__ is int:
+    if isinstance(b, int):
         if b == 0:
             return 0
         return _by_number(-a, -b) if b < 0 else _by_number(a, b)
     if not nonzero(b):
         return _quotient_atom(a, b)
     a, b = _cancel(a, b)
-    if b.__class__ is int:
+    if isinstance(b, int):
         return floordiv(a, b)
     whole, rest = _divide(a, b)
-    if rest.__class__ is int and rest == 0:
+    if isinstance(rest, int) and rest == 0:
         return whole
     if _fits(rest, b):
         return whole
@@ -59,14 +59,14 @@ def _fits(rest: Size, b: Size) -> bool:
 
 
 def _by_number(a: Size, k: int) -> Size:
-    if a.__class__ is int:
+    if isinstance(a, int):
         return a // k
     whole, rest = _split_number(a, k)
-    if rest.__class__ is int:
+    if isinstance(rest, int):
         return whole
-    common = gcd(k, *(c for m, c in rest.terms if m))  # type: ignore[union-attr]
+    common = gcd(k, *(c for m, c in rest.terms if m))
     if common > 1:
-        rest = build({m: c // common for m, c in rest.terms})  # type: ignore[union-attr]
+        rest = build({m: c // common for m, c in rest.terms})
         return whole + _by_number(rest, k // common)
     low, high = bounds(rest)
     if low is not None and high is not None and low // k == high // k:
@@ -75,11 +75,11 @@ def _by_number(a: Size, k: int) -> Size:
     return whole + (_quotient_atom(rest, k) if nested is None else nested)
 
 
-def _split_number(a: Size, k: int) -> tuple[Size, Size]:
+def _split_number(a: Dim, k: int) -> tuple[Size, Size]:
     """(u, v) with a == u * k + v, v the terms whose coefficients k does not divide, and 0 <= constant of v < k."""
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
-    for monomial, c in a.terms:  # type: ignore[union-attr]
+    for monomial, c in a.terms:
         if not monomial:
             whole[monomial], rest[monomial] = divmod(c, k)
         elif c % k:
@@ -89,34 +89,34 @@ def _split_number(a: Size, k: int) -> tuple[Size, Size]:
     return build(whole), build(rest)
 
 
-def _nested(rest: Size, k: int) -> Size | None:
+def _nested(rest: Dim, k: int) -> Size | None:
     """(x // a + c) // k == (x + a * c) // (a * k), for numbers a, k >= 1."""
-    monomial, coefficient = rest.terms[0]  # type: ignore[union-attr]
-    if coefficient == 1 and len(monomial) == 1 and monomial[0].kind == "floordiv" and len(rest.terms) <= 2:  # type: ignore[union-attr]
+    monomial, coefficient = rest.terms[0]
+    if coefficient == 1 and len(monomial) == 1 and monomial[0].kind == "floordiv" and len(rest.terms) <= 2:
         constant = rest - monomial[0].dim
         x, a = monomial[0].args
-        if constant.__class__ is int and a.__class__ is int and a > 0:
+        if isinstance(constant, int) and isinstance(a, int) and a > 0:
             return floordiv(x + constant * a, a * k)
     return None
 
 
-def _cancel(a: Size, b: Size) -> tuple[Size, Size]:
+def _cancel(a: Size, b: Dim) -> tuple[Size, Size]:
     """Both without the numbers and atoms that divide every term of both; b is known not to be 0, so neither are
     they."""
-    if a.__class__ is int:
+    if isinstance(a, int):
         return a, b
-    number = gcd(*(c for _, c in a.terms), *(c for _, c in b.terms))  # type: ignore[union-attr]
+    number = gcd(*(c for _, c in a.terms), *(c for _, c in b.terms))
     shared: list[Atom] = []
-    for atom in dict.fromkeys(b.terms[0][0]):  # type: ignore[union-attr]
-        power = min(m.count(atom) for e in (a, b) for m, _ in e.terms)  # type: ignore[union-attr]
+    for atom in dict.fromkeys(b.terms[0][0]):
+        power = min(m.count(atom) for e in (a, b) for m, _ in e.terms)
         shared += [atom] * power
     if number == 1 and not shared:
         return a, b
     return _reduced(a, number, shared), _reduced(b, number, shared)
 
 
-def _reduced(e: Size, number: int, atoms: list[Atom]) -> Size:
-    return build({_without(m, atoms): c // number for m, c in e.terms})  # type: ignore[union-attr]
+def _reduced(e: Dim, number: int, atoms: list[Atom]) -> Size:
+    return build({_without(m, atoms): c // number for m, c in e.terms})
 
 
 def _without(monomial: Monomial, atoms: list[Atom] | Monomial) -> Monomial:
@@ -126,46 +126,48 @@ def _without(monomial: Monomial, atoms: list[Atom] | Monomial) -> Monomial:
     return tuple(left)
 
 
-def _divide(a: Size, b: Dim | Size) -> tuple[Size, Size]:
+def _divide(a: Size, b: Dim) -> tuple[Size, Size]:
     """Polynomial division by b's leading term: (u, v) with a == u * b + v; u is 0 unless it takes terms away."""
-    if a.__class__ is int:
+    if isinstance(a, int):
         return 0, a
-    lead, c = b.terms[0]  # type: ignore[union-attr]
+    lead, c = b.terms[0]
     whole: Size = 0
     rest: Size = a
-    for _ in range(len(a.terms) + 4):  # type: ignore[union-attr]
+    for _ in range(len(a.terms) + 4):
+        if isinstance(rest, int):
+            break
         step = _leading_quotient(rest, lead, c)
         if step is None:
             break
         smaller = rest - step * b
-        if smaller.__class__ is not int and len(smaller.terms) > len(rest.terms):  # type: ignore[union-attr]
+        if not isinstance(smaller, int) and len(smaller.terms) > len(rest.terms):
             whole, rest = _exactly(a, b)
             break
         whole, rest = whole + step, smaller
     return whole, rest
 
 
-def _exactly(a: Size, b: Size) -> tuple[Size, Size]:
+def _exactly(a: Dim, b: Dim) -> tuple[Size, Size]:
     """Division to the end, kept only where nothing is left: splitting half of a polynomial would not make it
     simpler."""
-    lead, c = b.terms[0]  # type: ignore[union-attr]
+    lead, c = b.terms[0]
     whole: Size = 0
     rest: Size = a
     for _ in range(64):
-        if rest.__class__ is int:
+        if isinstance(rest, int):
             break
         step = _leading_quotient(rest, lead, c)
         if step is None:
             break
         whole, rest = whole + step, rest - step * b
-    return (whole, rest) if rest.__class__ is int and rest == 0 else (0, a)
+    return (whole, rest) if isinstance(rest, int) and rest == 0 else (0, a)
 
 
 def _leading_quotient(rest: Size, lead: Monomial, c: int) -> Size | None:
     """The quotient of the first term of `rest` that the divisor's leading term c * lead divides."""
-    if rest.__class__ is int:
+    if isinstance(rest, int):
         return None
-    for monomial, e in rest.terms:  # type: ignore[union-attr]
+    for monomial, e in rest.terms:
         if e % c == 0 and all(monomial.count(a) >= lead.count(a) for a in lead):
             return build({_without(monomial, lead): e // c})
     return None
@@ -179,7 +181,7 @@ def _quotient_atom(a: Size, b: Size) -> Size:
 
 
 def _by_cases(f: Callable[[Size, Size], Size], a: Size, b: Size) -> Size | None:
-    if (a.__class__ is int or not a.conds) and (b.__class__ is int or not b.conds):  # type: ignore[union-attr]
+    if (isinstance(a, int) or not a.conds) and (isinstance(b, int) or not b.conds):
         return None
     found: Size | None = REBUILD["by_cases"](f, (a, b))
     return found
@@ -203,23 +205,23 @@ def _quotient_bounds(a: Size, b: Size) -> Bounds:
 
 
 def _mod(a: Size, b: Size) -> Size:
-    if b.__class__ is int:
+    if isinstance(b, int):
         if b == 0:
             return 0
         if b < 0:
             return -mod(-a, -b)
-        rest: Size = a if a.__class__ is int else _split_number(a, b)[1]
-        if rest.__class__ is int:
+        rest: Size = a if isinstance(a, int) else _split_number(a, b)[1]
+        if isinstance(rest, int):
             return rest % b
         low, high = bounds(rest)
         if low is not None and high is not None and low // b == high // b:
             return rest - (low // b) * b
-        common = gcd(b, *(c for _, c in rest.terms))  # type: ignore[union-attr]
+        common = gcd(b, *(c for _, c in rest.terms))
         if common > 1:
             return common * mod(_reduced(rest, common, []), b // common)
     else:
         rest = _divide(a, b)[1]
-        if rest.__class__ is int and rest == 0:
+        if isinstance(rest, int) and rest == 0:
             return 0
         if _fits(rest, b):
             return rest
@@ -242,7 +244,7 @@ def _remainder_bounds(a: Size, b: Size) -> Bounds:
 
 def ceil_div(a: Size, b: Size) -> Size:
     """a / b rounded up; 0 where b is 0."""
-    if a.__class__ is int and b.__class__ is int:
+    if isinstance(a, int) and isinstance(b, int):
         return -(-a // b) if b else 0
     return floordiv(a + (b - 1), b) if nonneg(b - 1) else -floordiv(-a, b)
 
@@ -252,11 +254,11 @@ def exact_div(a: Size, b: Size, known_nonzero: bool = False) -> Size:
 
     Where b may be 0, the quotient polynomial is only right under the check that it is not (`known_nonzero`).
     """
-    if known_nonzero and b.__class__ is Dim and a.__class__ is Dim:
+    if known_nonzero and isinstance(b, Dim) and isinstance(a, Dim):
         if a is b:
             return 1
         whole, rest = _divide(a, b)
-        if rest.__class__ is int and rest == 0:
+        if isinstance(rest, int) and rest == 0:
             return whole
     return floordiv(a, b)
 

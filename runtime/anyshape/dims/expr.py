@@ -15,12 +15,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 from zlib import crc32
 
 from anyshape.dims.interning import Consed, enter, nesting
 
+Result = TypeVar("Result")
 Size: TypeAlias = "int | Dim"
 Monomial: TypeAlias = "tuple[Atom, ...]"
 Bounds: TypeAlias = "tuple[int | None, int | None]"
@@ -63,7 +64,7 @@ class Atom(Consed):
         else:
             self.digest = digest_of(kind, *args)
             self.symbols = union_of_symbols(args)
-            self.conds = NO_SYMBOLS.union(*(a.conds for a in args if a.__class__ is not int))
+            self.conds = NO_SYMBOLS.union(*(a.conds for a in args if not isinstance(a, int)))
             if kind == "select":
                 self.conds |= {args[0]}
             self.depth, self.weight = nesting(args)
@@ -189,7 +190,7 @@ class Dim(Consed):
         return _scaled(self, -1)  # type: ignore[return-value]
 
     def __add__(self, other: Size) -> Size:
-        if other.__class__ is not Dim and other.__class__ is not int and (other := _size(other)) is NotImplemented:
+        if not isinstance(other, Dim) and not isinstance(other, int) and (other := _size(other)) is NotImplemented:
             return NotImplemented
         hit = _sums.get((self, other))
         return _add(self, other) if hit is None else hit
@@ -197,11 +198,11 @@ class Dim(Consed):
     __radd__ = __add__
 
     def __sub__(self, other: Size) -> Size:
-        if other.__class__ is int:
+        if isinstance(other, int):
             return self + -other
         if self is other:
             return 0
-        if other.__class__ is not Dim and (other := _size(other)) is NotImplemented:
+        if not isinstance(other, Dim) and (other := _size(other)) is NotImplemented:
             return NotImplemented
         return self + -other
 
@@ -209,7 +210,7 @@ class Dim(Consed):
         return _scaled(self, -1) + other
 
     def __mul__(self, other: Size) -> Size:
-        if other.__class__ is not Dim and other.__class__ is not int and (other := _size(other)) is NotImplemented:
+        if not isinstance(other, Dim) and not isinstance(other, int) and (other := _size(other)) is NotImplemented:
             return NotImplemented
         hit = _products.get((self, other))
         return _mul(self, other) if hit is None else hit
@@ -245,7 +246,7 @@ _monomials: dict[tuple[Monomial, Monomial], Monomial] = {}
 
 
 def union_of_symbols(args: Iterable[Any]) -> frozenset[Atom]:
-    return NO_SYMBOLS.union(*(a.symbols for a in args if a.__class__ is not int))
+    return NO_SYMBOLS.union(*(a.symbols for a in args if not isinstance(a, int)))
 
 
 def interned() -> dict[str, int]:
@@ -253,7 +254,7 @@ def interned() -> dict[str, int]:
     return {"dims": len(_table), "atoms": len(ATOMS), "conditions": len(_conds)}
 
 
-def remember(cache: dict[Any, Any], key: Any, value: Any) -> Any:
+def remember(cache: dict[Any, Result], key: object, value: Result) -> Result:
     """Put a result in an operation cache, which is emptied rather than left to grow without end."""
     if len(cache) >= _CACHE_LIMIT:
         cache.clear()
@@ -263,7 +264,7 @@ def remember(cache: dict[Any, Any], key: Any, value: Any) -> Any:
 
 def _size(value: Any) -> Any:
     """An int or Dim from what Python or NumPy give; NotImplemented for anything else (a Vec, say)."""
-    if value.__class__ is Dim or value.__class__ is int:
+    if isinstance(value, Dim):
         return value
     if isinstance(value, tuple | list):
         return NotImplemented
@@ -297,14 +298,14 @@ def build(terms: dict[Monomial, int]) -> Size:
 
 def _add(a: Dim, b: Size) -> Size:
     terms = dict(a.terms)
-    if b.__class__ is int:
+    if isinstance(b, int):
         if b == 0:
             return a
         terms[()] = terms.get((), 0) + b
     else:
-        for monomial, coefficient in b.terms:  # type: ignore[union-attr]
+        for monomial, coefficient in b.terms:
             terms[monomial] = terms.get(monomial, 0) + coefficient
-    return remember(_sums, (a, b), build(terms))  # type: ignore[no-any-return]
+    return remember(_sums, (a, b), build(terms))
 
 
 def _scaled(a: Dim, factor: int) -> Size:
@@ -331,18 +332,18 @@ def _atom_order(atom: Atom) -> tuple[Any, ...]:
 
 
 def _mul(a: Dim, b: Size) -> Size:
-    if b.__class__ is int:
+    if isinstance(b, int):
         return 0 if b == 0 else _scaled(a, b)
     terms: dict[Monomial, int] = {}
     for m, c in a.terms:
-        for n, e in b.terms:  # type: ignore[union-attr]
+        for n, e in b.terms:
             product = times(m, n)
             terms[product] = terms.get(product, 0) + c * e
     result = build(terms)
-    if isinstance(result, Dim) and (a.conds or b.conds):  # type: ignore[union-attr]
+    if isinstance(result, Dim) and (a.conds or b.conds):
         result = REBUILD["merged"](result)
     remember(_products, (b, a), result)
-    return remember(_products, (a, b), result)  # type: ignore[no-any-return]
+    return remember(_products, (a, b), result)
 
 
 def make_atom(kind: str, args: tuple[Any, ...], bounds: Bounds) -> Size:

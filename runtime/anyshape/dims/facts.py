@@ -69,7 +69,7 @@ class Facts:
     def learn(self, c: Truth) -> None:
         """From now on c holds. A condition that cannot hold teaches nothing: whoever checks it raises."""
         c = self._restated(c)
-        if c.__class__ is not Cond:
+        if not isinstance(c, Cond):
             return
         if c.kind == "and":
             for member in c.args:
@@ -112,16 +112,16 @@ class Facts:
     def _bound(self, c: Cond) -> bool:
         """A bound of one symbol: its twin, tightened again if it has one, or the number it must be. Whether that says all of c."""
         seen = self._with_twins(c)
-        if seen.__class__ is not Cond or seen.kind in ("and", "or"):
+        if not isinstance(seen, Cond) or seen.kind in ("and", "or"):
             return seen is True
         told = refinements(seen.args[0])[1] if seen.kind == "not" else refinements(seen)[0]
         for twin, value in told.items():
             origin = next((layer._origins[twin] for layer in self._layers() if twin in layer._origins), twin)
-            if value.__class__ is int:
+            if isinstance(value, int):
                 self._replace(origin, value)
             elif seen.kind != "eq":
                 self._twins[origin] = value
-                self._origins[value.terms[0][0][0]] = origin  # type: ignore[union-attr]
+                self._origins[value.terms[0][0][0]] = origin
                 self._spelled.clear()
                 self.respells = True
         return bool(told) and c.kind == "ge"
@@ -135,15 +135,15 @@ class Facts:
         twin = self._twin_of(x)
         self._put(x, value)
         for y in touched:
-            if y.__class__ is Atom:
+            if isinstance(y, Atom):
                 before = self._value_of(y)
-                if before.__class__ is Dim and x in before.symbols:
+                if isinstance(before, Dim) and x in before.symbols:
                     self._put(y, substitute_atoms(before, only))
         for c in touched:
-            if c.__class__ is Cond:
+            if isinstance(c, Cond):
                 self.held.pop(c, None)
                 self.learn(c)
-        if twin.__class__ is Dim and value.__class__ is Dim:
+        if isinstance(twin, Dim) and isinstance(value, Dim):
             low, high = twin.terms[0][0][0].low, twin.terms[0][0][0].high
             if low is not None:
                 self.learn(REBUILD["ge"](value - low))
@@ -152,7 +152,7 @@ class Facts:
 
     def _put(self, x: Atom, value: Size) -> None:
         self._values[x] = value
-        if value.__class__ is Dim:
+        if isinstance(value, Dim):
             for s in value.symbols:
                 self._mentions.setdefault(s, {})[x] = None
 
@@ -177,31 +177,31 @@ class Facts:
     def canonical(self, e: Size | bool | Cond) -> Size | bool | Cond:
         """The expression with every replaced symbol in its canonical spelling, and what known bounds make of it:
         min(n, 512) is n where n <= 512 is known."""
-        if not self.respells or e.__class__ is int or e.__class__ is bool:
+        if not self.respells or isinstance(e, int | bool):
             return e
-        if e.__class__ is Cond:
+        if isinstance(e, Cond):
             return self._restated(e)
-        hit = self._spelled.get(e)  # type: ignore[arg-type]
+        hit = self._spelled.get(e)
         if hit is None:
-            hit = self._spelled[e] = self._tightened(self._with_values(e))  # type: ignore[index]
+            hit = self._spelled[e] = self._tightened(self._with_values(e))
         return hit
 
     def _tightened(self, e: Size) -> Size:
-        if e.__class__ is not Dim:
+        if not isinstance(e, Dim):
             return e
         twins = {x: t for x in e.symbols if (t := self._twin_of(x)) is not None}
         if not twins:
             return e
-        origins = {twin.terms[0][0][0]: x.dim for x, twin in twins.items() if twin.__class__ is Dim}
+        origins = {twin.terms[0][0][0]: x.dim for x, twin in twins.items() if isinstance(twin, Dim)}
         tightened: Size = substitute_atoms(substitute_atoms(e, twins), origins)
         return tightened
 
     def _restated(self, c: Truth) -> Truth:
-        return self._with_values(c) if self.respells and c.__class__ is Cond else c
+        return self._with_values(c) if self.respells and isinstance(c, Cond) else c
 
     def decide(self, c: Truth) -> Truth:
         """True or False where the facts settle c, else c in canonical spelling."""
-        if c.__class__ is not Cond:
+        if not isinstance(c, Cond):
             return c
         hit = self._decided.get(c)
         if hit is None:
@@ -209,22 +209,22 @@ class Facts:
         return hit
 
     def _decide(self, c: Truth) -> Truth:
-        if c.__class__ is not Cond:
+        if not isinstance(c, Cond):
             return c
         if self._holds(c):
             return True
         opposite = not_(c)
-        if opposite.__class__ is Cond and self._holds(opposite):
+        if isinstance(opposite, Cond) and self._holds(opposite):
             return False
         if c.kind in ("and", "or"):
             return (and_ if c.kind == "and" else or_)(*(self.decide(a) for a in c.args))
         if self.respells:
             seen = self._with_twins(c)
-            if seen.__class__ is bool:
+            if isinstance(seen, bool):
                 return seen
         for known in self._about(c):
             told = implied(known, c)
-            if told.__class__ is bool:
+            if isinstance(told, bool):
                 return told
         return self._by_divisibility(c)
 
@@ -243,12 +243,12 @@ class Facts:
     def _by_divisibility(self, c: Cond) -> Truth:
         """b * (a // b) is a - a % b where b is not 0: with a % b == 0 known, the quotient disappears."""
         p = c.args[0]
-        if c.kind == "not" or p.__class__ is not Dim:
+        if c.kind == "not" or not isinstance(p, Dim):
             inner = self._by_divisibility(c.args[0])
-            return not_(inner) if inner.__class__ is bool else c
+            return not_(inner) if isinstance(inner, bool) else c
         for monomial, _ in p.terms:
             for atom in monomial:
-                if atom.kind != "floordiv" or atom.args[1].__class__ is int:
+                if atom.kind != "floordiv" or isinstance(atom.args[1], int):
                     continue
                 a, b = atom.args
                 factor = _factor(p, atom, b)
@@ -262,14 +262,9 @@ class Facts:
 
     def _divisible(self, p: Size) -> Size:
         """p without the remainders that are known to be 0."""
-        if p.__class__ is int:
+        if isinstance(p, int):
             return p
-        gone = {
-            a: 0
-            for m, _ in p.terms  # type: ignore[union-attr]
-            for a in m
-            if a.kind == "mod" and self.decide(REBUILD["eq"](a.dim)) is True
-        }
+        gone = {a: 0 for m, _ in p.terms for a in m if a.kind == "mod" and self.decide(REBUILD["eq"](a.dim)) is True}
         return replace_atoms(p, gone) if gone else p  # type: ignore[arg-type]
 
     def nonneg(self, e: Size) -> bool:

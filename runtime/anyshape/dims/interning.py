@@ -49,7 +49,7 @@ def nesting(args: Iterable[Any]) -> tuple[int, int]:
     """(depth, weight): operations within one another; how many atoms the text has."""
     depth = weight = 0
     for a in args:
-        if a.__class__ is not int:
+        if not isinstance(a, int):
             depth, weight = max(depth, a.depth), weight + a.weight
     if depth >= MAX_DEPTH:
         raise NestedTooDeep(

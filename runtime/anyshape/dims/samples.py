@@ -16,11 +16,11 @@ _SPREAD = (0, 1, 2, 5, 11, 30)  # distances from the lowest value; the digest of
 
 
 def samples(e: Any) -> tuple[int, ...]:
-    if e.__class__ is int or e.__class__ is bool:
+    if isinstance(e, int | bool):
         return (e,) * POINTS
     known: tuple[int, ...] | None = e._samples
     if known is None:
-        known = e._samples = _of_terms(e.terms) if e.__class__ is Dim else _of_condition(e)
+        known = e._samples = _of_terms(e.terms) if isinstance(e, Dim) else _of_condition(e)
     return known
 
 

@@ -17,7 +17,7 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 def free_symbols(e: Size | Cond | bool) -> frozenset[Dim]:
     """The symbols an expression depends on, as dims."""
-    if e.__class__ is not Dim and e.__class__ is not Cond:
+    if not isinstance(e, Dim) and not isinstance(e, Cond):
         return frozenset()
     return frozenset(a.dim for a in e.symbols)
 
@@ -35,7 +35,7 @@ def substitute(e: bool | Cond, values: Mapping[Dim, Size]) -> bool | Cond: ...  
 def substitute(e: Size, values: Mapping[Dim, Size]) -> Size: ...
 def substitute(e: Size | bool | Cond, values: Mapping[Dim, Size]) -> Size | bool | Cond:
     """The expression with symbols replaced, all at once, and simplified as if it had been written so."""
-    if e.__class__ is not Dim and e.__class__ is not Cond:
+    if not isinstance(e, Dim) and not isinstance(e, Cond):
         return e
     if not values:
         return e
@@ -47,14 +47,14 @@ def substitute_atoms(e: Any, values: Mapping[Atom, Size]) -> Any:
 
 
 def _symbol_of(d: Dim) -> Atom:
-    atom = d.atom if d.__class__ is Dim else None
+    atom = d.atom if isinstance(d, Dim) else None
     if atom is None or atom.kind != "symbol":
         raise AnyshapeError(f"only a symbol can be given a value, not {d}")
     return atom
 
 
 def _replace(e: Any, values: Mapping[Atom, Size], done: dict[Any, Any]) -> Any:
-    if e.__class__ is not Dim and e.__class__ is not Cond:
+    if not isinstance(e, Dim) and not isinstance(e, Cond):
         return e
     if e.symbols.isdisjoint(values):
         return e
@@ -106,7 +106,7 @@ def evaluate(e: Size | bool | Cond, values: Mapping[Dim, int]) -> int | bool:
 
 
 def _value(e: Any, values: Mapping[Atom, int], done: dict[Any, int]) -> int:
-    if e.__class__ is not Dim and e.__class__ is not Cond:
+    if not isinstance(e, Dim) and not isinstance(e, Cond):
         return e  # type: ignore[no-any-return]
     if e in done:
         return done[e]

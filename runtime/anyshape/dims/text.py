@@ -28,24 +28,24 @@ LONGEST, SHOWN = 4000, 3
 def text(e: Any) -> str:
     """What reads back, but for expressions so long that nobody would read them: they share parts, and their text would be longer than
     they are by any factor."""
-    if (e.__class__ is Dim or e.__class__ is Cond) and e.weight > LONGEST:
+    if isinstance(e, Dim | Cond) and e.weight > LONGEST:
         return _outline(e, SHOWN)
     return _text(e)
 
 
 def _text(e: Any) -> str:
-    if e.__class__ is Dim:
+    if isinstance(e, Dim):
         return _sum(e.terms)
-    return _condition(e) if e.__class__ is Cond else str(e)
+    return _condition(e) if isinstance(e, Cond) else str(e)
 
 
 def _outline(e: Any, levels: int) -> str:
     """The operations of the outermost levels."""
-    if e.__class__ is not Dim and e.__class__ is not Cond:
+    if not isinstance(e, Dim) and not isinstance(e, Cond):
         return str(e)
     if not levels:
         return "…"
-    atoms: Any = (a for m, _ in e.terms for a in m) if e.__class__ is Dim else (e,)
+    atoms: Any = (a for m, _ in e.terms for a in m) if isinstance(e, Dim) else (e,)
     shown = [
         a.name if a.kind == "symbol" else f"{a.kind}({', '.join(_outline(x, levels - 1) for x in a.args)})"
         for a in atoms
@@ -103,9 +103,9 @@ def _atom(atom: Atom, alone: bool) -> str:
 
 
 def _operand(e: Size) -> str:
-    if e.__class__ is int:
+    if isinstance(e, int):
         return str(e) if e >= 0 else f"({e})"
-    atom = e.atom  # type: ignore[union-attr]
+    atom = e.atom
     return _text(e) if atom is not None and atom.kind not in _INFIX else f"({_text(e)})"
 
 
