@@ -91,6 +91,16 @@ def test_dyn_ops_in_branches_become_static() -> None:
     assert len(node.inputs) == 2, "the constant is not captured any more"
 
 
+def test_axes_inside_that_only_a_run_tells(options: dict[str, Any]) -> None:
+    x, axes, c = anyshape.input("x", "f32[n, m]"), anyshape.input("axes", "i64[1]"), anyshape.input("c", "bool[]")
+    (y,) = control.if_(c, lambda: ops.slice(x, [1], [3], axes=axes), lambda: ops.exp(x))
+    exe = anyshape.compile(anyshape.function([x, axes, c], y), **options)
+    a = np.arange(20, dtype=np.float32).reshape(4, 5)
+    np.testing.assert_array_equal(exe(a, np.array([1]), np.array(True)), a[:, 1:3])
+    np.testing.assert_array_equal(exe(a, np.array([-2]), np.array(True)), a[1:3])
+    np.testing.assert_allclose(exe(a, np.array([0]), np.array(False)), np.exp(a), rtol=1e-6)
+
+
 def test_what_is_captured_and_not_read_is_let_go() -> None:
     x, y, c = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]"), anyshape.input("c", "bool[]")
     (z,) = control.if_(c, lambda: ops.where(True, x, y), lambda: x)

@@ -124,7 +124,7 @@ class Continued:
 
     def raise_levels(self, stuck: Sequence[Node], mapping: dict[Value, Value]) -> bool:
         """One level up for what the stuck nodes need: operands first, then the shapes of their data. False if nothing is left."""
-        operands = {v for n in stuck for v in n.operand_inputs().values()}
+        operands = {v for n in stuck for v in _operands(n)}
         data = {v for n in stuck for v in n.inputs}
         raised = [old for old, new in mapping.items() if new in operands and self.levels[old] < VALUE]
         raised = raised or [old for old, new in mapping.items() if new in data and self.levels[old] < SHAPE]
@@ -229,9 +229,20 @@ def _is_first_blocked(node: Node) -> bool:
     return node.is_open and all(v is None or v.type.shape is not None for v in node.inputs)
 
 
+def _operands(node: Node) -> set[Value]:
+    """What decides the node's shapes: its operand parameters, and what its regions capture for those of their nodes."""
+    found = {v for v in node.operand_inputs().values() if v is not None}
+    captured = node.op.control.captured(node) if node.op.control is not None else ()
+    for region in node.regions:
+        inner = {v for n in region.nodes for v in _operands(n)}
+        own = region.params[len(region.params) - len(captured) :]
+        found |= {v for v, p in zip(captured, own, strict=True) if p in inner}
+    return found
+
+
 def _first_operands(tail: Sequence[Node], live: set[Value]) -> list[Value]:
     """Operand parameters, among the live values, of nodes whose rank they leave open."""
-    return [v for node in tail if node.is_open for v in node.operand_inputs().values() if v in live and v is not None]
+    return [v for node in tail if node.is_open for v in _operands(node) if v in live]
 
 
 def _unused(name: str, names: set[str]) -> str:

@@ -198,9 +198,12 @@ def _is_said(message: str, said: Sequence[str], without: Sequence[Any]) -> bool:
 
 
 def _same_words(mine: str, said: str) -> bool:
-    """The same up to what is behind the second colon, where a check that is made early has sizes as they are written."""
+    """The same up to what is behind the second colon, where a check that is made early has sizes as they are written; equations that
+    refuse values do not know which op they are of."""
     what = said.split(": ")
-    return mine.startswith(said) or (len(what) > 2 and mine.split(": ")[:2] == what[:2])
+    return (
+        mine.startswith(said) or mine.partition(": ")[2] == said or (len(what) > 2 and mine.split(": ")[:2] == what[:2])
+    )
 
 
 _RANGE = re.compile(r"^index -?\d+ ")
