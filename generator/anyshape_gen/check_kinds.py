@@ -25,6 +25,7 @@ def check_kinds(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings
         for piece in operand.signature.pieces:
             _output_piece(operand, piece, kinds, findings)
     _members(spec, findings)
+    _truths(spec, kinds, findings)
     for condition in _static_conditions(spec):
         _must_be_static(spec, condition, findings)
 
@@ -87,6 +88,19 @@ def _members(spec: OpSpec, findings: Findings) -> None:
         for side in sides:
             if isinstance(side, Str) and known and side.value not in known[0]:
                 findings.unknown(side.span, "member", side.value, known[0])
+
+
+def _truths(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findings) -> None:
+    """`int(e)` of what is no truth."""
+    words = {K.INT: "an integer", K.FLOAT: "a float", K.STR: "a string", K.DTYPE: "a dtype"}
+    bodies: list[Node] = [*spec.shape, *spec.defines, *([spec.kernel] if spec.kernel is not None else [])]
+    for node in walk_all(bodies):
+        match node:
+            case Call("int", (argument,), ()) if (what := words.get(kind_of(argument, kinds))) is not None:
+                text = (
+                    f"int() makes a number of a truth, and this is {what}; floor(), i64() and the like are of numbers"
+                )
+                findings.add(argument.span, text)
 
 
 def _static_conditions(spec: OpSpec) -> Iterator[Expr]:

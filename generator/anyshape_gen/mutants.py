@@ -72,7 +72,7 @@ CALLED |= {"argmax": "argmin", "argmin": "argmax"}
 UPDATED = {"=": (), "+=": ("=", "-="), "-=": ("=", "+="), "*=": ("=", "+="), "max": ("=", "min"), "min": ("=", "max")}
 SHEDDABLE = frozenset(
     ["abs", "floor", "ceil", "round_even", "trunc", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf"]
-    + ["wrap", "clamp", "unique", "sorted", "broadcast", "prefix"]
+    + ["wrap", "reflect", "clamp", "unique", "sorted", "broadcast", "prefix"]
 )
 """Functions whose first argument can stand in their place."""
 

@@ -117,6 +117,11 @@ def place(rest: list[int], picked: list[int], axes: list[int]) -> list[int]:
     return [chosen[k] if k in chosen else next(left) for k in range(len(rest) + len(picked))]
 
 
+def reflected(i: Any, n: int) -> Any:
+    """How far it is from the far end of the period that it is in."""
+    return abs((i - n + 1) % (2 * n - 2) - n + 1) if n > 1 else 0
+
+
 def extreme(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: f(args[0]) if len(args) == 1 else spread(lambda *xs: f(xs), *args)
 
@@ -146,6 +151,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "unravel": lambda place, d: [place // math.prod(d[k + 1 :]) % (n if k else place + 1) for k, n in enumerate(d)],
     "ceil_div": lambda a, b: spread(lambda x, y: -(-x // y), a, b),
     "exact_div": lambda a, b: spread(exact_div, a, b),
+    "reflect": lambda i, n: spread(reflected, i, n),
+    "int": lambda c: spread(int, c),
     "clamp": lambda x, low, high: spread(lambda v, a, b: max(a, min(v, b)), x, low, high),
 }
 

@@ -59,8 +59,6 @@ NOT_YET: dict[str, tuple[str, str]] = {
     ),
     "dtype str": (STRINGS, elementwise(given="str[n]")),
     **dict.fromkeys(("function philox", "trait random"), (RANDOM, elementwise("x[i] + philox(0, i)", "traits: [random], "))),
-    "function reflect": ("Mirrored positions", elementwise("x[reflect(i - 1, n)]")),
-    "function int": ("A truth as a number", elementwise("x[i] + int(x[i] > 0)")),
 }  # fmt: skip
 """By construct: why it has no code, and an entry that the generator therefore refuses"""
 

@@ -53,6 +53,7 @@ shape: assert begin >= 0, "no negative pads"
 kernel: "y[*i] = x[*clamp(i - begin, 0, d - 1)]"
 examples: [{x: [2, 3], begin: [1, 0], y: [3, 3]}]
 """
+MIRROR_PAD = EDGE_PAD.replace("clamp(i - begin, 0, d - 1)", "reflect(i - begin, d)")
 TILE = """
 inputs: {x: "T[*d]"}
 params: {times: {kind: "ints[len(d)]"}}
@@ -120,6 +121,7 @@ WRONG = {
     "a flip without its - 1": (FLIP, "x[n - i]", "`n - i` is 3, of 3"),
     "a slice one too long": (SLICE, "x[start + i]", "`start + i` is "),
     "an edge pad of an empty axis": (EDGE_PAD, "x[*clamp", ", of 0"),
+    "a mirror before an empty axis": (MIRROR_PAD, "x[*reflect", "`*reflect(i - begin, d)` is "),
     "a tile without its remainder": (TILE, "x[*i]", "`*i` is "),
     "a convolution rounded up": (CONVOLUTION.replace("ROUNDED", "2"), "x[p * stride", "`p * stride + q` is "),
     "a run of another rank": (UNKNOWN_RANK, "scale[*[i]]", "another number of indices"),
@@ -137,6 +139,7 @@ RIGHT = {
     "flip": FLIP.replace("n - i", "n - 1 - i"),
     "slice": SLICE.replace("n + 1", "n"),
     "edge pad": EDGE_PAD.replace("begin >= 0", "begin >= 0 and all(n > 0 or b == 0 for n, b in zip(d, begin))"),
+    "mirror pad": MIRROR_PAD.replace("begin >= 0", "begin >= 0 and all(n > 0 or b == 0 for n, b in zip(d, begin))"),
     "tile": TILE.replace("x[*i]", "x[*(i % d)]"),
     "convolution": CONVOLUTION.replace("ROUNDED", "1"),
     "broadcast": UNKNOWN_RANK.replace("kernel:", 'shape: assert u == [m], "scale is by row"\nkernel:'),

@@ -74,6 +74,8 @@ CALLS: dict[str, Call] = {
     "max": lambda r, p, q: r.max(q),
     "max_items": lambda r, p, q: r.max(0, p, _first(q)),
     "clamp": lambda r, p, q: rules.clamp(p, 0, _first(q)),
+    "reflect": lambda r, p, q: rules.reflect(q, _first(p)),
+    "int": lambda r, p, q: rules.int_(Vec((rules.eq(p, 1), rules.lt(_first(q), 2)))),
     "broadcast": lambda r, p, q: r.broadcast(p, q),
     "broadcast_three": lambda r, p, q: r.broadcast(p, q, Vec((_first(q), 1))),
     "broadcasts": lambda r, p, q: r.broadcasts(p, q),

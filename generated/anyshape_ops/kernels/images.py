@@ -29,6 +29,7 @@ from anyshape.equations.functions import (
     or_,
     pad,
     reduce_,
+    reflect,
     round_even,
     where,
     wrap,
@@ -335,10 +336,7 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
         return cast(0.0, eqs.dtypes["F"]) if align_corners else cast(-0.5, eqs.dtypes["F"])
 
     def mirror(v: Any, low: Any, high: Any) -> Any:
-        t = (v - low) % (2 * (high - low))
-        return where(
-            gt(high, low), lambda: low + where(gt(t, high - low), lambda: 2 * (high - low) - t, lambda: t), lambda: low
-        )
+        return low + reflect(v - low, high - low + 1)
 
     def pixel(v: Any, n: Any) -> Any:
         return cast(v, parse_dtype("i64")) if padding_mode == "zeros" else cast(
@@ -368,13 +366,13 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
 
     at_ = eqs.scratch("at", eqs.dtypes["F"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
-    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:277")
+    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:276")
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:278",
+            "specs/images.yaml:277",
         )
     if mode != "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
@@ -402,11 +400,11 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:279",
+            "specs/images.yaml:278",
         )
 
 
-# specs/images.yaml:291
+# specs/images.yaml:290
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -426,11 +424,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + theta[n, r, t],
-        "specs/images.yaml:306",
+        "specs/images.yaml:305",
     )
 
 
-# specs/images.yaml:315
+# specs/images.yaml:314
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     k = bound.k
@@ -462,7 +460,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:334",
+        "specs/images.yaml:333",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -493,7 +491,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:335",
+        "specs/images.yaml:334",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
     eqs.define(
@@ -509,5 +507,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:336",
+        "specs/images.yaml:335",
     )

@@ -5,12 +5,10 @@ one_hot, dilate, center_crop_pad.
 
 from __future__ import annotations
 
-from typing import Any
-
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import at, cast, clamp, eq, fit, fold, maximum, minimum, or_, pad, where, wrap
+from anyshape.equations.functions import at, cast, clamp, eq, fit, fold, maximum, or_, pad, reflect, where, wrap
 from anyshape.rules import Bound
 
 
@@ -18,57 +16,53 @@ from anyshape.rules import Bound
 def pad_kernel(eqs: Equations, bound: Bound) -> None:
     mode, s, v, begin, d = bound.mode, bound.s, bound.v, bound.begin, bound.d
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
-    def mirror(i: Any, n: Any) -> Any:
-        m = i % maximum(2 * n - 2, 1)
-        return minimum(m, 2 * n - 2 - m)
-
     if mode == "constant":
         i = eqs.indices("i", s)
         eqs.define(
             y[*i],
             pad(x, value[*rules.fill(len(v), 0)])[*(i_ - begin_ for i_, begin_ in zip(i, begin))],
-            "specs/indexing.yaml:25",
+            "specs/indexing.yaml:21",
         )
     if mode == "edge":
         i = eqs.indices("i", s)
         eqs.define(
-            y[*i], x[*(clamp(i_ - begin_, 0, d_ - 1) for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:26"
+            y[*i], x[*(clamp(i_ - begin_, 0, d_ - 1) for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:22"
         )
     if mode == "reflect":
         i = eqs.indices("i", s)
         eqs.define(
-            y[*i], x[*(mirror(i_ - begin_, d_) for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:27"
+            y[*i], x[*(reflect(i_ - begin_, d_) for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:23"
         )
     if mode == "wrap":
         i = eqs.indices("i", s)
-        eqs.define(y[*i], x[*((i_ - begin_) % d_ for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:28")
+        eqs.define(y[*i], x[*((i_ - begin_) % d_ for i_, begin_, d_ in zip(i, begin, d))], "specs/indexing.yaml:24")
 
 
-# specs/indexing.yaml:57
+# specs/indexing.yaml:53
 def tile_kernel(eqs: Equations, bound: Bound) -> None:
     d, repeats = bound.d, bound.repeats
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d * repeats)
-    eqs.define(y[*i], x[*(i_ % d_ for i_, d_ in zip(i, d))], "specs/indexing.yaml:65")
+    eqs.define(y[*i], x[*(i_ % d_ for i_, d_ in zip(i, d))], "specs/indexing.yaml:61")
 
 
-# specs/indexing.yaml:73
+# specs/indexing.yaml:69
 def repeat_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, repeats, i = bound.o, bound.n, bound.repeats, bound.i
     x, y = eqs.tensor("x"), eqs.tensor("y")
     a, k, b = eqs.indices("a", o), eqs.index("k", n * repeats), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:82")
+    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:78")
 
 
-# specs/indexing.yaml:89
+# specs/indexing.yaml:85
 def flip_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes = bound.o, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, j = eqs.indices("i", o), eqs.indices("j", r)
-    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:95")
+    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:91")
 
 
-# specs/indexing.yaml:101
+# specs/indexing.yaml:97
 def roll_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, shift = bound.o, bound.r, bound.axes, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -76,19 +70,19 @@ def roll_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, j, axes)],
         x[*at(i, ((j_ - shift_ % maximum(r_, 1)) % r_ for j_, shift_, r_ in zip(j, shift, r)), axes)],
-        "specs/indexing.yaml:108",
+        "specs/indexing.yaml:104",
     )
 
 
-# specs/indexing.yaml:114
+# specs/indexing.yaml:110
 def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     u, m, v, o, n, i = bound.u, bound.m, bound.v, bound.o, bound.n, bound.i
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, k, b = eqs.indices("a", u), eqs.index("k", m), eqs.indices("b", v)
-    eqs.define(y[*a, k, *b], x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)], "specs/indexing.yaml:123")
+    eqs.define(y[*a, k, *b], x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)], "specs/indexing.yaml:119")
 
 
-# specs/indexing.yaml:134
+# specs/indexing.yaml:130
 def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     b, j, r, q, n = bound.b, bound.j, bound.r, bound.q, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -96,11 +90,11 @@ def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *u, *c],
         x[*a, *(wrap(p0, n_) for p0, n_ in zip((index[*a, *u, l] for l in range(q)), n)), *c],
-        "specs/indexing.yaml:142",
+        "specs/indexing.yaml:138",
     )
 
 
-# specs/indexing.yaml:152
+# specs/indexing.yaml:148
 def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, h, size, w = bound.mode, bound.b, bound.c, bound.h, bound.size, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -111,7 +105,7 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         u = eqs.index("u", size)
         j = eqs.index("j", w)
         v = eqs.index("v", size)
-        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:163")
+        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:159")
     else:
         n = eqs.index("n", b)
         k = eqs.index("k", c)
@@ -120,29 +114,29 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         j = eqs.index("j", w)
         v = eqs.index("v", size)
         eqs.define(
-            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:164"
+            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:160"
         )
 
 
-# specs/indexing.yaml:178
+# specs/indexing.yaml:174
 def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, size, h, w = bound.mode, bound.b, bound.c, bound.size, bound.h, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if mode == "DCR":
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
-            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:188"
+            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:184"
         )
     else:
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
             y[n, k, i, j],
             x[n, k // (size * size), i * size + k // size % size, j * size + k % size],
-            "specs/indexing.yaml:189",
+            "specs/indexing.yaml:185",
         )
 
 
-# specs/indexing.yaml:202
+# specs/indexing.yaml:198
 def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
     o, depth, i = bound.o, bound.depth, bound.i
     index, values, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("y")
@@ -154,11 +148,11 @@ def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[1],
             lambda: values[0],
         ),
-        "specs/indexing.yaml:211",
+        "specs/indexing.yaml:207",
     )
 
 
-# specs/indexing.yaml:223
+# specs/indexing.yaml:219
 def dilate_kernel(eqs: Equations, bound: Bound) -> None:
     s, strides = bound.s, bound.strides
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
@@ -170,13 +164,13 @@ def dilate_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*(i_ // strides_ for i_, strides_ in zip(i, strides))],
             lambda: value[()],
         ),
-        "specs/indexing.yaml:232",
+        "specs/indexing.yaml:228",
     )
 
 
-# specs/indexing.yaml:239
+# specs/indexing.yaml:235
 def center_crop_pad_kernel(eqs: Equations, bound: Bound) -> None:
     s, shift = bound.s, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:250")
+    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:246")

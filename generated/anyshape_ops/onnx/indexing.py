@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/indexing.yaml:35
+# specs/indexing.yaml:31
 def pad_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -26,7 +26,7 @@ def pad_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:36
+# specs/indexing.yaml:32
 def pad_2(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -39,12 +39,12 @@ def pad_2(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:37
+# specs/indexing.yaml:33
 def pad_11(n: OnnxNode) -> Sequence[Value]:
     return [api.pad(n.input(0), n.input(2), pads=needed(n, n.input(1), "pads"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:38
+# specs/indexing.yaml:34
 def pad_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -58,42 +58,42 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:67
+# specs/indexing.yaml:63
 def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
 
 
-# specs/indexing.yaml:125
+# specs/indexing.yaml:121
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:146
+# specs/indexing.yaml:142
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:146
+# specs/indexing.yaml:142
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:168
+# specs/indexing.yaml:164
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:168
+# specs/indexing.yaml:164
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:193
+# specs/indexing.yaml:189
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:215
+# specs/indexing.yaml:211
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.one_hot(
@@ -106,7 +106,7 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:255
+# specs/indexing.yaml:251
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 

@@ -144,7 +144,7 @@ GRID_SAMPLE = OpDef(
     source="specs/images.yaml:245",
 )
 
-# specs/images.yaml:291
+# specs/images.yaml:290
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -158,7 +158,7 @@ STATIC_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:291",
+    source="specs/images.yaml:290",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -173,10 +173,10 @@ DYN_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:291",
+    source="specs/images.yaml:290",
 )
 
-# specs/images.yaml:315
+# specs/images.yaml:314
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -195,7 +195,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:315",
+    source="specs/images.yaml:314",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -215,5 +215,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:315",
+    source="specs/images.yaml:314",
 )

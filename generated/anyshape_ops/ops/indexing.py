@@ -49,7 +49,7 @@ DYN_PAD = OpDef(
     source="specs/indexing.yaml:5",
 )
 
-# specs/indexing.yaml:57
+# specs/indexing.yaml:53
 STATIC_TILE = OpDef(
     name="tile",
     variant="static",
@@ -60,7 +60,7 @@ STATIC_TILE = OpDef(
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
-    source="specs/indexing.yaml:57",
+    source="specs/indexing.yaml:53",
 )
 DYN_TILE = OpDef(
     name="tile",
@@ -72,10 +72,10 @@ DYN_TILE = OpDef(
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
-    source="specs/indexing.yaml:57",
+    source="specs/indexing.yaml:53",
 )
 
-# specs/indexing.yaml:73
+# specs/indexing.yaml:69
 STATIC_REPEAT = OpDef(
     name="repeat",
     variant="static",
@@ -89,7 +89,7 @@ STATIC_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:73",
+    source="specs/indexing.yaml:69",
 )
 DYN_REPEAT = OpDef(
     name="repeat",
@@ -104,10 +104,10 @@ DYN_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:73",
+    source="specs/indexing.yaml:69",
 )
 
-# specs/indexing.yaml:89
+# specs/indexing.yaml:85
 STATIC_FLIP = OpDef(
     name="flip",
     variant="static",
@@ -118,7 +118,7 @@ STATIC_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:89",
+    source="specs/indexing.yaml:85",
 )
 DYN_FLIP = OpDef(
     name="flip",
@@ -130,10 +130,10 @@ DYN_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:89",
+    source="specs/indexing.yaml:85",
 )
 
-# specs/indexing.yaml:101
+# specs/indexing.yaml:97
 STATIC_ROLL = OpDef(
     name="roll",
     variant="static",
@@ -147,7 +147,7 @@ STATIC_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:101",
+    source="specs/indexing.yaml:97",
 )
 DYN_ROLL = OpDef(
     name="roll",
@@ -162,10 +162,10 @@ DYN_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:101",
+    source="specs/indexing.yaml:97",
 )
 
-# specs/indexing.yaml:114
+# specs/indexing.yaml:110
 # gather_elements: no dyn variant, it has no parameters that are operands
 GATHER_ELEMENTS = OpDef(
     name="gather_elements",
@@ -183,10 +183,10 @@ GATHER_ELEMENTS = OpDef(
     relation=relations.gather_elements_relation,
     kernel=kernels.gather_elements_kernel,
     summary="For every place of the index tensor the element of x at that place, but along one axis where the index says.",
-    source="specs/indexing.yaml:114",
+    source="specs/indexing.yaml:110",
 )
 
-# specs/indexing.yaml:134
+# specs/indexing.yaml:130
 # gather_nd: no dyn variant, it has no parameters that are operands
 GATHER_ND = OpDef(
     name="gather_nd",
@@ -204,10 +204,10 @@ GATHER_ND = OpDef(
     relation=relations.gather_nd_relation,
     kernel=kernels.gather_nd_kernel,
     summary="Slices of x that the rows of an index tensor name; negative indices count from the end.",
-    source="specs/indexing.yaml:134",
+    source="specs/indexing.yaml:130",
 )
 
-# specs/indexing.yaml:152
+# specs/indexing.yaml:148
 # depth_to_space: no dyn variant, it has no parameters that are operands
 DEPTH_TO_SPACE = OpDef(
     name="depth_to_space",
@@ -222,10 +222,10 @@ DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:152",
+    source="specs/indexing.yaml:148",
 )
 
-# specs/indexing.yaml:178
+# specs/indexing.yaml:174
 # space_to_depth: no dyn variant, it has no parameters that are operands
 SPACE_TO_DEPTH = OpDef(
     name="space_to_depth",
@@ -240,10 +240,10 @@ SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:178",
+    source="specs/indexing.yaml:174",
 )
 
-# specs/indexing.yaml:202
+# specs/indexing.yaml:198
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -263,7 +263,7 @@ STATIC_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:202",
+    source="specs/indexing.yaml:198",
 )
 DYN_ONE_HOT = OpDef(
     name="one_hot",
@@ -284,10 +284,10 @@ DYN_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:202",
+    source="specs/indexing.yaml:198",
 )
 
-# specs/indexing.yaml:223
+# specs/indexing.yaml:219
 STATIC_DILATE = OpDef(
     name="dilate",
     variant="static",
@@ -301,7 +301,7 @@ STATIC_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:223",
+    source="specs/indexing.yaml:219",
 )
 DYN_DILATE = OpDef(
     name="dilate",
@@ -316,10 +316,10 @@ DYN_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:223",
+    source="specs/indexing.yaml:219",
 )
 
-# specs/indexing.yaml:239
+# specs/indexing.yaml:235
 STATIC_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
     variant="static",
@@ -333,7 +333,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:239",
+    source="specs/indexing.yaml:235",
 )
 DYN_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
@@ -348,5 +348,5 @@ DYN_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:239",
+    source="specs/indexing.yaml:235",
 )

@@ -473,7 +473,7 @@ def grid_sample_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:280
+# specs/images.yaml:279
 def grid_sample_reference(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) -> Any:
     return grid_sampled(x, grid, mode, padding_mode, align_corners)
 
@@ -488,32 +488,32 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:286",
+            "specs/images.yaml:285",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:287",
+            "specs/images.yaml:286",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:288",
+            "specs/images.yaml:287",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:289"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:288"
         ),
     ),
     "specs/images.yaml:245",
-    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:274"),),
+    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:273"),),
 )
 
 
-# specs/images.yaml:291
+# specs/images.yaml:290
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -522,7 +522,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:307
+# specs/images.yaml:306
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -537,27 +537,27 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:310",
+            "specs/images.yaml:309",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:311",
+            "specs/images.yaml:310",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:312"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:313"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:311"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:312"),
     ),
-    "specs/images.yaml:291",
+    "specs/images.yaml:290",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:303"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:304"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:302"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:303"),
     ),
 )
 
 
-# specs/images.yaml:315
+# specs/images.yaml:314
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -573,7 +573,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:337
+# specs/images.yaml:336
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -592,7 +592,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:339",
+            "specs/images.yaml:338",
         ),
         Example(
             {
@@ -603,26 +603,26 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:340",
+            "specs/images.yaml:339",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:341",
+            "specs/images.yaml:340",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:342",
+            "specs/images.yaml:341",
         ),
     ),
-    "specs/images.yaml:315",
+    "specs/images.yaml:314",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:330"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:331"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:329"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:330"),
     ),
 )

@@ -13,7 +13,7 @@ from anyshape import dims
 from anyshape.dims import Dim, Size
 from anyshape_gen.bounds import axes as at_axes
 from anyshape_gen.bounds.broadcasting import broadcast
-from anyshape_gen.bounds.context import Context, within
+from anyshape_gen.bounds.context import Context, implies, within
 from anyshape_gen.bounds.prove import Truth
 from anyshape_gen.bounds.terms import (
     Member,
@@ -323,7 +323,7 @@ class Evaluator:
 
     def _unknown_call(self, func: str, args: list[Any]) -> Any:
         if func in ("trunc_div", "fmod", "floor", "ceil", "round_even", "int", "trunc", "i64", "sum", "prod",
-                    "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right", "reflect", "ravel"):  # fmt: skip
+                    "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right", "ravel"):  # fmt: skip
             return spread(lambda *xs: self.context.unknown(func, *xs), *args)
         if func in ("sorted", "unique", "list", "unravel"):
             return self._some_run(func, *args)
@@ -394,10 +394,23 @@ class Evaluator:
     def _f_trunc_div(self, a: Any, b: Any) -> Any:
         return trunc_div(a, b) if is_int(a) and is_int(b) else None
 
-    def _f_int(self, x: Any) -> Any:
+    def _f_i64(self, x: Any) -> Any:
         return x if is_int(x) else None
 
-    _f_floor = _f_ceil = _f_round_even = _f_i64 = _f_int
+    _f_floor = _f_ceil = _f_round_even = _f_i64
+
+    def _f_int(self, x: Any) -> Any:
+        return spread(lambda c: dims.select(c, 1, 0) if is_truth(c) else self.context.unknown("int of", c), x)
+
+    def _f_reflect(self, i: Any, n: Any) -> Any:
+        """Whatever i is, inside 0..n-1, where that is not empty."""
+        return spread(self._reflected, i, n)
+
+    def _reflected(self, i: Any, n: Any) -> Any:
+        found = self.context.unknown("reflect", i, n)
+        if is_int(n):
+            self.context.own(found, implies([dims.gt(n, 0)], within(found, n)))
+        return found
 
     def _f_index(self, v: Any, x: Any) -> Any:
         """The position of an item that is there: where there is none, the rule has refused."""

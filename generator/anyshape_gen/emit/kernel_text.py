@@ -49,7 +49,7 @@ UNARY = {
 }  # fmt: skip
 _BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
 _FUNCTIONS = {**UNARY, "max": "maximum", "min": "minimum", "trunc_div": "trunc_div", "fmod": "fmod", "clamp": "clamp",
-              "wrap": "wrap", "pow": "pow_",
+              "wrap": "wrap", "reflect": "reflect", "pow": "pow_", "int": "int_",
               **{name: name for name in _BITS}}  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _CLASSES = {"is_int": "is_integer", "is_float": "is_float", "is_narrow_float": "is_narrow_float", "is_bool": "is_bool"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import keyword
 
 _RULES = """
-    Bound Rule Vec all_ any_ clamp count drop enumerate_ eq fill ge gt index keep le lt ne not_ place prefix prod put
-    range_ ravel sorted_ sum_ unique unravel
+    Bound Rule Vec all_ any_ clamp count drop enumerate_ eq fill ge gt index int_ keep le lt ne not_ place prefix prod put
+    range_ ravel reflect sorted_ sum_ unique unravel
 """
 _FUNCTIONS = """
     abs_ and_ at bit_and bit_or bit_xor
-    cast ceil checked clamp cos eq erf exp fit floor fmod fold ge gt inside item le log lt maximum minimum ne not_ or_ pad pow_
+    cast ceil checked clamp cos eq erf exp fit floor fmod fold ge gt inside int_ item le log lt maximum minimum ne not_ or_ pad pow_
     present ravel
-    reduce_ reduce_range round_even saturate shift_left shift_right sin sqrt tanh trunc trunc_div unravel where wrap
+    reduce_ reduce_range reflect round_even saturate shift_left shift_right sin sqrt tanh trunc trunc_div unravel where wrap
 """
 
 RULE_NAMES: dict[str, str] = dict.fromkeys(_RULES.split(), "anyshape.rules")

@@ -47,6 +47,7 @@ _TOTAL = {
     "prod": "prod", "sum": "sum_", "any": "any_", "all": "all_", "count": "count", "fill": "fill", "put": "put",
     "range": "range_", "enumerate": "enumerate_", "sorted": "sorted_", "unique": "unique", "prefix": "prefix",
     "ravel": "ravel", "unravel": "unravel", "index": "index", "clamp": "clamp", "drop": "drop", "place": "place",
+    "reflect": "reflect", "int": "int_",
 }  # fmt: skip
 _PARTIAL = {"zip", "broadcast", "broadcasts", "ceil_div", "exact_div", "wrap", "min", "max"}
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}

@@ -19,6 +19,7 @@ from anyshape.equations.expr import (
     as_expr,
     cast,
     const,
+    is_integer,
     read,
     reduce_node,
     scalar,
@@ -192,6 +193,25 @@ def wrap(i: ExprLike, n: ExprLike) -> Expr:
     return apply("wrap", cast(i, I64), n)
 
 
+def reflect(i: ExprLike, n: ExprLike) -> Expr:
+    """i mirrored at both ends of 0..n-1, the ends themselves once, until it is inside; for n > 0. Numbers of floats alike."""
+    i, n = as_expr(i), as_expr(n)
+    last = n * 2 - 2
+    if is_integer(i):
+        there = i % maximum(last, 1)
+        return minimum(there, last - there)
+    there = i % where(gt(n, 1), last, 1)
+    return where(gt(n, 1), minimum(there, last - there), 0)
+
+
+def int_(c: ExprLike) -> Expr:
+    """A truth as a number, 1 or 0, of the dtype that it meets. Raises SpecError for anything else."""
+    e = as_expr(c)
+    if e.dtype is not BOOL:
+        raise SpecError(f"int({e}) is of a truth, not of {e.dtype or 'a number'}")
+    return apply("select", e, 1, 0)
+
+
 class Checked:
     """A tensor whose indices are checked when they are used, whatever they are; one that is out of range is an error at run time."""
 
@@ -360,7 +380,7 @@ def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tup
 __all__ = [
     "Checked", "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
     "cast", "ceil", "checked", "clamp", "cos",
-    "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "item", "le", "log", "lt", "maximum", "minimum", "ne",
-    "not_", "or_", "pad", "pow_", "present", "ravel", "reduce_", "reduce_range", "round_even", "saturate",
+    "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum", "minimum",
+    "ne", "not_", "or_", "pad", "pow_", "present", "ravel", "reduce_", "reduce_range", "reflect", "round_even", "saturate",
     "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",
 ]  # fmt: skip

@@ -341,6 +341,22 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
     return spread(dims.clamp, x, low, high)
 
 
+def reflect(i: Any, n: Any) -> Any:
+    """i mirrored at both ends of 0..n-1, the ends themselves once, until it is inside; for n > 0."""
+    return spread(_reflect, i, n)
+
+
+def _reflect(i: Any, n: Any) -> Any:
+    last = 2 * n - 2
+    there = dims.mod(i, dims.maximum(last, 1))
+    return dims.minimum(there, last - there)
+
+
+def int_(c: Any) -> Any:
+    """A truth as a number, 1 or 0; item by item for a vector of them."""
+    return spread(lambda x: _plain(truth(x)), c)
+
+
 def index(v: Sequence[Any], x: Any) -> int:
     """The position of the first item equal to x."""
     for k, y in enumerate(v):
