@@ -8,7 +8,6 @@ STAMP  := $(VENV)/.anyshape-ready
 JOBS   ?= 2
 # Random calls for each law of each op in `make test`; with OP= there are 100, in test-long 1000.
 EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),40)
-MODELS ?= bert_mini bert_base gpt2 mlp shape_heavy
 # The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
 TORCH      ?= torch==2.13.0+cpu
@@ -80,20 +79,11 @@ types: $(STAMP)
 show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS="--shape x=64x77 --stage all"]
 	$(BIN)/python -m anyshape.cli.main show $(OP) $(ARGS)
 
-bench: $(VENV)/.anyshape-bench  ## whole models beside onnxruntime and OpenVINO at every listed shape: table, benchmarks/results/*.json and a plot; compile and load times; what an instruction and a call cost
-	@mkdir -p benchmarks/results
-	$(BIN)/python -m benchmarks.models_bench bert_mini gpt2 mlp shape_heavy --json benchmarks/results/models.json
-	$(BIN)/python -m benchmarks.plot benchmarks/results/models.json benchmarks/results/models.svg
-	$(BIN)/python -m benchmarks.compile_time bert_mini --json benchmarks/results/compile_time.json
-	$(BIN)/python -m benchmarks.vm_loop --json benchmarks/results/vm_loop.json
-	$(BIN)/python -m benchmarks.call_overhead --json benchmarks/results/call_overhead.json
+bench: $(VENV)/.anyshape-bench  ## models and single ops beside onnxruntime and OpenVINO: tables, JSON and pictures in benchmarks/results; six minutes (QUICK=1: one)
+	$(BIN)/python -m benchmarks.suite bench $(if $(QUICK),--quick)
 
-performance: $(VENV)/.anyshape-bench  ## docs/performance.md anew: all models on one thread and on all, and what bounds them; some minutes on a quiet machine
-	@mkdir -p benchmarks/results
-	$(BIN)/python -m benchmarks.models_bench $(MODELS) --json benchmarks/results/one.json
-	$(BIN)/python -m benchmarks.models_bench $(MODELS) --threads $$(nproc) --json benchmarks/results/all.json
-	$(BIN)/python -m benchmarks.bounds $(MODELS) --json benchmarks/results/bounds.json
-	$(BIN)/python -m benchmarks.performance_page benchmarks/results/one.json benchmarks/results/all.json benchmarks/results/bounds.json
+performance: $(VENV)/.anyshape-bench  ## docs/performance.md anew: all models on one thread and on all, single ops, limits, compiling, memory; twelve quiet minutes
+	$(BIN)/python -m benchmarks.suite performance $(if $(QUICK),--quick)
 
 bench-memory: $(VENV)/.anyshape-bench  ## memory beside onnxruntime's, and of a thousand shapes through one executable
 	@mkdir -p benchmarks/results

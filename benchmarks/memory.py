@@ -1,6 +1,6 @@
 """Memory of whole models: a thousand different shapes through one executable, and peaks beside onnxruntime's.
 
-    PYTHONPATH=runtime:generated python -m benchmarks.memory [bert_mini] [--shapes 1000] [--json out.json]
+    PYTHONPATH=runtime:generated python -m benchmarks.memory [bert_mini ...] [--shapes 1000] [--brief] [--json out.json]
 
 Every figure of a peak is that of a process of its own: the model is loaded and called at its smallest shape, so that weights are
 where they belong, then the maximum of the resident set is reset, and the call at the shape is made three times. Printed is the maximum
@@ -23,9 +23,8 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks.models import Arrays, Model, load
+from benchmarks.models import MODELS, Arrays, Model, load
 
-SHAPES = [(1, 16), (1, 128), (1, 512), (4, 128), (4, 384), (8, 64), (16, 33), (32, 12)]
 MB = 1e6
 
 
@@ -61,7 +60,7 @@ def caller(engine: str, path: Path) -> tuple[Callable[[Arrays], Any], Callable[[
 
 def peak(engine: str, model: Model, path: Path, shape: tuple[int, int]) -> dict[str, int]:
     call, kept = caller(engine, path)
-    call(model.inputs(1, 1))
+    call(model.inputs(*model.SHAPES[0]))
     inputs = model.inputs(*shape, seed=1)
     gc.collect()
     before = resident("VmRSS")
@@ -78,7 +77,7 @@ def many(engine: str, model: Model, path: Path, count: int, largest: tuple[int, 
     shapes = [s for s in every if s != largest][: count - 1]
     shapes.insert(len(shapes) // 2, largest)
     call, kept = caller(engine, path)
-    call(model.inputs(1, 1))
+    call(model.inputs(*model.SHAPES[0]))
     gc.collect()
     before = resident("VmRSS")
     reset_maximum()
@@ -110,13 +109,18 @@ def ask(*arguments: object) -> Any:
 # the report
 
 
-def peaks(name: str, path: Path) -> list[dict[str, Any]]:
+def largest(model: Model) -> list[tuple[int, int]]:
+    """The shape with the most elements: one peak says what a model takes at most."""
+    return [max(model.SHAPES, key=lambda s: s[0] * s[1])]
+
+
+def peaks(name: str, path: Path, shapes: list[tuple[int, int]]) -> list[dict[str, Any]]:
     print(
         f"\n{name}: maximum resident set above that of the loaded model\n"
         f"  {'shape':>8} {'anyshape':>12} {'arena':>11} {'onnxruntime':>13} {'ratio':>6}"
     )
     rows = []
-    for shape in SHAPES:
+    for shape in shapes:
         ours, theirs = ask("peak", "anyshape", name, path, *shape), ask("peak", "onnxruntime", name, path, *shape)
         ratio = ours["peak"] / max(1, theirs["peak"])
         rows.append({"shape": shape, "anyshape": ours["peak"], "arena": ours["kept"], "onnxruntime": theirs["peak"]})
@@ -153,20 +157,22 @@ def main() -> None:
         child(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", nargs="?", default="bert_mini")
+    parser.add_argument("models", nargs="*", default=["bert_mini"], help=f"of {', '.join(MODELS)}")
+    parser.add_argument("--brief", action="store_true", help="only the peak at each model's largest shape")
     parser.add_argument("--shapes", type=int, default=1000, help="how many different ones go through one executable")
     parser.add_argument("--largest", type=int, nargs=2, default=(16, 128), metavar=("BATCH", "LENGTH"))
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = load(options.model).build(Path(folder) / "model.onnx")
-        result = {
-            "model": options.model,
-            "peaks": peaks(options.model, path),
-            "many": thousand(options.model, path, options.shapes, tuple(options.largest)),
-        }
+    results = []
+    for name in options.models:
+        with tempfile.TemporaryDirectory() as folder:
+            model, path = load(name), load(name).build(Path(folder) / "model.onnx")
+            found = {"model": name, "peaks": peaks(name, path, largest(model) if options.brief else model.SHAPES)}
+            if not options.brief:
+                found["many"] = thousand(name, path, options.shapes, tuple(options.largest))
+            results.append(found)
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1))
+        options.json.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Whole models beside onnxruntime and OpenVINO: the same threads, one process, engines in turns, outputs compared.
 
-    PYTHONPATH=runtime:generated python -m benchmarks.models_bench [bert_mini mlp ...] [--threads 1] [--json out.json]
+    PYTHONPATH=runtime:generated python -m benchmarks.models_bench [bert_mini mlp ...] [--threads 1] [--seconds 10] [--json out.json]
 
 For each model a table by shape: the least seconds of steady calls, the median in a shuffled stream of all shapes, and how the best
-peer's compare; then geometric means, first calls at a new shape over those in the stream (p50 and p95), what was compiled after the
-first call (nothing should be), and the noise seen (median over least). Exit code 1 if an output differs by more than 1e-4 of its size.
+peer's compare; then geometric means, first calls at a new shape over steady ones (p50 and p95), what was compiled after the
+first call (nothing should be), the errors against float64 (`--errors`), and the noise seen (median over least). Exit code 1 if an
+output differs by more than 1e-4 of its size, or an error is more than twice onnxruntime's.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from benchmarks import streams
+from benchmarks import accuracy, streams
 from benchmarks.engines import Engine, available, prepare
-from benchmarks.models import MODELS, Arrays, load
+from benchmarks.models import MODELS, Arrays, Model, load
 
 TOLERANCE = 1e-4
 US = "anyshape"
+ORACLE = "onnxruntime"
+ERRORS = 2.0
+"""Times the oracle's error is what ours may be."""
 
 
 def mean(ratios: Iterable[float]) -> float:
@@ -49,8 +53,16 @@ def difference(engines: list[Engine], arguments: Arrays) -> dict[str, float]:
     return found
 
 
-def measure(name: str, folder: Path, names: list[str], threads: int) -> dict[str, Any]:
+def errors(engines: list[Engine], path: Path, model: Model) -> dict[str, float]:
+    """Of each engine against float64, at the second shape of the model."""
+    arguments = model.inputs(*model.SHAPES[1], seed=2)
+    wanted = accuracy.exact(path, arguments)
+    return {e.name: accuracy.error(list(e.run(arguments)), wanted) for e in engines}
+
+
+def measure(name: str, folder: Path, names: list[str], options: argparse.Namespace) -> dict[str, Any]:
     """One model; prints as it goes."""
+    threads = options.threads
     model = load(name)
     path = model.build(folder / f"{name}.onnx")
     engines = [prepare(n, path, threads) for n in names]
@@ -61,7 +73,8 @@ def measure(name: str, folder: Path, names: list[str], threads: int) -> dict[str
     )
     calls = {shape: model.inputs(*shape, seed=1) for shape in model.SHAPES}
     differences = {shape: difference(engines, arguments) for shape, arguments in calls.items()}
-    steady, shuffled = streams.steady(engines, calls), streams.shuffled(engines, calls)
+    steady = streams.steady(engines, calls, 0.7 * options.seconds)
+    shuffled = streams.shuffled(engines, calls, 0.3 * options.seconds)
     first = streams.first_calls(names, path, threads, model)
     rows = [row(shape, names, steady, shuffled, first, differences[shape]) for shape in calls]
     print(table(names, rows), flush=True)
@@ -73,6 +86,8 @@ def measure(name: str, folder: Path, names: list[str], threads: int) -> dict[str
         **summary(names, rows),
     }
     result["compiled_after_first_call"] = engines[0].late()
+    result["errors"] = errors(engines, path, model) if options.errors else {}
+    path.unlink()
     print(told(result), flush=True)
     return result
 
@@ -103,7 +118,7 @@ def summary(names: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
         for kind in ("steady", "shuffled") for what, f in (("mean", mean), ("least", min))
     }  # fmt: skip
     for n in names:
-        extra = sorted(r["first"][n] / r["shuffled"][n] for r in rows if r["first"][n] is not None)
+        extra = sorted(r["first"][n] / r["steady"][n] for r in rows if r["first"][n] is not None)
         found.setdefault("first_call", {})[n] = {
             "p50": statistics.median(extra),
             "p95": extra[int(0.95 * (len(extra) - 1))],
@@ -135,10 +150,12 @@ def table(names: list[str], rows: list[dict[str, Any]]) -> str:
 
 def told(result: dict[str, Any]) -> str:
     first = ", ".join(f"{n} {p['p50']:.2f} / {p['p95']:.2f}" for n, p in result["first_call"].items())
+    wrong = ", ".join(f"{n} {e:.1e}" for n, e in result["errors"].items())
     return "\n".join([
         f"  best peer / {US}: steady mean {result['steady_mean']:.2f}, least {result['steady_least']:.2f}; "
         f"shuffled mean {result['shuffled_mean']:.2f}, least {result['shuffled_least']:.2f}",
-        f"  first call at a new shape over one in the stream, p50 / p95: {first}",
+        f"  first call at a new shape over a steady one, p50 / p95: {first}",
+        *([f"  error against float64: {wrong}"] if wrong else []),
         f"  {result['compiled_after_first_call']} programs compiled after the first call; noise up to {result['noise']:.2f}",
     ])  # fmt: skip
 
@@ -150,18 +167,28 @@ def main() -> int:
     parser.add_argument(
         "--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (onnxruntime openvino)"
     )
+    parser.add_argument("--seconds", type=float, default=10, help="of measuring a model, loading left out (10)")
+    parser.add_argument("--errors", action="store_true", help="compute every model in float64 as well")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     names = available([US, *options.engines])
     with tempfile.TemporaryDirectory() as folder:
-        results = [measure(name, Path(folder), names, options.threads) for name in options.models]
+        results = [measure(name, Path(folder), names, options) for name in options.models]
     means = {kind: mean(r[f"{kind}_mean"] for r in results) for kind in ("shuffled", "steady")}
     print(f"\nall models, best peer / {US}: " + ", ".join(f"{kind} mean {m:.2f}" for kind, m in means.items()))
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
-    wrong = [r["model"] for r in results if r["difference"] > TOLERANCE]
-    if wrong:
-        print(f"outputs differ by more than {TOLERANCE} of their size: {', '.join(wrong)}", file=sys.stderr)
+    return judged(results)
+
+
+def judged(results: list[dict[str, Any]]) -> int:
+    """1 if a result is wrong, which is said."""
+    wrong = [f"{r['model']}: outputs differ by {r['difference']:.1e}" for r in results if r["difference"] > TOLERANCE]
+    for r in results:
+        ours, theirs = r["errors"].get(US, 0.0), r["errors"].get(ORACLE, math.inf)
+        if ours > ERRORS * theirs:
+            wrong.append(f"{r['model']}: the error {ours:.1e} is more than {ERRORS:g} times {ORACLE}'s {theirs:.1e}")
+    print("".join(w + "\n" for w in wrong), end="", file=sys.stderr)
     return bool(wrong)
 
 

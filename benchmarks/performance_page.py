@@ -1,57 +1,126 @@
-"""docs/performance.md from figures: python -m benchmarks.performance_page one.json all.json bounds.json
+"""docs/performance.md from figures: python -m benchmarks.performance_page benchmarks/results
 
-In: `models_bench --json` with one thread and with all, `bounds --json`. Out: the page; what was learned, in words, is in
-`performance_notes.md` beside this file and is taken over as it is.
+In: the folder into which `make performance` wrote the figures of its parts. Out: the page, a section for each part that ended; what was
+learned, in words, is in `performance_notes.md` beside this file and is taken over as it is.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.models_bench import US, mean
+from benchmarks.single_ops import groups
 
+Results = list[dict[str, Any]]
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 NOTES = Path(__file__).with_name("performance_notes.md")
 HEAD = """\
 # Performance
 
 Made by `make performance` from the figures of one run: every engine in one process, in turns, the same threads, outputs compared.
-Ratios are the best peer's time over ours: above 1 we are ahead. *Steady* is the least of several batches of equal calls, *shuffled* the
-median in a stream of all shapes in random order.
+Ratios are the best peer's time over ours: above 1 we are ahead. *Steady* is the least of many short batches of equal calls, *shuffled*
+the median in a stream of all shapes in random order. *Noise* is the largest median over least of any engine: where it is far above 1,
+other work was running.
 """
 
 
-def models(results: list[dict[str, Any]]) -> str:
+def size(row: dict[str, Any]) -> str:
+    return f"{row['batch']}x{row['length']}"
+
+
+def models(results: Results) -> str:
     peers = [n for n in results[0]["engines"] if n != US]
+    threads = results[0]["threads"]
     lines = [
-        f"## Models, {results[0]['threads']} thread{'s' * (results[0]['threads'] > 1)}, beside {' and '.join(peers)}\n",
-        "| model | steady mean | least | shuffled mean | least | first call at a new shape, p95 | the best peer's | noise |",
+        f"## Models, {threads} thread{'s' * (threads > 1)}, beside {' and '.join(peers)}\n",
+        "| model | steady mean | least | shuffled mean | least | first at a new shape over steady, p50 / p95 | best peer's | noise |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in results:
-        theirs = min(r["first_call"][n]["p95"] for n in peers)
+        ours, theirs = (
+            " / ".join(f"{min(r['first_call'][n][p] for n in names):.2f}" for p in ("p50", "p95"))
+            for names in ([US], peers)
+        )
         lines.append(
             f"| {r['model']} | {r['steady_mean']:.2f} | {r['steady_least']:.2f} | {r['shuffled_mean']:.2f} | {r['shuffled_least']:.2f} "
-            f"| {r['first_call'][US]['p95']:.2f} | {theirs:.2f} | {r['noise']:.2f} |"
+            f"| {ours} | {theirs} | {r['noise']:.2f} |"
         )
     means = [mean(r[f"{kind}_mean"] for r in results) for kind in ("steady", "shuffled")]
-    lines.append(f"\nOver the models: steady {means[0]:.2f}, shuffled {means[1]:.2f}.")
+    lines.append(
+        f"\nOver the models: steady {means[0]:.2f}, shuffled {means[1]:.2f}. Kernels compiled after the first call: "
+    )
+    lines[-1] += f"{sum(r['compiled_after_first_call'] for r in results)}."
     return "\n".join(lines)
 
 
-def losses(results: list[dict[str, Any]]) -> str:
-    """Every shape at which a peer is faster."""
-    found = [
-        f"- {r['model']} {row['batch']}x{row['length']}, {kind}, {r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}"
-        for r in results for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
+def shapes(results: Results) -> str:
+    """Every shape of every model."""
+    names = list(results[0]["engines"])
+    lines = [
+        "## Every shape, one thread\n",
+        "Milliseconds.\n",
+        f"| model | shape | {' | '.join(f'{n}, steady' for n in names)} | ratio | {' | '.join(f'{n}, shuffled' for n in names)} | ratio |",
+        "|---|---|" + "---|" * (2 * len(names) + 2),
+    ]
+    for r in results:
+        for row in r["rows"]:
+            halves = [
+                " | ".join(f"{row[kind][n] * 1e3:.4g}" for n in names) + f" | {row[f'{kind}_ratio']:.2f}"
+                for kind in ("steady", "shuffled")
+            ]
+            lines.append(f"| {r['model']} | {size(row)} | {' | '.join(halves)} |")
+    return "\n".join(lines)
+
+
+def errors(results: Results) -> str:
+    found = [r for r in results if r["errors"]]
+    names = list(found[0]["errors"]) if found else []
+    lines = [
+        "## Errors against float64\n",
+        "Root of the mean square of the differences from the same model computed in float64 by onnx's reference implementation, over\n"
+        "that of the results (`python -m benchmarks.models_bench --errors`).\n",
+        f"| model | {' | '.join(names)} |", "|---|" + "---|" * len(names),
     ]  # fmt: skip
+    for r in found:
+        each = (f"{r['errors'][n]:.1e}" for n in names)
+        lines.append(f"| {r['model']} | {' | '.join(each)} |")
+    return "\n".join(lines)
+
+
+def ops(results: Results) -> str:
+    names = list(results[0]["seconds"])
+    lines = [
+        "## Single ops, one thread\n",
+        "| group | cases | mean | least |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for group, rows in groups(results).items():
+        ratios = [r["ratio"] for r in rows]
+        lines.append(f"| {group} | {len(rows)} | {mean(ratios):.2f} | {min(ratios):.2f} |")
+    lines += [
+        "\nMicroseconds, and the part of the core's measured limits (multiply-adds, a copy of that working set) that ours reaches.\n",
+        f"| op | case | {' | '.join(names)} | ratio | limits |", "|---|---|" + "---|" * (len(names) + 2),
+    ]  # fmt: skip
+    for r in results:
+        times = " | ".join(f"{r['seconds'][n] * 1e6:.4g}" for n in names)
+        lines.append(f"| {r['group']} | {r['name']} | {times} | {r['ratio']:.2f} | {r['reached']:.0%} |")
+    return "\n".join(lines)
+
+
+def losses(one: Results, several: Results, single: Results) -> str:
+    """Every model at a shape and every op where a peer is faster."""
+    found = [
+        f"- {r['model']} {size(row)}, {kind}, {r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}"
+        for r in (*one, *several) for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
+    ]  # fmt: skip
+    found += [f"- {r['group']} {r['name']}: {r['ratio']:.2f} ({r['best']})" for r in single if r["ratio"] < 1]
     return "## Where a peer is faster\n\n" + ("\n".join(found) if found else "Nowhere in this run.")
 
 
-def bounds(results: list[dict[str, Any]]) -> str:
+def bounds(results: Results) -> str:
     lines = [
         "## What bounds each model\n",
         "Time in kernels on one thread (`python -m benchmarks.bounds`), the part of it in kernels that are bound by arithmetic, and of\n"
@@ -63,16 +132,60 @@ def bounds(results: list[dict[str, Any]]) -> str:
             parts = " | ".join(
                 f"{row[k] / row['kernels']:.0%} | {row[f'{k}_reached']:.0%}" for k in ("products", "others")
             )
-            lines.append(f"| {r['model']} | {row['batch']}x{row['length']} | {row['kernels'] * 1e6:,.1f} | {parts} |")
+            lines.append(f"| {r['model']} | {size(row)} | {row['kernels'] * 1e6:,.1f} | {parts} |")
     return "\n".join(lines)
 
 
+def compiling(results: dict[str, dict[str, dict[str, Any]]]) -> str:
+    lines = [
+        "## Compiling\n",
+        "Seconds in a fresh process, Python's imports and reading the model left out: with an empty object cache, with a full one, and\n"
+        "loading a saved file (`python -m benchmarks.compile_time`).\n",
+        "| model | empty cache | full cache | saved file |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for model, runs in results.items():
+        each = (f"{run['own']:.3f}" for run in runs.values())
+        lines.append(f"| {model} | {' | '.join(each)} |")
+    return "\n".join(lines)
+
+
+def memory(results: Results) -> str:
+    lines = [
+        "## Memory of a call\n",
+        "Peak of the resident set above that of the loaded model, MB, in processes of their own (`python -m benchmarks.memory`).\n",
+        "| model | shape | anyshape | onnxruntime |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for r in results:
+        for row in r["peaks"]:
+            both = " | ".join(f"{row[n] / 1e6:.1f}" for n in ("anyshape", "onnxruntime"))
+            lines.append(f"| {r['model']} | {row['shape'][0]}x{row['shape'][1]} | {both} |")
+    return "\n".join(lines)
+
+
+SECTIONS: tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...] = (
+    ("one_thread", (models, errors)),
+    ("all_threads", (models,)),
+    ("bounds", (bounds,)),
+    ("compile_time", (compiling,)),
+    ("memory", (memory,)),
+    ("single_ops", (ops,)),
+    ("one_thread", (shapes,)),
+)
+
+
 def main() -> None:
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    one, several, limits = (json.loads(Path(p).read_text()) for p in sys.argv[1:])
-    parts = [HEAD, models(one), models(several), bounds(limits), losses([*one, *several]), NOTES.read_text()]
-    PAGE.write_text("\n\n".join(p.strip() for p in parts) + "\n")
+    folder = Path(sys.argv[1])
+    figures = {f.stem: json.loads(f.read_text()) for f in folder.glob("*.json")}
+    parts = [HEAD]
+    lost = losses(*(figures.get(n, []) for n in ("one_thread", "all_threads", "single_ops")))
+    for name, writers in SECTIONS:
+        if name in figures:
+            parts += [write(figures[name]) for write in writers]
+        else:
+            parts.append(f"(No figures of `{name}` in this run.)")
+    PAGE.write_text("\n\n".join(p.strip() for p in (*parts, lost, NOTES.read_text())) + "\n")
     print(f"written to {PAGE}")
 
 

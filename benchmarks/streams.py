@@ -17,9 +17,10 @@ Shape = tuple[int, int]
 Times = dict[str, dict[Shape, list[float]]]
 """By engine and shape, seconds of each call, or of a batch of calls divided by their number."""
 
-ROUNDS = 7
-ROUND_SECONDS = 0.02
-STREAM_SECONDS = 1.5
+BATCH_SECONDS = 0.002
+"""Shorter than the turn that a scheduler gives, so that some batches see no other process."""
+ROUNDS, PASSES = (3, 400), (3, 200)
+"""At least and at most, whatever the time."""
 
 
 def seconds(engine: Engine, arguments: Arrays, repeats: int = 1) -> float:
@@ -29,26 +30,31 @@ def seconds(engine: Engine, arguments: Arrays, repeats: int = 1) -> float:
     return (time.perf_counter() - started) / repeats
 
 
-def steady(engines: Sequence[Engine], calls: dict[Shape, Arrays]) -> Times:
-    """Rounds of equal calls at each shape."""
-    found: Times = {e.name: {} for e in engines}
+def steady(engines: Sequence[Engine], calls: dict[Shape, Arrays], limit: float) -> Times:
+    """Rounds of equal calls at each shape, in `limit` seconds for all."""
+    found: Times = {e.name: {s: [] for s in calls} for e in engines}
     for shape, arguments in calls.items():
         repeats = {}
         for e in engines:
             e.run(arguments)
-            repeats[e.name] = max(1, int(ROUND_SECONDS / max(seconds(e, arguments), 1e-7)))
-        for _ in range(ROUNDS):
+            repeats[e.name] = max(1, int(BATCH_SECONDS / max(seconds(e, arguments), 1e-7)))
+        end = time.perf_counter() + limit / len(calls)
+        for k in range(ROUNDS[1]):
+            if k >= ROUNDS[0] and time.perf_counter() > end:
+                break
             for e in engines:
-                found[e.name].setdefault(shape, []).append(seconds(e, arguments, repeats[e.name]))
+                found[e.name][shape].append(seconds(e, arguments, repeats[e.name]))
     return found
 
 
-def shuffled(engines: Sequence[Engine], calls: dict[Shape, Arrays], seed: int = 0) -> Times:
-    """All shapes in random order, again and again; each engine runs each pass whole."""
+def shuffled(engines: Sequence[Engine], calls: dict[Shape, Arrays], limit: float, seed: int = 0) -> Times:
+    """All shapes in random order, again and again, in `limit` seconds; each engine runs each pass whole."""
     found: Times = {e.name: {s: [] for s in calls} for e in engines}
     order, rng = list(calls), random.Random(seed)
-    one = sum(seconds(engines[0], a) for a in calls.values())
-    for _ in range(max(5, min(200, int(STREAM_SECONDS / max(one, 1e-6))))):
+    end = time.perf_counter() + limit
+    for k in range(PASSES[1]):
+        if k >= PASSES[0] and time.perf_counter() > end:
+            break
         rng.shuffle(order)
         for e in engines:
             for shape in order:

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[np.float32] | NDArray[np.int64]]
 
-MODELS = ("bert_mini", "bert_base", "gpt2", "mlp", "shape_heavy")
+MODELS = ("bert_mini", "bert_base", "gpt2", "mlp", "shape_heavy", "lstm", "resnet18", "mobilenet")
 
 
 class Model(Protocol):
     """What a module of this package offers."""
 
     SHAPES: list[tuple[int, int]]
-    """(batch, length) pairs to run it at; models without a length have 1 there."""
+    """(batch, length) pairs to run it at; models without a length have 1 there, those of images the height and width."""
 
     def build(self, path: Path) -> Path:
         """Write the model with its seeded weights; the path is returned."""
