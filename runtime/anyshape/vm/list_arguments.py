@@ -9,7 +9,7 @@ from anyshape.dims import Dim, free_symbols, fresh
 from anyshape.errors import UnsupportedError
 from anyshape.types import DIFFERS, ListType, TensorType
 from anyshape.vm.blocks import ALIGNMENT, BYTES, DIMS, RANK
-from anyshape.vm.codegen import Codegen
+from anyshape.vm.emission import Emission
 from anyshape.vm.list_code import I64, counted, head
 from anyshape.vm.program import CheckRecord, Op
 from anyshape.vm.shape_code import ShapeCode
@@ -18,7 +18,7 @@ from anyshape.vm.shape_code import ShapeCode
 class Reader:
     """`at`: a register with the address of the next word of an argument."""
 
-    def __init__(self, g: Codegen, name: str, address: int) -> None:
+    def __init__(self, g: Emission, name: str, address: int) -> None:
         self.g, self.code, self.name = g, g.code, name
         self.at = self.code.unset()
         self.code.move(self.at, address)

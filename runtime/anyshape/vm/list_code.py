@@ -17,13 +17,11 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import RegionStep, TableStep
 from anyshape.types import ListType
 from anyshape.vm.blocks import DIMS, RANK, head_bytes
-from anyshape.vm.codegen import Codegen, byte_count
+from anyshape.vm.emission import Emission, Emitter, byte_count
 from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
 from anyshape.vm.shape_code import ShapeCode
 
 I64 = ELEMENT_CODE["i64"]
-Emitter = Callable[[Codegen, int, Node], None]
-"""The code of a node at a step."""
 
 
 def is_list(v: Value | None) -> bool:
@@ -33,7 +31,7 @@ def is_list(v: Value | None) -> bool:
 class Holds:
     """The lists that the values of one body own, from step to step."""
 
-    def __init__(self, g: Codegen, owned: Iterable[Value] = ()) -> None:
+    def __init__(self, g: Emission, owned: Iterable[Value] = ()) -> None:
         self.g, self.owned = g, set(owned)
         self.uses: dict[Value, dict[int, int]] = {}
         for at, step in enumerate(g.schedule.steps):
@@ -94,7 +92,7 @@ def head(code: ShapeCode, rank: int | None, block: int) -> int:
     return code.new(Op.MUL, code.new(Op.FLOORDIV, size, code.register(64)), code.register(64))
 
 
-def _block(g: Codegen, v: Value) -> int:
+def _block(g: Emission, v: Value) -> int:
     """A tensor as an element: its own memory, with a head."""
     code, shape = g.code, v.type.shape or ()
     size, start = code.register(byte_count(v.type)), code.register(head_bytes(len(shape)))
@@ -105,11 +103,11 @@ def _block(g: Codegen, v: Value) -> int:
     return block
 
 
-def _element(g: Codegen, at: int, v: Value) -> int:
+def _element(g: Emission, at: int, v: Value) -> int:
     return g.holds.take(v, at) if is_list(v) else _block(g, v)
 
 
-def _define(g: Codegen, v: Value, handle: int) -> None:
+def _define(g: Emission, v: Value, handle: int) -> None:
     g.storages[v].address = handle
     g.holds.own(v)
 
@@ -120,11 +118,11 @@ def _operand(node: Node, k: int) -> Value:
     return v
 
 
-def _is_wanted(g: Codegen, at: int) -> bool:
+def _is_wanted(g: Emission, at: int) -> bool:
     return bool(g.need.outputs.get(at))
 
 
-def _make(g: Codegen, at: int, node: Node) -> None:
+def _make(g: Emission, at: int, node: Node) -> None:
     t = node.outputs[0].type
     assert isinstance(t, ListType)
     made = g.code.new(Op.LIST, int(isinstance(t.element, ListType)))
@@ -133,7 +131,7 @@ def _make(g: Codegen, at: int, node: Node) -> None:
     _define(g, node.outputs[0], made)
 
 
-def _insert(g: Codegen, at: int, node: Node) -> None:
+def _insert(g: Emission, at: int, node: Node) -> None:
     code = g.code
     element = _element(g, at, _operand(node, 1))
     own = code.new(Op.OWN, g.holds.take(_operand(node, 0), at))
@@ -141,7 +139,7 @@ def _insert(g: Codegen, at: int, node: Node) -> None:
     _define(g, node.outputs[0], own)
 
 
-def _erase(g: Codegen, at: int, node: Node) -> None:
+def _erase(g: Emission, at: int, node: Node) -> None:
     code = g.code
     given = g.address(_operand(node, 0))
     position = _position(g, node, given, between=False)
@@ -150,7 +148,7 @@ def _erase(g: Codegen, at: int, node: Node) -> None:
     _define(g, node.outputs[0], own)
 
 
-def _at(g: Codegen, at: int, node: Node) -> None:
+def _at(g: Emission, at: int, node: Node) -> None:
     code, (made,) = g.code, node.outputs
     handle = g.address(_operand(node, 0))
     found = code.new(Op.ELEMENT, handle, _position(g, node, handle, between=False))
@@ -165,19 +163,19 @@ def _at(g: Codegen, at: int, node: Node) -> None:
         code.emit(Op.COPY, to, code.new(Op.VIEW, found, start), code.register(byte_count(made.type)))
 
 
-def _define_dims(g: Codegen, node: Node, register: Callable[[int], int]) -> None:
+def _define_dims(g: Emission, node: Node, register: Callable[[int], int]) -> None:
     born: dict[Dim, tuple[int, int]] = node.bound.born
     for s, (_, axis) in born.items():
         g.code.define(s, register(axis))
 
 
-def _length(g: Codegen, at: int, node: Node) -> None:
+def _length(g: Emission, at: int, node: Node) -> None:
     (made,) = node.outputs
     length = g.code.new(Op.LENGTH, g.address(_operand(node, 0)))
     g.code.emit(Op.STORE, g.allocate(made), 0, length, I64)
 
 
-def _concat(g: Codegen, at: int, node: Node) -> None:
+def _concat(g: Emission, at: int, node: Node) -> None:
     """Two walks over the list: the first adds up the sizes along the axis and compares the others, the second copies."""
     code, (made,) = g.code, node.outputs
     handle = g.address(_operand(node, 0))
@@ -203,7 +201,7 @@ def _concat(g: Codegen, at: int, node: Node) -> None:
         _copy_all(g, made, handle, axis, stacks, count)
 
 
-def _copy_all(g: Codegen, made: Value, handle: int, axis: int, stacks: bool, count: int) -> None:
+def _copy_all(g: Emission, made: Value, handle: int, axis: int, stacks: bool, count: int) -> None:
     code, shape = g.code, made.type.shape or ()
     to = g.allocate(made)
     behind, rows = made.type.dtype.itemsize, 1
@@ -226,19 +224,19 @@ def _copy_all(g: Codegen, made: Value, handle: int, axis: int, stacks: bool, cou
 # --- checks ---
 
 
-def _check(g: Codegen, node: Node, holds: int, text: str) -> None:
+def _check(g: Emission, node: Node, holds: int, text: str) -> None:
     g.checks.append(CheckRecord((text,), (), (), text, node.op.full_name, node.source))
     g.code.emit(Op.CHECK, holds, len(g.checks) - 1)
 
 
-def _check_same(g: Codegen, node: Node, axis: int, got: int, wanted: int) -> None:
+def _check_same(g: Emission, node: Node, axis: int, got: int, wanted: int) -> None:
     a, b = fresh("size"), fresh("size")
     parts = (f"elements differ in dim {axis} of the result: ", b, " and ", a)
     g.checks.append(CheckRecord(parts, (a, b), (got, wanted), "elements fit together", node.op.full_name, node.source))
     g.code.emit(Op.CHECK, g.code.new(Op.EQ, got, wanted), len(g.checks) - 1)
 
 
-def _position(g: Codegen, node: Node, handle: int, between: bool) -> int:
+def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
     """The register of a position from 0 on, checked; the last if none is said."""
     code = g.code
     count = code.new(Op.LENGTH, handle)
@@ -261,7 +259,7 @@ def _position(g: Codegen, node: Node, handle: int, between: bool) -> int:
     return position
 
 
-def _number(g: Codegen, v: Value) -> int:
+def _number(g: Emission, v: Value) -> int:
     """The register of the one element of an integer value."""
     known = v.contents
     if known:

@@ -23,9 +23,9 @@ from anyshape.types import FunctionType, ListType, TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.blocks import array_type, pack, result_dtypes, unpack
 from anyshape.vm.causes import Causes, named
-from anyshape.vm.codegen import generate, generate_function
 from anyshape.vm.disassemble import disassemble
 from anyshape.vm.executors import make_executor
+from anyshape.vm.generate import generate, generate_function
 from anyshape.vm.kernels import KernelMaker, kernel_maker
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program

@@ -15,14 +15,27 @@ from anyshape.errors import UnsupportedError
 from anyshape.graph.truth import count_of, known_truth
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import RegionStep
-from anyshape.vm.codegen import Codegen, aligned, byte_count
+from anyshape.vm.codegen import Codegen
+from anyshape.vm.emission import Emission, aligned, byte_count
 from anyshape.vm.list_code import is_list
 from anyshape.vm.need import Need
 from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
 
 
+class Structured(Codegen):
+    """The code of a function or body whose steps may have regions."""
+
+    def emit_regions(self, at: int, step: RegionStep) -> None:
+        control = step.node.op.control
+        assert control is not None
+        if control.repeats:
+            _Loop(self, at, step).emit()
+        else:
+            _branch(self, at, step)
+
+
 @dataclass(eq=False)
-class Body(Codegen):
+class Body(Structured):
     """The code of one region. `places`: registers of its parameters' addresses; `spare`: by result, the region to compute it in."""
 
     places: Mapping[Value, int] = field(default_factory=dict)
@@ -65,16 +78,7 @@ class Body(Codegen):
         return storage is not None and storage.result == k
 
 
-def emit_regions(g: Codegen, at: int, step: RegionStep) -> None:
-    control = step.node.op.control
-    assert control is not None
-    if control.repeats:
-        _Loop(g, at, step).emit()
-    else:
-        _branch(g, at, step)
-
-
-def truth(g: Codegen, v: Value) -> int:
+def truth(g: Emission, v: Value) -> int:
     """A register that holds a condition."""
     if v.contents is not None:
         e = v.contents[0]
@@ -83,7 +87,7 @@ def truth(g: Codegen, v: Value) -> int:
     return g.code.new(Op.LOAD, g.address(v), 0, ELEMENT_CODE["bool"])
 
 
-def _places(g: Codegen, node: Node, params: Sequence[Value], need: Need) -> dict[Value, int]:
+def _places(g: Emission, node: Node, params: Sequence[Value], need: Need) -> dict[Value, int]:
     """Addresses of what is captured, as far as it is read; of lists always."""
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     inner = params[len(params) - len(captured) :]
@@ -91,7 +95,7 @@ def _places(g: Codegen, node: Node, params: Sequence[Value], need: Need) -> dict
 
 
 def _body(
-    g: Codegen,
+    g: Emission,
     step: RegionStep,
     k: int,
     places: Mapping[Value, int],
@@ -104,7 +108,7 @@ def _body(
     )  # fmt: skip
 
 
-def _branch(g: Codegen, at: int, step: RegionStep) -> None:
+def _branch(g: Emission, at: int, step: RegionStep) -> None:
     """Both bodies use the same regions: only one of them runs."""
     node, code = step.node, g.code
     otherwise = code.unless(truth(g, node.inputs[-1]))  # type: ignore[arg-type]
@@ -143,14 +147,14 @@ def _branch(g: Codegen, at: int, step: RegionStep) -> None:
         _give(g, v, address)
 
 
-def _give(g: Codegen, v: Value, address: int) -> None:
+def _give(g: Emission, v: Value, address: int) -> None:
     """A result of the node."""
     g.storages[v].address = address
     if is_list(v):
         g.holds.own(v)
 
 
-def _fail(g: Codegen, text: str) -> None:
+def _fail(g: Emission, text: str) -> None:
     g.checks.append(CheckRecord((text,), (), (), "this branch cannot be taken"))
     g.code.emit(Op.CHECK, g.code.register(0), len(g.checks) - 1)
 
@@ -167,7 +171,7 @@ class _Collected:
 class _Loop:
     """The code of one loop. Registers that change from turn to turn are written by moves at its end."""
 
-    def __init__(self, g: Codegen, at: int, step: RegionStep) -> None:
+    def __init__(self, g: Emission, at: int, step: RegionStep) -> None:
         self.g, self.at, self.step, self.code, self.node = g, at, step, g.code, step.node
         self.region = step.node.regions[0]
         self.need = g.need.bodies[at][0]
