@@ -431,12 +431,12 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
 # specs/images.yaml:314
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
+    b = bound.b
     k = bound.k
     size = bound.size
     d = bound.d
     c = bound.c
     taps = bound.taps
-    b = bound.b
     extrapolation_value = bound.extrapolation_value
     x, boxes, image, y = eqs.tensor("x"), eqs.tensor("boxes"), eqs.tensor("image"), eqs.tensor("y")
     def first(v: Any) -> Any:
@@ -455,12 +455,17 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0.5 * (start + end) * cast(n - 1, parse_dtype("f32")),
         )
 
+    eqs.demand(
+        reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
+        ("a box names an image that is not among ", b),
+        "specs/images.yaml:333",
+    )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:333",
+        "specs/images.yaml:334",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -491,7 +496,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:334",
+        "specs/images.yaml:335",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
     eqs.define(
@@ -507,5 +512,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:335",
+        "specs/images.yaml:336",
     )

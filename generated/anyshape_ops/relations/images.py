@@ -191,11 +191,11 @@ def crop_and_resize_relation(
     return rule.bind(
         outputs={"y": Vec((k, c, *size))},
         mode=mode,
+        b=b,
         k=k,
         size=size,
         d=d,
         c=c,
         taps=taps,
-        b=b,
         extrapolation_value=extrapolation_value,
     )

@@ -5,7 +5,7 @@ Nothing of what it is compared with takes part: no symbols, no pass, no kernel; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
 from anyshape.graph.call import call
+from anyshape.graph.value import Node
 from anyshape.testing.calls import node_of, typed, variants
 from anyshape.testing.evaluation import evaluate
 from anyshape.testing.programs.statements import (
@@ -25,6 +26,7 @@ from anyshape.testing.programs.statements import (
     Program,
     Ref,
     Statement,
+    elements_read,
     needs_of,
     results_of,
 )
@@ -38,10 +40,10 @@ class TooLarge(Exception):
 
 
 class Numbers:
-    """`most`: elements of a value, beyond which the reading stops."""
+    """`most`: elements of a value, beyond which the reading stops. `read`: the values whose elements matter; None: all."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, read: Container[Ref] | None = None) -> None:
+        self.most, self.read = most, read
 
     def run(self, s: Statement, env: Env) -> None:
         """Adds the statement's results. Raises what inference and equations raise, and TooLarge."""
@@ -87,7 +89,18 @@ class Numbers:
             if int(np.prod([n for n in v.type.shape or () if isinstance(n, int)])) > self.most:
                 raise TooLarge
         with np.errstate(all="ignore"):
-            env.update(zip(s.outputs, evaluate(node.outputs, arrays), strict=True))
+            env.update(zip(s.outputs, self._computed(s, node, arrays), strict=True))
+
+    def _computed(self, s: Call, node: Node, arrays: dict[str, Array]) -> Sequence[Array]:
+        """The results; zeros where equations refuse what nobody reads an element of, so that nothing computes it."""
+        try:
+            return evaluate(node.outputs, arrays)
+        except AnyshapeError:
+            shapes: list[tuple[Any, ...]] = [v.type.shape or () for v in node.outputs]
+            known = all(isinstance(n, int) for shape in shapes for n in shape)
+            if not known or self.read is None or any(r in self.read for r in s.outputs):
+                raise
+            return [np.zeros(shape, v.type.dtype.numpy) for shape, v in zip(shapes, node.outputs)]
 
 
 def _value(o: Operand, env: Env) -> Any:
@@ -114,7 +127,7 @@ def refusals(
     p: Program, arrays: Mapping[str, Array], most: int
 ) -> tuple[list[Array] | None, list[str], list[Statement]]:
     """(results, or None if any statement is refused; what refused statements say; statements that need those)."""
-    reader, env = Numbers(most), {ref: arrays[name] for name, ref in p.params.items()}
+    reader, env = Numbers(most, elements_read(p)), {ref: arrays[name] for name, ref in p.params.items()}
     said: list[str] = []
     without: list[Statement] = []
     missing: set[Ref] = set()

@@ -177,3 +177,21 @@ def live(p: Program, results: tuple[Ref, ...]) -> Program:
             kept.append(s)
             wanted |= set(needs_of(s))
     return Program({n: r for n, r in p.params.items() if r in wanted}, kept[::-1], results)
+
+
+def elements_read(p: Program) -> set[Ref]:
+    """Values of which elements matter to the results. Of the others only dims do: nothing has to compute them."""
+    wanted, sizes = set(p.results), set[Ref]()
+    for s in reversed(p.statements):
+        made = set(results_of(s))
+        if not (wanted | sizes) & made:
+            continue
+        if not isinstance(s, Call):
+            wanted |= set(needs_of(s))
+            continue
+        inputs = {r for i in s.inputs if i is not None for r in (i if isinstance(i, tuple) else (i,))}
+        sizes |= inputs | {
+            p.of for o in s.operands if not isinstance(o.source, int) for p in o.source if p.of is not None
+        }
+        wanted |= {o.source for o in s.operands if isinstance(o.source, int)} | (inputs if wanted & made else set())
+    return wanted
