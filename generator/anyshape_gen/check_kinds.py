@@ -64,6 +64,9 @@ def _output_piece(operand: Operand, piece: Piece, kinds: Mapping[str, ValueKind]
             findings.add(piece.span, f"'{name}' is a run of dims: write *{name}")
         case Dim(name=name, optional=True) if scope.get(name) in SINGLE:
             findings.add(piece.span, f"'{name}' is one dim, always present: write {name}")
+        case Run(name=name, element=None) if scope.get(name) == K.VECTORS:
+            text = f"'{name}' differs from tensor to tensor: say of which, *{name}[0], or name it alike for all, *{name}, in the input"
+            findings.add(piece.span, text)
         case DimExpr(expr=expr) if kind_of(expr, scope) == K.VECTOR:
             findings.add(piece.span, "this is a vector of dims: write a star before it")
         case Run(name=name) if scope.get(name) in SINGLE:

@@ -7,7 +7,7 @@ scratches, and from the reads of a scratch back to it, until nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from anyshape_gen.analysis_model import (
@@ -35,7 +35,6 @@ from anyshape_gen.nodes import (
     Item,
     Name,
     Node,
-    Offset,
     Over,
     Part,
     Reduction,
@@ -44,6 +43,7 @@ from anyshape_gen.nodes import (
     Store,
     TensorRead,
 )
+from anyshape_gen.numbering import numbering, unnumbered
 from anyshape_gen.recurrences import asserted_positive, with_starts
 from anyshape_gen.scratch_dtypes import value_dtype
 from anyshape_gen.slots import Many, Matcher, One, Slot, slots_of
@@ -147,6 +147,7 @@ class KernelResolver:
         asserts = tuple(
             replace(node, cond=self._value(node.cond, _Vars(), report=True)) for node in self.kernel.asserts
         )
+        self._check_numbers(asserts)
         born = tuple(self._born(e, v) for e, v in zip(self.kernel.equations, self.vars) if e.target.items is None)
         scratch = tuple(
             ScratchTensor(name, tensor.dtype, vector(tuple(_slot_item(slot) for slot in tensor.slots or ())))
@@ -272,13 +273,20 @@ class KernelResolver:
             for name, extent in variables.extents.items()
             if extent is not None
         )
-        found = _raggedly(found, parts)
+        found = numbering(found, parts, value, self.counts)
+        self._check_numbers([value], [v.name for v in found if v.role is Role.ELEMENT])
         return ResolvedEquation(
             equation.target, parts, found, equation.op, value, equation.conditions, span=equation.span
         )
 
+    def _check_numbers(self, nodes: Iterable[Node], numbers: Collection[str] = ()) -> None:
+        for node in nodes:
+            for span, text in unnumbered(node, {*numbers, *self.kinds}, self.counts):
+                self.findings.add(span, text)
+
     def _born(self, equation: Equation, variables: _Vars) -> BornSize:
         value = self._value(equation.value, variables, report=True)
+        self._check_numbers([value])
         high: Expr = Int(0)
         if isinstance(equation.value, Reduction) and equation.value.kind == "count":
             domains = [call("prod", g.domain) if g.targets[0].run else g.domain for g in equation.value.generators]
@@ -417,9 +425,3 @@ def _slot_item(slot: Slot) -> Item:
 
 def _walk_items(*nodes: Node) -> list[Node]:
     return list(walk_all(nodes))
-
-
-def _raggedly(found: tuple[IndexVar, ...], parts: tuple[Part, ...]) -> tuple[IndexVar, ...]:
-    """The element variable of side by side dims numbers tensors, it is no loop."""
-    elements = {p.element.id for p in parts if isinstance(p, Offset) and isinstance(p.element, Name)}
-    return tuple(replace(v, role=Role.ELEMENT) if v.name in elements else v for v in found)

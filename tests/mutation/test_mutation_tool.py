@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from anyshape.testing.mutation.__main__ import declarations
+from anyshape.testing.mutation.making import GeneratorFault
 from anyshape.testing.mutation.results import json_text, kept, page, read, score
 from anyshape.testing.mutation.running import Trial, undeclared
 from anyshape.testing.mutation.trying import TooLong, time_limit
@@ -16,6 +17,7 @@ from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import PACKAGES, PROPERTIES, register
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
+from anyshape_gen.emit import kernels
 from anyshape_gen.mutants import mutants
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +120,17 @@ def test_a_mutant_that_does_not_end_is_stopped() -> None:
         while True:
             pass
     assert time.perf_counter() - start < 5
+
+
+def test_a_generator_that_writes_no_python_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = Trial(analyse({"weak.yaml": SPEC}), "weak")
+
+    def broken(*_: object) -> None:
+        raise SyntaxError("invalid syntax")
+
+    monkeypatch.setattr(kernels, "kernel", broken)
+    with pytest.raises(GeneratorFault, match="weak_head: what the generator wrote is no Python: invalid syntax"):
+        trial.distinct(WEAK)
 
 
 def test_results_are_read_as_they_were_written(specs: Trial, tmp_path: Path) -> None:

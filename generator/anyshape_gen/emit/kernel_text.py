@@ -41,6 +41,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )  # fmt: skip
+from anyshape_gen.numbering import chooses_tensor
 from anyshape_gen.traverse import walk
 
 UNARY = {
@@ -425,6 +426,8 @@ class KernelText:
     def _reduction(self, e: Reduction) -> str:
         if e.kind not in (*_NESTABLE, "argmax", "argmin", "first", "last"):
             raise NotExecuted(e, f"{e.kind} of elements")
+        if chooses_tensor(e, e.generators[0]):
+            return self._over_tensors(e, e.generators[0])
         single = len(e.generators) == 1 and e.generators[0].over in (Over.EXTENT, Over.RANGE)
         if (e.keywords or e.kind in ("first", "last")) and not (single and self.is_size(e.generators[0].domain)):
             raise NotExecuted(e, f"the last of equal ones, or the first, of more than one variable ({e.kind})")
@@ -465,6 +468,18 @@ class KernelText:
         self.variables = before
         where = f", where=lambda {name}: {test}" if test else ""
         return f'reduce_range("{e.kind}", {low}, {high}, lambda {name}: {body}{where})'
+
+    def _over_tensors(self, e: Reduction, g: Generator) -> str:
+        """Over the tensors of a variadic: folded while the kernel is built."""
+        if e.conditions or e.keywords or e.kind not in _FOLDED:
+            raise NotExecuted(e, f"{e.kind} over some tensors" if e.conditions else f"{e.kind} over tensors")
+        name = g.targets[0].name
+        rest = e.generators[1:]
+        element = Reduction(e.kind, e.element, rest, span=e.span) if rest else e.element
+        self.numbers.add(name)
+        text = f'fold("{e.kind}", ({self.text(element)} for {kernel_name(name)} in range({self.text(g.domain)})))'
+        self.numbers.discard(name)
+        return text
 
     def _over_items(self, e: Reduction, g: Generator) -> str:
         """Over the items of vectors, of which there are as many as a rank says: folded while the kernel is built."""

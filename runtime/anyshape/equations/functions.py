@@ -25,7 +25,7 @@ from anyshape.equations.expr import (
     scalar,
 )  # fmt: skip
 from anyshape.equations.ranges import end_item, last_place, reduce_range
-from anyshape.errors import SpecError
+from anyshape.errors import ShapeError, SpecError
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "count", "argmax", "argmin", "first", "last")
 
@@ -296,11 +296,15 @@ def reduce_(
 
 
 def fit(variables: Iterable[Expr], extents: Iterable[Size]) -> tuple[Expr, ...]:
-    """An implicit broadcast read: the last len(extents) variables, with 0 where the dim is 1, and open where undecided."""
+    """An implicit broadcast read: the last len(extents) variables, with 0 where the dim is 1, and open where undecided.
+
+    Raises ShapeError where there are fewer variables than dims."""
     from anyshape.dims import eq as size_eq
 
     sizes = tuple(extents)
     vars_ = tuple(variables)
+    if len(sizes) > len(vars_):
+        raise ShapeError(f"what has the dims {list(map(str, sizes))} does not broadcast to {len(vars_)} dims")
     index: list[Expr] = []
     for v, n in zip(vars_[len(vars_) - len(sizes) :], sizes, strict=True):
         if isinstance(v, Var) and v.extent == n:

@@ -11,7 +11,7 @@ from anyshape.dtypes import DType, parse_dtype
 from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
 from anyshape.graph.opdef import OpDef, ParamDef
-from anyshape.graph.value import Value, constant
+from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Vec
 
 Operand = Any
@@ -21,6 +21,13 @@ Operand = Any
 def call(
     op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "", count: int | None = None
 ) -> tuple[Value, ...]:
+    """The results of one call of a variant; see `call_node`."""
+    return call_node(op, inputs, params, source, count).outputs
+
+
+def call_node(
+    op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "", count: int | None = None
+) -> Node:
     """One call of a variant. `inputs` are by position, a variadic one as a sequence; `params` by name, None for the default;
     `count` says how many outputs a variadic op has, for when nothing else does.
 
@@ -31,7 +38,7 @@ def call(
         if p.required and p.name not in attrs:
             raise ArgumentError(f"{op.full_name}: {p.name} is missing, and has no default")
     operands = [_operand(op, p, params.get(p.name)) for p in op.operands]
-    return build(op, [*_data(op, inputs), *operands], attrs, source, count=count).outputs
+    return build(op, [*_data(op, inputs), *operands], attrs, source, count=count)
 
 
 def call_alias(

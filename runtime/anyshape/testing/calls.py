@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anyshape.dims import Dim, symbol
 from anyshape.dtypes import DType, is_dtype_name, parse_dtype
 from anyshape.errors import ShapeError
-from anyshape.graph.call import call
+from anyshape.graph.call import call_node
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.registry import all_ops
@@ -146,13 +146,7 @@ def typed(array: Array, name: str) -> Value:
 
 def static_node(c: Call) -> Node:
     """The call of the static variant on operands of known shapes. Raises what inference raises."""
-    return node_of(call(c.op, c.values(typed), c.params))
-
-
-def node_of(values: tuple[Value, ...]) -> Node:
-    node = values[0].node
-    assert node is not None
-    return node
+    return call_node(c.op, c.values(typed), c.params)
 
 
 @dataclass
@@ -191,7 +185,7 @@ def dyn_node(c: Call, make: Any = typed, operand: Any = None) -> Node:
     operands = {
         name: operand(a, name) if operand is not None else constant(a, name) for name, a in operand_arrays(c).items()
     }
-    return node_of(call(dyn, c.values(make), {**c.params, **operands}))
+    return call_node(dyn, c.values(make), {**c.params, **operands})
 
 
 def equations(node: Node) -> tuple[Any, list[Any], list[Any]]:

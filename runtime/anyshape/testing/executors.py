@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import anyshape
 from anyshape.errors import TypeRelationError
-from anyshape.graph.call import call
+from anyshape.graph.call import call, call_node
 from anyshape.graph.function import Function
 from anyshape.testing.calls import (
     ByName,
@@ -23,7 +23,6 @@ from anyshape.testing.calls import (
     Symbols,
     dyn_node,
     flat_values,
-    node_of,
     operand_arrays,
     typed,
     variants,
@@ -107,7 +106,7 @@ def test_parts(op: str, record_property: Record) -> None:
     def body(c: Call) -> bool:
         valid(c)
         symbols = Symbols({})
-        node = node_of(call(c.op, c.values(symbols), c.params))
+        node = call_node(c.op, c.values(symbols), c.params)
         return one_part_is_many((call_key(c), tuple(c.params.items())), node, symbols, c.flat_inputs())
 
     on_random_calls(op, "7b one part == many", record_property, body, share=2)

@@ -18,7 +18,7 @@ from hypothesis import reject
 from anyshape import dims
 from anyshape.dims import Cond, Dim
 from anyshape.errors import ShapeError, TypeRelationError
-from anyshape.graph.call import call
+from anyshape.graph.call import call, call_node
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
 from anyshape.passes import dyn_to_static
@@ -29,7 +29,6 @@ from anyshape.testing.calls import (
     dyn_node,
     equations,
     flat_values,
-    node_of,
     operand_arrays,
     static_node,
     typed,
@@ -111,7 +110,7 @@ def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) 
 def test_symbols_with_numbers_put_in(op: str, record_property: Any) -> None:
     def body(c: Call) -> bool:
         make = Symbols({})
-        return agree(c, lambda: node_of(call(c.op, c.values(make), c.params)), make)
+        return agree(c, lambda: call_node(c.op, c.values(make), c.params), make)
 
     on_random_calls(op, "3a symbolic inference == numeric", record_property, body)
 

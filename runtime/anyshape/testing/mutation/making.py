@@ -33,6 +33,10 @@ from anyshape_gen.source import Findings
 ANNOTATIONS = __future__.annotations.compiler_flag
 
 
+class GeneratorFault(Exception):
+    """A spec that the generator let through, and made no program of: its own fault, and never counted as a mutant refused."""
+
+
 @dataclass(frozen=True)
 class Generated:
     """The texts of one op, room by room."""
@@ -63,7 +67,10 @@ class Workshop:
         return cast(Property, getattr(found, constant_name(op)))
 
     def generate(self, spec: OpSpec) -> Generated | None:
-        """None where the generator refuses the spec: such a mutant cannot come into being."""
+        """None where the generator refuses the spec: such a mutant cannot come into being.
+
+        Raises GeneratorFault where what it writes is no Python.
+        """
         findings = Findings()
         try:
             a = analyse_op(spec, self.files[spec.name], findings, set(self.specs), complete=False)
@@ -79,8 +86,12 @@ class Workshop:
                 rewrites.rewrites(a, {**self.specs, spec.name: spec}),
                 ops.op_defs(a),
             )
-        except (NotExecuted, SpecError, SyntaxError):
+        except (NotExecuted, SpecError):
             return None
+        except SyntaxError as e:
+            raise GeneratorFault(
+                f"{spec.name}: what the generator wrote is no Python: {e.msg}: {(e.text or '').strip()}"
+            ) from e
 
 
 def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from anyshape.testing.mutation.making import Generated, Workshop, in_place, load
+from anyshape.testing.mutation.making import Generated, GeneratorFault, Workshop, in_place, load
 from anyshape.testing.mutation.trying import Tests
 from anyshape.testing.profile import load_profile
 from anyshape.testing.running import PACKAGES, PROPERTIES
@@ -63,7 +63,10 @@ class Trial:
         seen, refused = {own.text}, 0
         found: list[tuple[Mutant, Generated]] = []
         for m in mutants(self.workshop.specs[op], lambda f: self.users[(f.span, getattr(f, "name", ""))][0] != op):
-            text = self.workshop.generate(m.spec)
+            try:
+                text = self.workshop.generate(m.spec)
+            except GeneratorFault as e:
+                raise GeneratorFault(f"{e}, of the mutant {m.label!r}") from e
             if text is None:
                 refused += 1
             elif text.text not in seen:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
-from anyshape.graph.call import call
+from anyshape.graph.call import call_node
 from anyshape.graph.value import Node
-from anyshape.testing.calls import node_of, typed, variants
+from anyshape.testing.calls import typed, variants
 from anyshape.testing.evaluation import evaluate
 from anyshape.testing.programs.statements import (
     Block,
@@ -84,7 +84,7 @@ class Numbers:
             None if i is None else [operand(r) for r in i] if isinstance(i, tuple) else operand(i) for i in s.inputs
         ]
         params = {**s.params, **{o.name: _value(o, env) for o in s.operands}}
-        node = node_of(call(variants(s.op)[0], inputs, params))
+        node = call_node(variants(s.op)[0], inputs, params)
         for v in node.outputs:
             if int(np.prod([n for n in v.type.shape or () if isinstance(n, int)])) > self.most:
                 raise TooLarge
