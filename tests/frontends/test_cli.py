@@ -111,3 +111,10 @@ def test_progress_speaks_only_of_what_is_long(capsys, monkeypatch):
     with progress("long"):
         time.sleep(0.2)
     assert capsys.readouterr().err == "long … 0 s\n"
+
+
+def test_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["anyshape", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("anyshape", run_name="__main__")
+    assert "anyshape explain" in capsys.readouterr().out
