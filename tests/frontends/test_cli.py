@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import time
 
 import numpy as np
