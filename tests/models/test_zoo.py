@@ -70,3 +70,22 @@ def test_dynamically_quantised(name: str, tmp_path: Path) -> None:
     quantization.quantize_dynamic(path, tmp_path / "q.onnx", weight_type=quantization.QuantType.QInt8)
     assert "MatMulInteger" in {n.op_type for n in onnx.load(tmp_path / "q.onnx").graph.node}
     agrees(tmp_path / "q.onnx", name, 0.02)
+
+
+class Samples(quantization.CalibrationDataReader):  # type: ignore[misc]
+    """The calls of a model, for its ranges to be found by."""
+
+    def __init__(self, name: str) -> None:
+        self._calls = iter(calls(name))
+
+    def get_next(self) -> Any:
+        return next(self._calls, None)
+
+
+def test_quantised_with_samples(tmp_path: Path) -> None:
+    """QuantizeLinear and DequantizeLinear around everything, with scales of one element."""
+    path = structure.build("zoo_resnet", tmp_path / "m.onnx", seed=7)
+    quantised = tmp_path / "q.onnx"
+    quantization.quantize_static(path, quantised, Samples("resnet"), quant_format=quantization.QuantFormat.QDQ)
+    assert "DequantizeLinear" in {n.op_type for n in onnx.load(quantised).graph.node}
+    agrees(quantised, "resnet", 0.05)

@@ -8,32 +8,39 @@ from typing import Any
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import bit_and, cast, checked, fit, reduce_, round_even, saturate, shift_right
+from anyshape.equations.functions import bit_and, cast, checked, fit, reduce_, round_even, saturate, shift_right, where
 from anyshape.rules import Bound, Rule
 
 
-# specs/quantisation.yaml:18
+# specs/quantisation.yaml:25
 def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
-    q, d, z, block_size, along = bound.q, bound.d, bound.z, bound.block_size, bound.along
+    q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
     rule = Rule(eqs.op)
-    if rules.eq(len(q), 0):
+    if rule.or_(rules.eq(len(q), 0), lambda: rules.not_(named)):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             (cast(x[*i], eqs.dtypes["U"]) - cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]))
-            * cast(scale[*rules.Vec(())], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:25",
+            * cast(scale[*rules.fill(len(q), 0)], eqs.dtypes["U"]),
+            "specs/quantisation.yaml:32",
         )
-    if rule.and_(rules.gt(len(q), 0), lambda: rules.eq(block_size, 0)):
+    if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            (cast(x[*i], eqs.dtypes["U"]) - cast(checked(zero)[*(i[along],)], eqs.dtypes["U"]))
-            * cast(scale[*(i[along],)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:26",
+            (
+                cast(x[*i], eqs.dtypes["U"]) - cast(
+                    checked(zero)[
+                        *(where(rules.eq(z[k], 1), lambda: 0, lambda: i[along]) for k in rules.range_(len(z)))
+                    ],
+                    eqs.dtypes["U"],
+                )
+            )
+            * cast(scale[*(where(rules.eq(q[0], 1), lambda: 0, lambda: i[along]),)], eqs.dtypes["U"]),
+            "specs/quantisation.yaml:33",
         )
-    if rule.and_(rules.gt(len(q), 0), lambda: rules.gt(block_size, 0)):
+    if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
@@ -43,45 +50,52 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:27",
+            "specs/quantisation.yaml:34",
         )
 
 
-# specs/quantisation.yaml:47
+# specs/quantisation.yaml:58
 def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
-    q, d, z, block_size, along = bound.q, bound.d, bound.z, bound.block_size, bound.along
+    q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
     rule = Rule(eqs.op)
     def rounded(v: Any, z: Any) -> Any:
         return v if eqs.dtypes["Q"].is_narrow_float else round_even(v) + z
 
-    if rules.eq(len(q), 0):
+    if rule.or_(rules.eq(len(q), 0), lambda: rules.not_(named)):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             saturate(
                 rounded(
-                    cast(x[*i], eqs.dtypes["U"]) / cast(scale[*rules.Vec(())], eqs.dtypes["U"]),
+                    cast(x[*i], eqs.dtypes["U"]) / cast(scale[*rules.fill(len(q), 0)], eqs.dtypes["U"]),
                     cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]),
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:57",
+            "specs/quantisation.yaml:68",
         )
-    if rule.and_(rules.gt(len(q), 0), lambda: rules.eq(block_size, 0)):
+    if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             saturate(
                 rounded(
-                    cast(x[*i], eqs.dtypes["U"]) / cast(scale[*(i[along],)], eqs.dtypes["U"]),
-                    cast(checked(zero)[*(i[along],)], eqs.dtypes["U"]),
+                    cast(x[*i], eqs.dtypes["U"]) / cast(
+                        scale[*(where(rules.eq(q[0], 1), lambda: 0, lambda: i[along]),)], eqs.dtypes["U"]
+                    ),
+                    cast(
+                        checked(zero)[
+                            *(where(rules.eq(z[k], 1), lambda: 0, lambda: i[along]) for k in rules.range_(len(z)))
+                        ],
+                        eqs.dtypes["U"],
+                    ),
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:58",
+            "specs/quantisation.yaml:69",
         )
-    if rule.and_(rules.gt(len(q), 0), lambda: rules.gt(block_size, 0)):
+    if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
@@ -94,11 +108,11 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:59",
+            "specs/quantisation.yaml:70",
         )
 
 
-# specs/quantisation.yaml:81
+# specs/quantisation.yaml:96
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     g_extents, m, n, k, p, u, q, w = bound.g_extents, bound.m, bound.n, bound.k, bound.p, bound.u, bound.q, bound.w
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
@@ -111,11 +125,11 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:89",
+        "specs/quantisation.yaml:104",
     )
 
 
-# specs/quantisation.yaml:99
+# specs/quantisation.yaml:114
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     q = bound.q
@@ -146,7 +160,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:117",
+        "specs/quantisation.yaml:132",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*m, *n)))
     i, j = eqs.indices("i", m), eqs.indices("j", n)
@@ -154,7 +168,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
         factor[*i, *j],
         cast(sa[*fit(i, u)], parse_dtype("f32"))
         * cast(sb[*fit(j, w)], parse_dtype("f32")) / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:118",
+        "specs/quantisation.yaml:133",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -164,11 +178,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:119",
+        "specs/quantisation.yaml:134",
     )
 
 
-# specs/quantisation.yaml:133
+# specs/quantisation.yaml:148
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, k, block_size, bits, p = bound.n, bound.k, bound.block_size, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -188,7 +202,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(2 ** bits - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:148",
+        "specs/quantisation.yaml:163",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, k)))
     j, l = eqs.index("j", n), eqs.index("l", k)
@@ -201,14 +215,14 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(2 ** bits - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:149",
+        "specs/quantisation.yaml:164",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((n, k)))
     j, l = eqs.index("j", n), eqs.index("l", k)
     eqs.define(
         weight[j, l],
         cast(code[j, l] - base[j, l], eqs.dtypes["F"]) * scale[j, l // block_size],
-        "specs/quantisation.yaml:150",
+        "specs/quantisation.yaml:165",
     )
     i, j = eqs.indices("i", p), eqs.index("j", n)
     eqs.define(
@@ -218,5 +232,5 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             eqs.dtypes["F"],
         )
         + bias[j],
-        "specs/quantisation.yaml:151",
+        "specs/quantisation.yaml:166",
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le, lt, prod, put
+from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le, lt, not_, prod, put
 
 
-# specs/quantisation.yaml:18
+# specs/quantisation.yaml:25
 def dequantize_linear_relation(
     rule: Rule, *, x: Vec, scale: Vec, zero: Vec | None, axis: Any, block_size: Any
 ) -> Bound:
@@ -19,63 +19,83 @@ def dequantize_linear_relation(
     else:
         z = Vec(())
     along = rule.where(lt(axis, 0), lambda: axis + len(d), lambda: axis)
+    named = rule.and_(le(0, along), lambda: lt(along, len(d)))
     rule.require(ge(block_size, 0), lambda: f"a block has a size, got {block_size}")
-    rule.require(
-        rule.or_(eq(len(q), 0), lambda: rule.and_(le(0, along), lambda: lt(along, len(d)))),
-        lambda: f"axis {axis} is not one of {len(d)}",
-    )
-    wanted = rule.where(
-        eq(len(q), 0),
-        lambda: Vec(()),
-        lambda: rule.where(
-            eq(block_size, 0),
-            lambda: Vec((rule.item(d, along),)),
-            lambda: put(d, Vec((along,)), Vec((rule.ceil_div(rule.item(d, along), block_size),))),
-        ),
-    )
-    rule.require(eq(q, wanted), lambda: f"scale must have the shape {wanted}, got {q}")
+    if rule.and_(named, lambda: gt(block_size, 0)):
+        wanted = put(d, Vec((along,)), Vec((rule.ceil_div(rule.item(d, along), block_size),)))
+        rule.require(
+            rule.or_(eq(len(q), 0), lambda: eq(q, wanted)), lambda: f"scale must have the shape {wanted}, got {q}"
+        )
+    if rule.and_(named, lambda: eq(block_size, 0)):
+        rule.require(le(len(q), 1), lambda: f"scale must be one number or a vector, got {q}")
+    if rule.and_(named, lambda: rule.and_(eq(block_size, 0), lambda: eq(len(q), 1))):
+        rule.require(
+            rule.or_(eq(rule.item(q, 0), 1), lambda: eq(rule.item(q, 0), rule.item(d, along))),
+            lambda: f"wanted a scale for each of {rule.item(d, along)}, or one, got {q}",
+        )
+    if not_(named):
+        rule.require(
+            rule.or_(eq(len(q), 0), lambda: rule.and_(eq(q, Vec((1,))), lambda: eq(block_size, 0))),
+            lambda: f"axis {axis} is not one of {len(d)}",
+        )
     rule.require(
         rule.or_(
             eq(z, q),
-            lambda: rule.or_(not (zero is not None), lambda: rule.and_(eq(len(q), 0), lambda: eq(z, Vec((1,))))),
+            lambda: rule.or_(
+                not (zero is not None),
+                lambda: rule.and_(
+                    eq(prod(q), 1),
+                    lambda: rule.and_(le(len(q), 1), lambda: rule.and_(eq(prod(z), 1), lambda: le(len(z), 1))),
+                ),
+            ),
         ),
         lambda: f"zero {z} must have the shape of scale, {q}",
     )
-    return rule.bind(outputs={"y": x}, q=q, d=d, z=z, block_size=block_size, along=along, axis=axis)
+    return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:47
+# specs/quantisation.yaml:58
 def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any) -> Bound:
     d = x
     q = scale
     z = zero
     along = rule.where(lt(axis, 0), lambda: axis + len(d), lambda: axis)
+    named = rule.and_(le(0, along), lambda: lt(along, len(d)))
     rule.require(ge(block_size, 0), lambda: f"a block has a size, got {block_size}")
-    rule.require(
-        rule.or_(eq(len(q), 0), lambda: rule.and_(le(0, along), lambda: lt(along, len(d)))),
-        lambda: f"axis {axis} is not one of {len(d)}",
-    )
-    wanted = rule.where(
-        eq(len(q), 0),
-        lambda: Vec(()),
-        lambda: rule.where(
-            eq(block_size, 0),
-            lambda: Vec((rule.item(d, along),)),
-            lambda: put(d, Vec((along,)), Vec((rule.ceil_div(rule.item(d, along), block_size),))),
-        ),
-    )
-    rule.require(eq(q, wanted), lambda: f"scale must have the shape {wanted}, got {q}")
+    if rule.and_(named, lambda: gt(block_size, 0)):
+        wanted = put(d, Vec((along,)), Vec((rule.ceil_div(rule.item(d, along), block_size),)))
+        rule.require(
+            rule.or_(eq(len(q), 0), lambda: eq(q, wanted)), lambda: f"scale must have the shape {wanted}, got {q}"
+        )
+    if rule.and_(named, lambda: eq(block_size, 0)):
+        rule.require(le(len(q), 1), lambda: f"scale must be one number or a vector, got {q}")
+    if rule.and_(named, lambda: rule.and_(eq(block_size, 0), lambda: eq(len(q), 1))):
+        rule.require(
+            rule.or_(eq(rule.item(q, 0), 1), lambda: eq(rule.item(q, 0), rule.item(d, along))),
+            lambda: f"wanted a scale for each of {rule.item(d, along)}, or one, got {q}",
+        )
+    if not_(named):
+        rule.require(
+            rule.or_(eq(len(q), 0), lambda: rule.and_(eq(q, Vec((1,))), lambda: eq(block_size, 0))),
+            lambda: f"axis {axis} is not one of {len(d)}",
+        )
     rule.require(
         rule.or_(
             eq(z, q),
-            lambda: rule.or_(not (zero is not None), lambda: rule.and_(eq(len(q), 0), lambda: eq(z, Vec((1,))))),
+            lambda: rule.or_(
+                not (zero is not None),
+                lambda: rule.and_(
+                    eq(prod(q), 1),
+                    lambda: rule.and_(le(len(q), 1), lambda: rule.and_(eq(prod(z), 1), lambda: le(len(z), 1))),
+                ),
+            ),
         ),
         lambda: f"zero {z} must have the shape of scale, {q}",
     )
-    return rule.bind(outputs={"y": x}, q=q, d=d, z=z, block_size=block_size, along=along, axis=axis)
+    return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:81
+# specs/quantisation.yaml:96
 def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: Vec | None) -> Bound:
     rule.require(ge(len(a), 2), lambda: f"a must have at least rank 2, got rank {len(a)}")
     rule.require(ge(len(b), 2), lambda: f"b must have at least rank 2, got rank {len(b)}")
@@ -99,7 +119,7 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
     return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, g_extents=g_extents, m=m, n=n, k=k, p=p, u=u, q=q, w=w)
 
 
-# specs/quantisation.yaml:99
+# specs/quantisation.yaml:114
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -126,7 +146,7 @@ def qlinear_matmul_relation(
     )
 
 
-# specs/quantisation.yaml:133
+# specs/quantisation.yaml:148
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec, bias: Vec | None, bits: Any, block_size: Any
 ) -> Bound:

@@ -13,7 +13,7 @@ from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/quantisation.yaml:18
+# specs/quantisation.yaml:25
 def dequantize_linear_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.run("q")
@@ -25,11 +25,11 @@ def dequantize_linear_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:29
+# specs/quantisation.yaml:36
 def dequantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s: ((x.astype(scale.dtype) - s(np.asarray(zero)).astype(scale.dtype)) * s(scale)).astype(scale.dtype))(
         lambda v: np.reshape(v, ())
-        if 0 in (v.ndim, scale.ndim) else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
+        if v.size == 1 else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
         if block_size > 0 else v.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
     )
 
@@ -44,61 +44,87 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:38",
+            "specs/quantisation.yaml:45",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:39",
+            "specs/quantisation.yaml:46",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:47",
+        ),
+        Example(
+            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((3,))},
+            None,
+            "specs/quantisation.yaml:48",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:40",
+            "specs/quantisation.yaml:49",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:41",
+            "specs/quantisation.yaml:50",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:42"
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:51"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "must have the shape", "specs/quantisation.yaml:43"
+            {"x": Given((2, 6)), "scale": Given((2, 3))},
+            {"block_size": 3},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:52",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:53"
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:54"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:44",
+            "specs/quantisation.yaml:55",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:45",
+            "specs/quantisation.yaml:56",
         ),
     ),
-    "specs/quantisation.yaml:18",
+    "specs/quantisation.yaml:25",
     asserts=(
-        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:11"),
-        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:12"),
-        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:14"),
-        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:15"),
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
+        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
+        Refusal(r"scale must be one number or a vector, got .*", "specs/quantisation.yaml:17"),
+        Refusal(r"wanted a scale for each of .*, or one, got .*", "specs/quantisation.yaml:19"),
+        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
+        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
 )
 
 
-# specs/quantisation.yaml:47
+# specs/quantisation.yaml:58
 def quantize_linear_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.run("q")
@@ -108,11 +134,11 @@ def quantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
 
 
-# specs/quantisation.yaml:61
+# specs/quantisation.yaml:72
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
-        if 0 in (v.ndim, scale.ndim) else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
+        if v.size == 1 else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
         if block_size > 0 else v.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)]),
         np.iinfo(zero.dtype),
     )
@@ -128,69 +154,99 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:72",
+            "specs/quantisation.yaml:83",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:73",
+            "specs/quantisation.yaml:84",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:85",
+        ),
+        Example(
+            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((3,))},
+            None,
+            "specs/quantisation.yaml:86",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:74",
+            "specs/quantisation.yaml:87",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:75",
+            "specs/quantisation.yaml:88",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
+            {},
+            {},
+            "one number or a vector",
+            "specs/quantisation.yaml:89",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
+            {"block_size": 3},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:90",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:76",
+            "specs/quantisation.yaml:91",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
-            "must have the shape",
-            "specs/quantisation.yaml:77",
+            "a scale for each of",
+            "specs/quantisation.yaml:92",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:78",
+            "specs/quantisation.yaml:93",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:79",
+            "specs/quantisation.yaml:94",
         ),
     ),
-    "specs/quantisation.yaml:47",
+    "specs/quantisation.yaml:58",
     asserts=(
-        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:11"),
-        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:12"),
-        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:14"),
-        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:15"),
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
+        Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
+        Refusal(r"scale must be one number or a vector, got .*", "specs/quantisation.yaml:17"),
+        Refusal(r"wanted a scale for each of .*, or one, got .*", "specs/quantisation.yaml:19"),
+        Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
+        Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
 )
 
 
-# specs/quantisation.yaml:81
+# specs/quantisation.yaml:96
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec(d.dim("m") for _ in range(1))
@@ -201,7 +257,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:91
+# specs/quantisation.yaml:106
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
@@ -213,38 +269,40 @@ MATMUL_INTEGER = Property(
     matmul_integer_case,
     matmul_integer_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:94"),
+        Example(
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:109"
+        ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:95",
+            "specs/quantisation.yaml:110",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:96",
+            "specs/quantisation.yaml:111",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:97",
+            "specs/quantisation.yaml:112",
         ),
     ),
-    "specs/quantisation.yaml:81",
+    "specs/quantisation.yaml:96",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:87"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:88"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:102"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:103"),
     ),
 )
 
 
-# specs/quantisation.yaml:99
+# specs/quantisation.yaml:114
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec(d.dim("m") for _ in range(1))
@@ -258,7 +316,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:121
+# specs/quantisation.yaml:136
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return (lambda t, f, z, r: np.nan_to_num(np.clip(np.rint(t.astype(np.float32) * f) + np.float32(z), r.min, r.max)).astype(zy.dtype))(
         np.matmul(
@@ -289,7 +347,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:127",
+            "specs/quantisation.yaml:142",
         ),
         Example(
             {
@@ -305,7 +363,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:128",
+            "specs/quantisation.yaml:143",
         ),
         Example(
             {
@@ -321,7 +379,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:129",
+            "specs/quantisation.yaml:144",
         ),
         Example(
             {
@@ -337,7 +395,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:130",
+            "specs/quantisation.yaml:145",
         ),
         Example(
             {
@@ -353,19 +411,19 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:131",
+            "specs/quantisation.yaml:146",
         ),
     ),
-    "specs/quantisation.yaml:99",
+    "specs/quantisation.yaml:114",
     asserts=(
-        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:113"),
-        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:114"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:115"),
+        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:128"),
+        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:129"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:130"),
     ),
 )
 
 
-# specs/quantisation.yaml:133
+# specs/quantisation.yaml:148
 def matmul_nbits_case(d: Draw) -> Case:
     p = d.run("p")
     k = d.dim("k")
@@ -387,7 +445,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:153
+# specs/quantisation.yaml:168
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any, block_size: Any) -> Any:
     return (
         lambda part, k: (
@@ -422,7 +480,7 @@ MATMUL_NBITS = Property(
             {"block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:167",
+            "specs/quantisation.yaml:182",
         ),
         Example(
             {
@@ -435,50 +493,50 @@ MATMUL_NBITS = Property(
             {"bits": 8, "block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:168",
+            "specs/quantisation.yaml:183",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"bits": 3, "block_size": 4},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:169",
+            "specs/quantisation.yaml:184",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 0},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:170",
+            "specs/quantisation.yaml:185",
         ),
         Example(
             {"a": Given((2, 9)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "blocks of",
-            "specs/quantisation.yaml:171",
+            "specs/quantisation.yaml:186",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 3)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "integers of",
-            "specs/quantisation.yaml:172",
+            "specs/quantisation.yaml:187",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"bits": 8, "block_size": 4},
             {},
             "hold less",
-            "specs/quantisation.yaml:173",
+            "specs/quantisation.yaml:188",
         ),
     ),
-    "specs/quantisation.yaml:133",
+    "specs/quantisation.yaml:148",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:142"),
-        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:143"),
-        Refusal(r".* integers of .* bits in .* bytes", "specs/quantisation.yaml:144"),
-        Refusal(r".* blocks of .* for .* columns", "specs/quantisation.yaml:145"),
-        Refusal(r".* bytes hold less than .* zero points", "specs/quantisation.yaml:146"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:157"),
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:158"),
+        Refusal(r".* integers of .* bits in .* bytes", "specs/quantisation.yaml:159"),
+        Refusal(r".* blocks of .* for .* columns", "specs/quantisation.yaml:160"),
+        Refusal(r".* bytes hold less than .* zero points", "specs/quantisation.yaml:161"),
     ),
 )

@@ -341,7 +341,7 @@ class _Asked:
             self._add(text, (goal,), rank=True)
 
     def whole(self, part: Part, shape: Run, run: Run) -> None:
-        """A vector of indices for a vector of dims, at one position that stands for all."""
+        """A vector of indices for a vector of dims: at each position of few, else at one position that stands for all."""
         text = _text_of(part)
         p = self.owner.context.position()
         inside = (dims.lt(p, shape.length),)
@@ -359,6 +359,11 @@ class _Asked:
                 self._add(text, (False,), modelled=False)
             return
         self.rank(run.length, shape.length, text)
+        if isinstance(run.length, int):
+            for k in range(run.length):
+                there = (dims.lt(k, shape.length),)
+                self.index(run.at(k), shape.at(k), text, given=there, scope=self._variables_at(k))
+            return
         self.index(run.at(p), shape.at(p), text, given=inside, scope=self._variables_at(p))
 
 
