@@ -87,8 +87,17 @@ def test_matmul_bias_gelu_is_one_product() -> None:
     ]
 
 
-def test_attention_is_product_rows_product() -> None:
+def test_attention_is_product_rows_product_by_blocks() -> None:
     b = Builder("attention")
     q, k, v = b.input([B, N, 8]), b.input([B, M, 8]), b.input([B, M, 8])
     b.output(b.matmul(b.softmax(b.matmul(q, k, tb=True)), v))
-    assert [line.split(" ")[0] for line in shown(b) if not line.startswith(" ")] == ["product", "for", "product"]
+    lines = shown(b)
+    assert [line.split()[0] for line in lines if not line.startswith("     ")] == [
+        "each",
+        "block",
+        "product",
+        "for",
+        "product",
+        "phase1",
+    ]
+    assert lines[-1] == "    phase1 lies over phase0"

@@ -51,25 +51,28 @@ Phase = Product | list[Store]
 
 
 @dataclass
-class Phases:
-    """`serial`: a phase reads what an earlier one wrote, so one part must run them all."""
+class Component:
+    """Phases that compute some stores, in order, and the scratch between them."""
 
     items: list[Phase] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
-    serial: bool = False
 
 
-def split_phases(dag: Dag, stages: list[list[Store]], constants: Mapping[Tensor, NDArray[Any]]) -> Phases:
-    out = Phases(serial=len(stages) > 1)
+def split_phases(
+    dag: Dag, stages: list[list[Store]], constants: Mapping[Tensor, NDArray[Any]]
+) -> tuple[Component, ...]:
+    """A component with scratch wants one part to run all its phases, since one reads what another wrote."""
+    found: list[Component] = []
     for stage in stages:
         for part in components(stage):
-            _Splitter(dag, out, constants).component(part)
-    return out
+            found.append(Component())
+            _Splitter(dag, found[-1], constants, sum(len(c.temporaries) for c in found)).component(part)
+    return tuple(found)
 
 
 class _Splitter:
-    def __init__(self, dag: Dag, out: Phases, constants: Mapping[Tensor, NDArray[Any]]) -> None:
-        self.dag, self.out, self.constants = dag, out, constants
+    def __init__(self, dag: Dag, out: Component, constants: Mapping[Tensor, NDArray[Any]], number: int) -> None:
+        self.dag, self.out, self.constants, self.number = dag, out, constants, number
 
     def component(self, stores: list[Store]) -> None:
         while True:
@@ -79,13 +82,22 @@ class _Splitter:
                 window = self.window(stores, reds)
                 self.out.items.append(stores if window is None else window)
                 return
-            factors = tuple(self.in_memory(x) for x in found.args[0].args)
+            factors = tuple(self.in_memory(x, found, stores) for x in found.args[0].args)
+            stores, found = self.without(found, factors, stores)
             outer = walk([r for s in stores for r in s.roots], stop=found)
             whole = all(n is found for n in outer if n.kind == "red") and all(s.domain == found.domain for s in stores)
             if whole:
                 self.out.items.append(self.product(found, factors, tuple(stores)))
                 return
             stores = self.through_scratch(found, factors, stores)
+
+    def without(self, found: Node, factors: tuple[Access, ...], stores: list[Store]) -> tuple[list[Store], Node]:
+        """The stores with factors that went through scratch read from there, wherever else they are used, and the sum of them."""
+        spilled = {x: self.dag.load(a) for x, a in zip(found.args[0].args, factors) if x.kind != "load" or x.data != a}
+        if not spilled:
+            return stores, found
+        rebuild = Rebuild(self.dag, {**spilled})
+        return [rebuild.store(s) for s in stores], rebuild.node(found)
 
     def window(self, stores: list[Store], reds: list[Node]) -> Product | None:
         """A sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution, say."""
@@ -111,21 +123,31 @@ class _Splitter:
             return Product(found, access, access, m, n, k, batch, tuple(stores), None, b, over)
         return None
 
-    def in_memory(self, factor: Node) -> Access:
+    def in_memory(self, factor: Node, found: Node, stores: list[Store]) -> Access:
         """A factor that is more than a plain load is computed into scratch first."""
         if factor.kind == "load" and not (factor.data.bounds or factor.data.checks or factor.data.address.lets):
             access: Access = factor.data
             return access
-        store = self.spill(factor)
+        store = self.spill(factor, stores, found.data[1])
         self.component([store])
         return store.access
 
-    def spill(self, n: Node) -> Store:
-        """A scratch tensor with one element for each point of a node's domain."""
-        variables = tuple(sorted(n.domain, key=lambda v: v.number))
-        tensor = Tensor(f"phase{len(self.out.temporaries)}", n.dtype, tuple(v.extent for v in variables))
+    def spill(self, n: Node, stores: list[Store], summed: tuple[LoopVar, ...] = ()) -> Store:
+        """A scratch tensor with one element for each point of a node's domain: in the order of the results, what is summed over inside,
+        and innermost what the results are contiguous in."""
+        main = stores[0]
+        after = len(main.variables)
+
+        def place(v: LoopVar) -> tuple[int, int]:
+            if v in main.variables:
+                at = main.variables.index(v)
+                return (after + 2 if main.access.address.coefficient(v) == 1 else at), v.number
+            return after + (v in summed), v.number
+
+        variables = tuple(sorted(n.domain, key=place))
+        number = self.number + len(self.out.temporaries)
+        tensor = Tensor(f"phase{number}", n.dtype, tuple(v.extent for v in variables))
         self.out.temporaries.append(tensor)
-        self.out.serial = True
         terms: list[tuple[LoopVar, Size]] = []
         stride: Size = 1
         for v in reversed(variables):
@@ -134,7 +156,7 @@ class _Splitter:
         return Store(Access(tensor, affine(terms, 0)), n, variables)
 
     def through_scratch(self, found: Node, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
-        store = self.spill(found)
+        store = self.spill(found, stores)
         self.out.items.append(self.product(found, factors, (store,)))
         rebuild = Rebuild(self.dag, {found: self.dag.load(store.access)})
         return [rebuild.store(s) for s in stores]

@@ -5,6 +5,7 @@ In: a `Group`. Out: one line per loop and action. Dims and tensors keep their na
 
 from __future__ import annotations
 
+from anyshape.lower.blocked import Blocked
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Access, Affine, LoopVar, Node, Ordered, Store
 from anyshape.lower.depth import room_for
@@ -43,11 +44,27 @@ class _Text:
     def line(self, depth: int, text: str) -> None:
         self.lines.append("  " * (self.depth + depth) + text)
 
-    def step(self, step: Scope | Product) -> None:
+    def step(self, step: Scope | Product | Blocked) -> None:
         if isinstance(step, Product):
             self.product(step)
+        elif isinstance(step, Blocked):
+            self.blocked(step)
         else:
             self.scope(step, 0)
+
+    def blocked(self, b: Blocked) -> None:
+        """The loops around: batches, then blocks of rows."""
+        self.line(0, f"each {', '.join(f'{symbol} in {n}' for symbol, n in b.batch)}:" if b.batch else "once:")
+        self.depth += 1
+        for step, _ in b.ahead:
+            self.step(step)
+        self.line(0, f"block of {b.count} rows from {b.first} in {b.rows}:")
+        self.depth += 1
+        for step, _ in b.steps:
+            self.step(step)
+        for t, under in b.over.items():
+            self.line(0, f"{t.name} lies over {under.name}")
+        self.depth -= 2
 
     def recurrence(self, r: Recurrence) -> None:
         """The loop over positions, outside of its phases or inside of its rows."""

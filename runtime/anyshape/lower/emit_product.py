@@ -6,6 +6,7 @@ emitted once per vector of columns, the rest per row.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,29 @@ from anyshape.lower.llvm.types import I8, I64, Val, const
 from anyshape.lower.target import Target
 
 
-def emit_product(rows: Rows, p: Product, prepacked: Tensor | None) -> None:
+@dataclass(frozen=True)
+class OfBlock:
+    """What a product of a block of rows takes from the whole: the rows of all blocks, those of one at most, and where `emit_panels` has
+    packed b, if it had to."""
+
+    rows: Size
+    most: Size
+    panels: Val | None
+
+
+def emit_product(rows: Rows, p: Product, prepacked: Tensor | None, block: OfBlock | None = None) -> None:
     """`prepacked` is the operand that holds b as panels, if it does."""
-    _Emission(rows, p).run(prepacked)
+    _Emission(rows, p, block).run(prepacked)
+
+
+def emit_panels(rows: Rows, p: Product, all_rows: Size) -> Val | None:
+    """Scratch with b packed once for all blocks of rows; None where each block reads it as it lies, or packs what it needs."""
+    return None if p.packed is not None else _Emission(rows, p, None).panels(all_rows)
 
 
 class _Emission:
-    def __init__(self, rows: Rows, p: Product) -> None:
-        self.rows, self.p = rows, p
+    def __init__(self, rows: Rows, p: Product, block: OfBlock | None) -> None:
+        self.rows, self.p, self.block = rows, p, block
         self.element = elementwise.register_type(p.sum.dtype)
         self.tiles = gemm.tiles_for(rows.f.target, self.element)
 
@@ -40,24 +56,42 @@ class _Emission:
         rows, p = self.rows, self.p
         with rows.section():
             spec = self.spec(prepacked)
-            bytes_ = gemm.scratch_bytes(
-                self.tiles, p.m.extent, p.n.extent, p.k.extent, spec.packs_b, dims.minimum, dims.maximum
-            )
-            scratch = rows.f.gep(rows.f.args[2], rows.size(rows.scratch), I8)
-            rows.scratch = rows.scratch + (bytes_ + 63) // 64 * 64
-            gemm.emit_contraction(rows.f, spec, scratch, rows.part, rows.nparts)
+            m = p.m.extent if self.block is None else self.block.most
+            bytes_ = gemm.scratch_bytes(self.tiles, m, p.n.extent, p.k.extent, spec.packs_b, dims.minimum, dims.maximum)
+            gemm.emit_contraction(rows.f, spec, self.reserve(bytes_), rows.part, rows.nparts)
+
+    def reserve(self, bytes_: Size) -> Val:
+        """Scratch of this product alone."""
+        rows = self.rows
+        scratch = rows.f.gep(rows.f.args[2], rows.size(rows.scratch), I8)
+        rows.scratch = rows.scratch + (bytes_ + 63) // 64 * 64
+        return scratch
+
+    def panels(self, all_rows: Size) -> Val | None:
+        rows, p = self.rows, self.p
+        if p.b.address.coefficient(p.n) == 1 or any(v in p.b.domain for v in p.batch):
+            return None
+        with rows.section():
+            scratch = self.reserve(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent))
+            sizes = rows.size(all_rows), rows.size(p.n.extent), rows.size(p.k.extent)
+            along_k = rows.f.i64(self.stride(p.a.address, p.k))
+            gemm.emit_panels(rows.f, self.element, along_k, self.right(None), sizes, scratch)
+        return scratch
+
+    def start(self, t: Tensor, address: Affine) -> Val:
+        return self.rows.pointer(t, Affine((), address.offset))
+
+    def stride(self, address: Affine, v: LoopVar) -> Val | int:
+        c = address.coefficient(v)
+        return c if isinstance(c, int) else self.rows.size(c)
+
+    def right(self, panels: Val | None) -> gemm.Strided:
+        p, b = self.p, self.p.b.address
+        return gemm.Strided(self.start(p.b.tensor, b), self.stride(b, p.k), self.stride(b, p.n), panels)
 
     def spec(self, prepacked: Tensor | None) -> gemm.ContractionSpec:
-        rows, p = self.rows, self.p
+        rows, p, start, stride = self.rows, self.p, self.start, self.stride
         size = rows.size
-
-        def start(t: Tensor, address: Affine) -> Val:
-            return rows.pointer(t, Affine((), address.offset))
-
-        def stride(address: Affine, v: LoopVar) -> Val | int:
-            c = address.coefficient(v)
-            return c if isinstance(c, int) else size(c)
-
         a, b = p.a.address, p.b.address
         left = gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
         right: gemm.Strided | gemm.Prepacked | gemm.Packed = (
@@ -65,7 +99,7 @@ class _Emission:
             if p.computed is not None
             else gemm.Prepacked(rows.base(prepacked))
             if prepacked is not None
-            else gemm.Strided(start(p.b.tensor, b), stride(b, p.k), stride(b, p.n))
+            else self.right(None if self.block is None else self.block.panels)
         )
         c = p.stores[0].access.address
         batch = []
@@ -78,7 +112,7 @@ class _Emission:
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
         return gemm.ContractionSpec(
             self.element, size(p.m.extent), size(p.n.extent), size(p.k.extent), left, right, to,
-            None if direct else self.columns, batch,
+            None if direct else self.columns, batch, None, None if self.block is None else size(self.block.rows),
         )  # fmt: skip
 
     def packed_step(self, v: LoopVar) -> int:

@@ -6,17 +6,20 @@ In: a `Group` and a `Target`. Out: a `Kernel`. The steps are a list: inline, col
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.equations.expr import walk as walk_expr
+from anyshape.lower.blocked import Blocked, block_phases
 from anyshape.lower.collapse import collapse
-from anyshape.lower.contraction import Phases, Product, split_phases
+from anyshape.lower.contraction import Product, split_phases
 from anyshape.lower.dag import Ordered, Store, walk
 from anyshape.lower.depth import room_for
+from anyshape.lower.emit_blocked import emit_blocked
 from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
-from anyshape.lower.emit_product import emit_product, prepack
+from anyshape.lower.emit_product import OfBlock, emit_product, prepack
 from anyshape.lower.emit_recurrence import emit_recurrence
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_turned import can_turn, emit_turned
@@ -35,9 +38,9 @@ _NAME = "anyshape_kernel"
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What a group became: scopes and products in order, the tensors that stay in scratch."""
+    """What a group became: scopes and products in order, by blocks of rows or whole, the tensors that stay in scratch."""
 
-    steps: tuple[Scope | Product, ...]
+    steps: tuple[Scope | Product | Blocked, ...]
     stages: tuple[tuple[Store, ...], ...]
     temporaries: tuple[Tensor, ...]
     serial: bool
@@ -47,7 +50,17 @@ class Schedule:
 
     @property
     def all_steps(self) -> tuple[Scope | Product, ...]:
-        return (*self.steps, *(p for r in self.recurrences for p in r.phases))
+        own = (inner for s in self.steps for inner in (s.all_steps if isinstance(s, Blocked) else (s,)))
+        return (*own, *(p for r in self.recurrences for p in r.phases))
+
+    @property
+    def whole(self) -> Iterator[tuple[Scope | Product, tuple[Store, ...]]]:
+        """Steps with their stores, those of blocks as if they were not."""
+        for step, stores in zip(self.steps, self.stages, strict=True):
+            if isinstance(step, Blocked):
+                yield from step.whole
+            else:
+                yield step, stores
 
     @property
     def all_stages(self) -> tuple[tuple[Store, ...], ...]:
@@ -57,17 +70,26 @@ class Schedule:
 def schedule_group(group: Group) -> Schedule:
     inlined = inline_group(group)
     stages = collapse(inlined.dag, inlined.stages)
-    phases: Phases = split_phases(inlined.dag, stages, group.constants)
-    steps = tuple(p if isinstance(p, Product) else plan(p) for p in phases.items)
-    stores = tuple(tuple(p.stores) if isinstance(p, Product) else tuple(p) for p in phases.items)
+    steps: list[Scope | Product | Blocked] = []
+    stores: list[tuple[Store, ...]] = []
+    whole: list[Tensor] = []
+    for c in split_phases(inlined.dag, stages, group.constants):
+        blocked = block_phases(inlined.dag, c.items, c.temporaries) if c.temporaries else None
+        if blocked is not None:
+            steps.append(blocked)
+            stores.append(blocked.stores)
+            continue
+        steps += [p if isinstance(p, Product) else plan(p) for p in c.items]
+        stores += [tuple(p.stores) if isinstance(p, Product) else tuple(p) for p in c.items]
+        whole += c.temporaries
     found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
-    serial = phases.serial or serial_after(bool(steps or found), inlined.ordered)
+    serial = len(stages) > 1 or bool(whole) or serial_after(bool(steps or found), inlined.ordered)
     serial = serial or any(r.rows is None for r in found) or (bool(found) and len(steps) + len(found) > 1)
-    temporaries = (*inlined.temporaries, *phases.temporaries, *(t for r in found for t in r.temporaries))
+    temporaries = (*inlined.temporaries, *whole, *(t for r in found for t in r.temporaries))
     dropped = {t for r in found if r.rows is not None for t in r.rows.dropped}
     dropped -= {s.access.tensor for stage in stages for s in stage}  # a start is read from memory
     temporaries = tuple(t for t in temporaries if t not in dropped)
-    return Schedule(steps, stores, temporaries, serial, inlined.errors, inlined.ordered, found)
+    return Schedule(tuple(steps), tuple(stores), temporaries, serial, inlined.errors, inlined.ordered, found)
 
 
 def nodes_of(group: Group) -> int:
@@ -97,7 +119,8 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         f.ret(const(I32, 0))
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
-    forms = (*map(_form, schedule.all_steps), *("steps" for r in schedule.recurrences if r.rows is not None))
+    forms = (*("blocked" for s in schedule.steps if isinstance(s, Blocked)), *map(_form, schedule.all_steps))
+    forms += tuple("steps" for r in schedule.recurrences if r.rows is not None)
     forms += tuple(form_name(o) for o in schedule.ordered)
     return Kernel(
         symbol,
@@ -110,9 +133,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         forms,
         tuple(module.imports),
         () if schedule.recurrences else reusable(schedule.steps, schedule.stages, operands, group.outputs),
-        0
-        if schedule.serial or schedule.recurrences
-        else cycles(zip(schedule.steps, schedule.stages, strict=True), target.lanes(rows.element_bytes)),
+        0 if schedule.serial or schedule.recurrences else cycles(schedule.whole, target.lanes(rows.element_bytes)),
     )
 
 
@@ -124,9 +145,9 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
     written = frozenset(s.access.tensor for stores in schedule.all_stages for s in stores)
     written |= {o.store.access.tensor for o in schedule.ordered}
 
-    def emit(step: Scope | Product) -> None:
+    def emit(step: Scope | Product, block: OfBlock | None = None) -> None:
         if isinstance(step, Product):
-            emit_product(rows, step, panels.get(step))
+            emit_product(rows, step, panels.get(step), block)
         elif can_turn(step):
             emit_turned(rows, step)
         else:
@@ -134,7 +155,10 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
 
     for step in schedule.steps:
         with rows.phase(written):
-            emit(step)
+            if isinstance(step, Blocked):
+                emit_blocked(rows, step, written, emit)
+            else:
+                emit(step)
     for r in schedule.recurrences:
         with rows.phase(written):
             emit_recurrence(rows, r, written, emit, not schedule.serial)

@@ -67,9 +67,10 @@ def plan_recurrence(
         fixed = (tuple(stages[0]),)
         return Recurrence(steps.position, steps.extent, steps.backward, fixed, (), rows, steps.temporaries)
     found = split_phases(dag, stages, constants)
-    phases = tuple(p if isinstance(p, Product) else plan(p) for p in found.items)
-    stores = tuple(p.stores if isinstance(p, Product) else tuple(p) for p in found.items)
-    temporaries = (*steps.temporaries, *found.temporaries)
+    items = [p for c in found for p in c.items]
+    phases = tuple(p if isinstance(p, Product) else plan(p) for p in items)
+    stores = tuple(p.stores if isinstance(p, Product) else tuple(p) for p in items)
+    temporaries = (*steps.temporaries, *(t for c in found for t in c.temporaries))
     return Recurrence(steps.position, steps.extent, steps.backward, stores, phases, None, temporaries)
 
 

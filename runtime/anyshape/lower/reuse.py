@@ -17,12 +17,11 @@ from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Access, Affine, LoopVar, Node, Store
 from anyshape.lower.schedule import Loop, Scope
 
-Step = Scope | Product
 Loads = list[Access]
 
 
 def reusable(
-    steps: Sequence[Step], stages: Sequence[Sequence[Store]], operands: Sequence[object], outputs: Sequence[Tensor]
+    steps: Sequence[object], stages: Sequence[Sequence[Store]], operands: Sequence[object], outputs: Sequence[Tensor]
 ) -> tuple[tuple[int, int], ...]:
     """(position of the result, position of the operand); several pairs may name one operand, of which one can be used, and only if
     both have the same size."""
@@ -35,7 +34,7 @@ def reusable(
         for j, operand in enumerate(operands):
             if isinstance(operand, Tensor) and _same_width(operand, result):
                 readers = {i for i, ss in enumerate(stages) if _loads(_roots(ss), operand, True)}
-                if readers == {at} and _is_safe(steps[at], operand, store):
+                if readers == {at} and is_safe(steps[at], operand, store):
                     pairs.append((k, j))
     return tuple(pairs)
 
@@ -52,13 +51,13 @@ def _roots(stores: Iterable[Store]) -> list[Node]:
     return [r for s in stores for r in s.roots]
 
 
-def _is_safe(step: Step, operand: Tensor, store: Store) -> bool:
+def is_safe(step: object, operand: Tensor, store: Store) -> bool:
     if isinstance(step, Product):
         if operand in (step.a.tensor, step.b.tensor) or (step.computed and _loads([step.computed], operand)):
             return False
         loads = _loads(_roots(step.stores), operand)
         return all(_matches(a, store) for a in loads) and not _read_after(step.stores, store, operand)
-    return _is_safe_in_rows(step, operand, store)
+    return isinstance(step, Scope) and _is_safe_in_rows(step, operand, store)
 
 
 def _is_safe_in_rows(scope: Scope, operand: Tensor, store: Store) -> bool:

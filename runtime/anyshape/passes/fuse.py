@@ -4,7 +4,8 @@ A node joins the group of a producer when no other path leads from that group to
 - it is elementwise over the group's own result (an epilogue), or
 - the producer is only read here, and is a map that may be computed while it is read (a prologue): it moves data, or is elementwise
   over the node's domain, or is cheap.
-A group holds at most one contraction, and then no other reduction.
+A group holds at most one contraction, and then no other reduction; but for a contraction whose rows are reduced or normalised by a group,
+and multiplied by the next contraction: the three run by blocks of rows, so that what is between them is never there as a whole (`rows.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
 from anyshape.passes.parts import steps_of, takes_parts
+from anyshape.passes.rows import by_rows, has_own_rows, multiplies_rows
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep, stands_alone
 
 Shape = tuple[Size, ...]
@@ -43,6 +45,8 @@ class _Group:
     equations: list[Equation] = field(default_factory=list)
     apart: bool = False
     """A single node that takes several kernels."""
+    chained: bool = False
+    """More than one contraction, run by blocks of rows."""
 
 
 def fuse(f: Function) -> Schedule:
@@ -97,6 +101,7 @@ class _Fusion:
         self.group_of[node] = group
         for v in self.candidates(node):
             assert v.node is not None
+            self.try_chain(self.group_of[v.node], self.group_of[node], v, node)
             self.try_merge(self.group_of[v.node], self.group_of[node], v, node)
 
     def candidates(self, node: Node) -> list[Value]:
@@ -129,6 +134,48 @@ class _Fusion:
             return
         self.merge(producer, consumer)
 
+    def try_chain(self, rows: _Group, consumer: _Group, value: Value, node: Node) -> None:
+        """A contraction, rows of its result, and a contraction of those rows become one group."""
+        kinds = rows.kind is Kind.ROW and consumer.kind is Kind.CONTRACTION
+        if not kinds or rows.apart or consumer.apart or consumer.chained or not self.is_private(value, rows, consumer):
+            return
+        if not multiplies_rows(self.equations[node], self.tensors[value]):
+            return
+        scores = self.rows_of(rows, value)
+        if scores is None or scores.node is None:
+            return
+        first = self.group_of[scores.node]
+        if len(first.nodes) + len(rows.nodes) + len(consumer.nodes) > MAX_NODES:
+            return
+        if self.sizes_from(first, rows) or self.sizes_from(rows, consumer) or not self.stays_acyclic(first, rows):
+            return
+        if first.needs >> consumer.id & 1 or not self.stays_acyclic(rows, consumer):
+            return
+        self.merge(first, rows)
+        self.merge(rows, consumer)
+        consumer.chained = True
+
+    def rows_of(self, rows: _Group, value: Value) -> Value | None:
+        """The result of a contraction of which the group computes its own, row by row, if nothing else reads it."""
+        inputs = dict.fromkeys(
+            v for n in rows.nodes for v in self.data(n) if v.node is not None and v.node not in rows.nodes
+        )
+        for v in inputs:
+            assert v.node is not None
+            made = self.group_of[v.node]
+            same = made.kind is Kind.CONTRACTION and made.shape == v.type.shape == value.type.shape
+            if same and not (made.chained or made.apart) and self.is_private(v, rows, rows):
+                products = [self.equations[n] for n in made.nodes if classify(self.equations[n]) is Kind.CONTRACTION]
+                if has_own_rows(products) and by_rows(rows.equations, self.tensors[v]):
+                    return v
+        return None
+
+    def is_private(self, value: Value, producer: _Group, consumer: _Group) -> bool:
+        """Whether only these two see it."""
+        return value not in self.results and all(
+            self.group_of.get(r) in (producer, consumer) for r in self.readers[value]
+        )
+
     @staticmethod
     def is_alone(group: _Group) -> bool:
         return stands_alone(group.nodes[0])
@@ -139,9 +186,7 @@ class _Fusion:
             return False
         if any(self.wanted(n) > 1 for n in (value.node, node) if n is not None):
             return False
-        private = value not in self.results and all(
-            self.group_of.get(r) in (producer, consumer) for r in self.readers[value]
-        )
+        private = self.is_private(value, producer, consumer)
         same = consumer.kind in (Kind.MAP, Kind.MOVE) and self.same_domain(producer, consumer)
         if producer.kind is Kind.CONTRACTION:
             return (same and (consumer.kind is Kind.MAP or private)) or (private and self.stores_by_rows(node, value))
@@ -210,6 +255,7 @@ class _Fusion:
         consumer.kind = max(producer.kind, consumer.kind, key=order.__getitem__)
         consumer.nodes = [*producer.nodes, *consumer.nodes]
         consumer.equations = [*producer.equations, *consumer.equations]
+        consumer.chained = consumer.chained or producer.chained
         consumer.needs = (producer.needs | consumer.needs) & ~(1 << producer.id)
         for n in producer.nodes:
             self.group_of[n] = consumer

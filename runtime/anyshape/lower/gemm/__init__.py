@@ -3,11 +3,11 @@
 `emit_contraction` writes the loops of one product into a kernel; the micro-kernels and packers it calls are shared.
 """
 
-from .driver import emit_contraction, emit_prepack
+from .driver import emit_contraction, emit_panels, emit_prepack
 from .library import ELEMENTS, resolve
 from .packing import prepack_b, prepacked_elements
 from .spec import Batch, ContractionSpec, Destination, Epilogue, Packed, Prepacked, RowBody, RowsDone, Strided, Tile
-from .tiles import Tiles, scratch_bytes, tiles_for
+from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 
 __all__ = [
     "ELEMENTS",
@@ -23,7 +23,9 @@ __all__ = [
     "Tile",
     "Tiles",
     "emit_contraction",
+    "emit_panels",
     "emit_prepack",
+    "panel_bytes",
     "prepack_b",
     "prepacked_elements",
     "resolve",

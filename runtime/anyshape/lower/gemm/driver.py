@@ -46,6 +46,24 @@ def emit_prepack(f: Function, element: Type, b: Strided, k: Operand, n: Operand,
     _pack_strided(f, tiles, b.pointer, b, depth, const(I64, 0), columns, to)
 
 
+def emit_panels(f: Function, element: Type, along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val) -> None:
+    """Pack B for products of `sizes` (rows of all together, columns, length of the sums), if they need it packed. `along_k` is the step
+    of A from one term of a sum to the next; `to` has room for `panel_bytes`."""
+    tiles = tiles_for(f.target, element)
+    f.module.declare(pack_name(element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
+    m, n, k = sizes
+    unit = f.compare("eq", f.i64(b.inner), 1)
+    with f.if_(f.not_(f.or_(unit, fits_dot(f, tiles, along_k, b, m)))):
+        _pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to)
+
+
+def fits_dot(f: Function, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
+    """Decided by the sizes of the whole product, so that every part decides alike."""
+    both = f.and_(f.compare("eq", f.i64(b.outer), 1), f.compare("eq", along_k, 1))
+    unit = f.compare("eq", f.i64(b.inner), 1)
+    return f.and_(f.and_(both, f.not_(unit)), f.compare("le", m, tiles.few_rows))
+
+
 def _pack_strided(f: Function, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val) -> None:
     """Columns first .. end - 1 of a B in memory, as panels."""
     inner, width = f.i64(b.inner), tiles.columns
@@ -203,11 +221,18 @@ class _Driver:
         in_place = Panels(f.gep(ops.b, first, spec.element), first, end, f.i64(spec.b.outer), one, None, const(I1, 1))
         if spec.b.inner == 1:
             return in_place
-        inner, outer = f.i64(spec.b.inner), f.i64(spec.b.outer)
+        inner = f.i64(spec.b.inner)
         unit = f.compare("eq", inner, one)
-        dot = self._fits_dot(unit, outer)
-        with f.if_(f.not_(f.or_(unit, dot))):
-            self._pack_panels(ops, packed)
+        dot = const(I1, 0)
+        if isinstance(spec.a, Strided):
+            all_rows = self.m if spec.all_rows is None else f.i64(spec.all_rows)
+            dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, all_rows)
+        if spec.b.panels is not None:
+            start = f.gep(spec.b.panels, f.mul(first, self.k), spec.element)
+            packed = Panels(start, first, end, width, self.k)
+        else:
+            with f.if_(f.not_(f.or_(unit, dot))):
+                self._pack_panels(ops, packed)
         column = f.gep(ops.b, f.mul(first, inner), spec.element)
         return Panels(
             f.select(dot, column, f.select(unit, in_place.base, packed.base)),
@@ -218,14 +243,6 @@ class _Driver:
             dot,
             unit,
         )
-
-    def _fits_dot(self, unit: Val, outer: Val) -> Val:
-        """Decided by the sizes of the whole product, so that every part decides alike."""
-        f, a = self.f, self.spec.a
-        if not isinstance(a, Strided):
-            return const(I1, 0)
-        along_k = f.and_(f.compare("eq", outer, 1), f.compare("eq", f.i64(a.inner), 1))
-        return f.and_(f.and_(along_k, f.not_(unit)), f.compare("le", self.m, self.tiles.few_rows))
 
     def _pack_panels(self, ops: Operands, panels: Panels) -> None:
         f, b, tiles = self.f, self.spec.b, self.tiles

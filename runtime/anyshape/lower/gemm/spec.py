@@ -26,12 +26,13 @@ class Strided:
     pointer[l * outer + j * inner].
 
     A is read in place or packed, whichever suits its strides. B is read in place when `inner` is 1, decided
-    at run time unless it is a literal, and packed otherwise.
+    at run time unless it is a literal, and packed otherwise; `panels` is where `emit_panels` has packed it already.
     """
 
     pointer: Val
     outer: Operand
     inner: Operand
+    panels: Val | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class ContractionSpec:
     epilogue: Epilogue | None = None
     batch: Sequence[Batch] = ()
     rows_done: RowsDone | None = None
+    all_rows: Operand | None = None
+    """Rows of the product that this is a part of, if it is one: what is chosen by their number is chosen for all alike."""
 
     def __post_init__(self) -> None:
         if (self.c is None) == (self.epilogue is None):
@@ -111,4 +114,6 @@ class ContractionSpec:
     @property
     def packs_b(self) -> bool:
         """B may need packing at run time, so scratch for it."""
-        return isinstance(self.b, Packed) or (isinstance(self.b, Strided) and self.b.inner != 1)
+        if isinstance(self.b, Strided):
+            return self.b.inner != 1 and self.b.panels is None
+        return isinstance(self.b, Packed)

@@ -113,3 +113,8 @@ def scratch_bytes(
         columns = n + (tiles.columns - 1)
         total = total + (minimum(columns * k, maximum(tiles.columns * k, tiles.b_block)) + tiles.slack) * size + ALIGN
     return total
+
+
+def panel_bytes(tiles: Tiles, n: Any, k: Any) -> Any:
+    """What `emit_panels` writes, in bytes; ints or dims."""
+    return ((n + (tiles.columns - 1)) * k + tiles.slack) * tiles.element.bytes

@@ -1,0 +1,68 @@
+"""Whether equations keep to rows: what decides if contractions and what is between them can run by blocks of rows.
+
+In: equations and tensors. Out: yes or no. A row is what the last axis runs over; every row of a result must be made from the same row of
+its operand. Which op an equation came from does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, walk
+from anyshape.passes.classify import is_contraction
+
+
+def by_rows(equations: Sequence[Equation], operand: Tensor) -> bool:
+    """Whether the equations read the operand, and what they made from it, in the row that they write."""
+    axes = len(operand.shape) - 1
+    made = {operand}
+    for q in equations:
+        reads = [e for e in walk(q.value) if isinstance(e, Read) and e.tensor in made]
+        if reads:
+            made.add(q.target)
+        for e in reads:
+            if e.outside is not None or len(e.index) < axes or len(q.index) < axes:
+                return False
+            if any(i is not own for i, own in zip(e.index[:axes], q.index[:axes])):
+                return False
+    return axes > 0
+
+
+def has_own_rows(products: Sequence[Sequence[Equation]]) -> bool:
+    """Whether there is one contraction, one factor of which alone has the rows of the result, and the other alone its columns."""
+    found = [(q, e) for equations in products for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
+    if len(found) != 1 or not is_contraction(found[0][1]) or len(found[0][0].index) < 2:
+        return False
+    q, e = found[0]
+    row, column = q.index[-2:]
+    return any(row in a.free - b.free and column in b.free - a.free for a, b in _factors(e))
+
+
+def multiplies_rows(equations: Sequence[Equation], operand: Tensor) -> bool:
+    """Whether there is one contraction, over the last axis of the operand, whose rows are the operand's and not the other factor's."""
+    found = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
+    if len(found) != 1 or not is_contraction(found[0][1]):
+        return False
+    q, e = found[0]
+    for a, b in _factors(e):
+        reads = [r for r in walk(a) if isinstance(r, Read) and r.tensor is operand]
+        if len(reads) == 1 and len(reads[0].index) > 1:
+            *rows, last = reads[0].index
+            own = all(isinstance(i, Var) and i in q.index for i in rows) and len(set(rows)) == len(rows)
+            return own and e.vars == (last,) and rows[-1] not in b.free and operand not in _tensors(b)
+    return False
+
+
+def _factors(e: Reduce) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
+    body = e.body
+    while isinstance(body, Apply) and body.op == "cast":
+        body = body.args[0]
+    assert isinstance(body, Apply)
+    a, b = body.args
+    return (a, b), (b, a)
+
+
+def _tensors(e: Expr) -> set[Tensor]:
+    return {r.tensor for r in walk(e) if isinstance(r, Read)}

@@ -1,0 +1,90 @@
+"""Attention is found in equations, whoever wrote it: one kernel by blocks of rows, or none where somebody else wants the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.passes.fuse import fuse
+from anyshape.passes.steps import KernelStep
+from anyshape.vm import compile
+
+Make = Callable[..., Any]
+
+
+def kernels(f: Any) -> list[list[str]]:
+    """The ops of each kernel."""
+    return [[n.op.name for n in s.nodes] for s in fuse(f).steps if isinstance(s, KernelStep)]
+
+
+def inputs() -> list[Any]:
+    q, mask = anyshape.input("q", "f32[b, 2, s, 8]"), anyshape.input("mask", "f32[b, 1, s, t]")
+    return [q, anyshape.input("k", "f32[b, 2, t, 8]"), anyshape.input("v", "f32[b, 2, t, 8]"), mask]
+
+
+def turned(x: Any) -> Any:
+    return ops.transpose(x, axes=[0, 1, 3, 2])
+
+
+def plain(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return ops.matmul(ops.softmax(ops.add(ops.matmul(q, turned(k)), mask), axis=-1), v)
+
+
+def scaled(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    scores = ops.div(ops.matmul(q, turned(k)), np.float32(3))
+    return ops.matmul(ops.softmax(ops.add(scores, mask), axis=-1), v)
+
+
+def split_scale(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """As torch exports scaled_dot_product_attention: each factor takes the root of the scale."""
+    scores = ops.matmul(ops.mul(q, np.float32(0.5)), ops.mul(turned(k), np.float32(0.5)))
+    return ops.transpose(ops.matmul(ops.softmax(ops.add(scores, mask), axis=-1), v), axes=[0, 2, 1, 3])
+
+
+def capped(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    scores = ops.tanh(ops.matmul(q, turned(k)))
+    hidden = ops.less(mask, np.float32(0))
+    return ops.matmul(ops.softmax(ops.where(hidden, np.float32(-1e9), scores), axis=-1), v)
+
+
+@pytest.mark.parametrize("write", [plain, scaled, split_scale, capped])
+def test_one_kernel(write: Make) -> None:
+    params = inputs()
+    f = anyshape.function(params, write(*params))
+    together = [names for names in kernels(f) if "softmax" in names]
+    assert len(together) == 1
+    assert together[0].count("matmul") == 2
+    rng = np.random.default_rng(1)
+    exe, slow = compile(f), compile(f, kernels="interpret", fuse=False)
+    for b, s, t in ((2, 5, 7), (1, 1, 33), (1, 100, 3), (2, 0, 4)):
+        shapes = ((b, 2, s, 8), (b, 2, t, 8), (b, 2, t, 8), (b, 1, s, t))
+        given = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+        np.testing.assert_allclose(exe(*given), slow(*given), rtol=1e-4, atol=1e-5)
+
+
+def test_scores_that_are_results_stay() -> None:
+    params = inputs()
+    q, k, v, mask = params
+    soft = ops.softmax(ops.matmul(q, turned(k)), axis=-1)
+    f = anyshape.function(params, {"y": ops.matmul(soft, v), "scores": ops.add(soft, mask)})
+    assert all(names.count("matmul") < 2 for names in kernels(f))
+
+
+def test_a_softmax_over_queries_stays() -> None:
+    """It needs all rows at once."""
+    params = inputs()
+    q, k, v, mask = params
+    soft = ops.softmax(ops.add(ops.matmul(q, turned(k)), mask), axis=-2)
+    assert all(names.count("matmul") < 2 for names in kernels(anyshape.function(params, ops.matmul(soft, v))))
+
+
+def test_a_product_of_scores_with_themselves_stays() -> None:
+    """Its second factor has rows of all blocks."""
+    q = anyshape.input("q", "f32[b, 2, s, 8]")
+    soft = ops.softmax(ops.matmul(q, turned(q)), axis=-1)
+    assert all(names.count("matmul") < 2 for names in kernels(anyshape.function([q], ops.matmul(soft, soft))))
