@@ -1,0 +1,346 @@
+"""Random calls: the function that draws one, read off a signature.
+
+In: an op's analysis. Out: the text of `<op>_case`, which draws shapes by the signature (a name is drawn once), then params by their kinds.
+Draws that break an assert are rejected by the relation, not here.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.ops import default_text
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.relations import literal
+from anyshape_gen.emit.rule_text import RuleText, source_of
+from anyshape_gen.model import (
+    AtAxes,
+    AtAxis,
+    Dim,
+    DimExpr,
+    Operand,
+    ParamSpec,
+    Piece,
+    Product,
+    Run,
+    RunExpr,
+)
+from anyshape_gen.nodes import Assert, Call, Compare, Comprehension, Expr, Int, Name, NoneLit, TensorRead
+from anyshape_gen.parse_values import CLASSES
+from anyshape_gen.traverse import free_names, walk, walk_all
+
+
+def case(a: OpAnalysis) -> str:
+    """The function of one op."""
+    return _Case(a).emit()
+
+
+class _Case:
+    """Writes the function that draws a call."""
+
+    def __init__(self, a: OpAnalysis) -> None:
+        self.a, self.spec = a, a.spec
+        self.code = Code()
+        self.drawn: set[str] = set()
+        self.text = RuleText(a.kinds, rename=_local, trusted=True)
+        self.params: dict[str, ParamSpec] = {p.name: p for p in self.spec.params}
+        self.joint = self._joint()
+
+    def emit(self) -> str:
+        code = self.code
+        code.comment(source_of(self.spec))
+        code.add(f"def {self.spec.name}_case(d: Draw) -> Case:")
+        code.indent()
+        start = len(code.lines)
+        for names in self.joint:
+            code.add(f"{', '.join(map(_local, names))} = d.broadcastable({len(names)})")
+            self.drawn |= set(names)
+        shapes = {o.name: self._input(o) for o in self.spec.inputs}
+        for p in self.spec.params:
+            self._param(p)
+        listed = ", ".join(f"{quoted(k)}: {v}" for k, v in shapes.items())
+        ranges = self._ranges()  # with a default in place of what was drawn they would be those of another dim
+        params = ", ".join(f"{quoted(p.name)}: {_given(p, bool(ranges))}" for p in self.spec.params)
+        words = [f"{{{listed}}}", f"{{{params}}}"]
+        if ranges:
+            words.append(f"{{{', '.join(ranges)}}}")
+        code.add(f"return Case({', '.join(words)})")
+        if any("rule." in line for line in code.lines):
+            # A partial operation in a signature: what it refuses rejects the draw.
+            code.lines.insert(start, f'    rule = Rule("{self.spec.name}")')
+        return code.text()
+
+    def _joint(self) -> list[tuple[str, ...]]:
+        """Runs (and shapes given as params) that the outputs broadcast."""
+        found: list[tuple[str, ...]] = []
+        for node in walk_all([*self.spec.outputs]):
+            match node:
+                case Call("broadcast", args, _) if len(args) > 1 and all(isinstance(x, Name) for x in args):
+                    names = tuple(x.id for x in args if isinstance(x, Name))
+                    if not any(set(names) & set(group) for group in found):
+                        found.append(names)
+        return found
+
+    # --- inputs
+
+    def _input(self, o: Operand) -> str:
+        """Draws what is new in an input; its shape as text."""
+        s = o.signature
+        if s.variadic is not None:
+            return self._variadic(o)
+        parts = [self._piece(o, p, k) for k, p in enumerate(s.pieces) if not isinstance(p, AtAxes)]
+        shape = parts[0][1:] if len(parts) == 1 and parts[0].startswith("*") else f"Vec({tuple_text(parts)})"
+        for p in s.pieces:
+            if isinstance(p, AtAxes):
+                shape = self._at_axes(p, shape)
+        for p in s.pieces:
+            if isinstance(p, AtAxis):
+                self._axis_of(o, p)
+        if s.default is not None or s.optional:
+            return f"d.default({shape})"
+        return shape
+
+    def _variadic(self, o: Operand) -> str:
+        variadic = o.signature.variadic
+        assert variadic is not None
+        if not isinstance(variadic.count, Name):
+            raise NotExecuted(o, "a variadic input whose number is computed")
+        count = _local(variadic.count.id)
+        if variadic.count.id not in self.drawn:
+            self.drawn.add(variadic.count.id)
+            self.code.add(f"{count} = 1 + d.length(3)")
+        parts = []
+        for k, p in enumerate(o.signature.pieces):
+            inner = p.dim if isinstance(p, AtAxis) else p
+            if isinstance(inner, (Dim, Run)) and inner.element is not None:
+                if inner.name not in self.drawn:
+                    self.drawn.add(inner.name)
+                    kind = "run" if isinstance(inner, Run) else "dim"
+                    self.code.add(f"{_local(inner.name)} = [d.{kind}({quoted(inner.name)}) for _ in range({count})]")
+                star = "*" if isinstance(inner, Run) else ""
+                parts.append(f"{star}{_local(inner.name)}[{_local(variadic.var)}]")
+            else:
+                parts.append(self._piece(o, p, k))
+        for p in o.signature.pieces:
+            if isinstance(p, AtAxis):
+                self._axis_of(o, p)
+        return f"[Vec({tuple_text(parts)}) for {_local(variadic.var)} in range({count})]"
+
+    def _piece(self, o: Operand, p: Piece, k: int) -> str:
+        match p:
+            case AtAxis(dim, _):
+                return self._piece(o, dim, k)
+            case Dim(name, optional):
+                if optional:
+                    self._new(name, f"d.maybe({quoted(name)}, {self._crowded(o)})")
+                    return f"*{_local(name)}"
+                self._new(name, f"d.dim({quoted(name)})")
+                return _local(name)
+            case Run(name, length):
+                self._new(name, self._run(name, length))
+                if isinstance(length, Name) and length.id in self.params and length.id not in self.drawn:
+                    self._length(o, length.id, name)
+                elif isinstance(length, Name) and length.id not in self.params:  # a dim: as long as the run is
+                    self._new(length.id, f"len({_local(name)})")
+                return f"*{_local(name)}"
+            case DimExpr(expr):
+                return self.text.text(expr)
+            case RunExpr(expr):
+                return f"*{self.text.at_least(expr, 10)}"
+            case Product(factors):
+                return " * ".join(self._piece(o, f, k) for f in factors)
+        raise NotExecuted(p, "a random call with this piece of a signature")
+
+    def _new(self, name: str, draw: str) -> None:
+        if name not in self.drawn:
+            self.drawn.add(name)
+            self.code.add(f"{_local(name)} = {draw}")
+
+    def _run(self, name: str, length: Expr | None = None) -> str:
+        """A run of any sizes, or of such as the asserts want."""
+        if length is not None and not isinstance(length, Name) and free_names(length) <= self.drawn:
+            count = self.text.text(length)
+            draws = (
+                f"d.positives({count})" if self._positive(name) else f"d.dim({quoted(name)}) for _ in range({count})"
+            )
+            return f"Vec({draws})"
+        for s in self.a.rule:
+            match s:
+                case Assert(Compare(Name(id), (("==", Int(value)),)), _) if id == name:
+                    return f"d.repeated({value})"
+                case Assert(Call("broadcasts", (Name(id), to), ()), _) if id == name and free_names(to) <= self.drawn:
+                    return f"d.broadcasting_to({self.text.text(to)})"  # type: ignore[arg-type]
+        return f"d.run({quoted(name)})"
+
+    def _crowded(self, o: Operand) -> str:
+        """Whether other runs of the operand have dims, which an optional dim must then have too."""
+        runs = [_local(p.name) for p in o.signature.pieces if isinstance(p, Run) and p.name in self.drawn]
+        return " or ".join(f"len({r}) > 0" for r in runs) or "False"
+
+    def _rank(self, o: Operand) -> str:
+        """The rank of an input all of whose names are drawn."""
+        words = []
+        fixed = 0
+        for p in o.signature.pieces:
+            inner = p.run if isinstance(p, AtAxes) else p.dim if isinstance(p, AtAxis) else p
+            if isinstance(inner, Run) or (isinstance(inner, Dim) and inner.optional):
+                words.append(f"len({_local(inner.name)})")
+            elif isinstance(inner, RunExpr):
+                words.append(f"len({self.text.text(inner.expr)})")
+            else:
+                fixed += 1
+        if fixed or not words:
+            words.append(str(fixed))
+        return " + ".join(words)
+
+    def _axis_of(self, o: Operand, p: AtAxis) -> None:
+        if not isinstance(p.axis, Name) or p.axis.id in self.drawn:
+            return
+        before = []
+        for q in o.signature.pieces:
+            if q is p:
+                break
+            before.append(f"len({_local(q.name)})" if isinstance(q, Run) else "1")
+        self._new(p.axis.id, f"d.axis({' + '.join(before) or '0'}, {self._rank(o)})")
+
+    def _length(self, o: Operand, param: str, run: str) -> None:
+        """`*o:axis`: the parameter is the run's length; all other pieces have to be drawn before its rank is known."""
+        for k, p in enumerate(o.signature.pieces):
+            if not (isinstance(p, Run) and p.name == run):
+                self._piece(o, p, k)
+        kind = self.params[param].kind.base
+        self._new(param, f"d.axis(len({_local(run)}), {self._rank(o)})" if kind == "axis" else f"len({_local(run)})")
+
+    def _at_axes(self, p: AtAxes, rest: str) -> str:
+        if not isinstance(p.axes, Name):
+            raise NotExecuted(p, "a random call with computed axes")
+        if isinstance(p.run, Run):
+            self._new(p.run.name, self._run(p.run.name))
+            picked = _local(p.run.name)
+        else:
+            raise NotExecuted(p, "a random call with computed dims at axes")
+        axes = _local(p.axes.id)
+        self._new(p.axes.id, f"d.axes(len({picked}), len({rest}) + len({picked}))")
+        return f"place({rest}, {picked}, [k % (len({rest}) + len({picked})) for k in {axes}])"
+
+    # --- params
+
+    def _param(self, p: ParamSpec) -> None:
+        if p.kind.base == "strs" and isinstance(p.default, NoneLit):
+            self._new(p.name, "None")  # examples give it
+        elif p.name not in self.drawn:
+            self._new(p.name, self._draw(p))
+
+    def _count(self, p: ParamSpec) -> str:
+        """How many items a list has: an open name is drawn with the first list that needs it."""
+        length = p.kind.length
+        if length is None:
+            return "d.length(3)"
+        if isinstance(length, Name):
+            self._new(length.id, f"d.length({self._most(length.id)})")
+        return self.text.text(length)
+
+    def _most(self, length: str) -> str:
+        """How long a list can be: axes are different, so no longer than the rank."""
+        shared = any(q.kind.base == "axes" and q.kind.length == Name(length) for q in self.spec.params)
+        return f"min(3, {self._rank(self.spec.inputs[0])})" if shared and self.spec.inputs else "3"
+
+    def _draw(self, p: ParamSpec) -> str:
+        base = p.kind.base
+        if base == "int" and self._positive(p.name):
+            return "d.positives(1)[0]"
+        simple = {"int": "d.integer()", "number": "d.integer()", "bool": "d.truth()"}
+        if base in simple:
+            return simple[base]
+        if base == "float":
+            default = literal(p.default) if p.default is not None else None
+            return f"d.real({default!r})" if isinstance(default, (int, float)) else "d.real(None)"
+        if base == "enum":
+            return f"d.member({tuple_text(map(quoted, p.kind.members))})"
+        if base == "dtype":
+            return f"d.member({tuple_text(map(quoted, _dtypes(self.a, p)))})"
+        if base == "axis":
+            return f"d.free_axis({self._rank(self.spec.inputs[0])})"
+        if base == "axes":
+            return self._axes(p)
+        if base == "ints":
+            return self._ints(p)
+        if base == "floats":
+            return f"tuple(d.real(1.0) for _ in range({self._count(p)}))"
+        raise NotExecuted(p, f"a random call with a parameter of kind {base}")
+
+    def _axes(self, p: ParamSpec) -> str:
+        rank = self._rank(self.spec.inputs[0]) if self.spec.inputs else "3"
+        if p.of is not None and p.name in free_names(p.of):
+            self.code.add("more = d.length(2)")
+            return f"d.axes(more, {rank} + more)"
+        if p.kind.length is not None:
+            return f"d.axes({self._count(p)}, {rank})"
+        self.code.add(f"some = d.length({rank})")
+        return f"d.axes(some, {rank})"
+
+    def _ints(self, p: ParamSpec) -> str:
+        total = self._sums_to(p.name)
+        if total is not None and free_names(total) <= self.drawn:
+            return f"d.partition({self.text.text(total)})"
+        if self.spec.view and p.kind.length is not None and isinstance(p.kind.length, Name):
+            return f"d.regrouped({self._first_shape()})"
+        kind = "positives" if self._positive(p.name) else "sizes" if self._not_negative(p.name) else "ints"
+        return f"d.{kind}({self._count(p)})"
+
+    def _first_shape(self) -> str:
+        pieces = self.spec.inputs[0].signature.pieces
+        match pieces:
+            case (Run(name),):
+                return _local(name)
+        raise NotExecuted(self.spec, "a random shape for this signature")
+
+    def _sums_to(self, name: str) -> Expr | None:
+        for s in self.a.rule:
+            match s:
+                case Assert(Compare(Call("sum", (Name(id),), ()), (("==", total),)), _) if id == name:
+                    return total
+        return None
+
+    def _not_negative(self, name: str) -> bool:
+        return self._asserted(Compare(Name(name), ((">=", Int(0)),)))
+
+    def _positive(self, name: str) -> bool:
+        return self._asserted(Compare(Name(name), ((">", Int(0)),)))
+
+    def _asserted(self, wanted: Expr) -> bool:
+        return any(isinstance(s, Assert) and s.cond == wanted for s in self.a.rule)
+
+    def _ranges(self) -> list[str]:
+        """Inputs that the kernel uses as wrapped indices, or that an assert bounds: `"index": (-n, n)`."""
+        found: dict[str, str] = {}
+        for q in self.a.kernel.equations if self.a.kernel is not None else ():
+            for node in walk(q):
+                match node:
+                    case Call("wrap", (TensorRead(tensor), n), _) if free_names(n) <= self.drawn:
+                        size = self.text.text(n)  # type: ignore[arg-type]
+                        found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
+                    case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if free_names(n) <= self.drawn:
+                        size = f"min({self.text.text(n)}, default=1)"  # type: ignore[arg-type]
+                        found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
+        for check in self.a.kernel.asserts if self.a.kernel is not None else ():
+            for node in walk(check.cond):
+                match node:
+                    case Compare(low, (("<=", TensorRead(tensor)), ("<" | "<=" as op, high))) if (
+                        free_names(low) | free_names(high) <= self.drawn
+                    ):
+                        more = " + 1" if op == "<=" else ""
+                        found[tensor] = f"{quoted(tensor)}: ({self.text.text(low)}, {self.text.text(high)}{more})"
+        return list(found.values())
+
+
+def _local(name: str) -> str:
+    return f"{name}_" if name in ("d", "more", "some", "len", "range", "min", "place", "Vec", "Case") else name
+
+
+def _given(p: ParamSpec, always: bool) -> str:
+    name = _local(p.name)
+    return name if always or p.default is None else f"d.default({name})"
+
+
+def _dtypes(a: OpAnalysis, p: ParamSpec) -> tuple[str, ...]:
+    return CLASSES["any"] if default_text(p) == "None" else CLASSES["number"]
