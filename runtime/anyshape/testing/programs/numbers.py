@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.errors import AnyshapeError
+from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.graph.call import call_node
 from anyshape.graph.value import Node
 from anyshape.testing.calls import typed, variants
@@ -71,7 +71,7 @@ class Numbers:
 
     @staticmethod
     def _condition(cond: Ref | Longer, env: Env) -> bool:
-        return env[cond.of].shape[cond.axis] > cond.limit if isinstance(cond, Longer) else bool(env[cond])
+        return _dim(env[cond.of], cond.axis) > cond.limit if isinstance(cond, Longer) else bool(env[cond])
 
     def _call(self, s: Call, env: Env) -> None:
         arrays: dict[str, Array] = {}
@@ -112,7 +112,14 @@ def _value(o: Operand, env: Env) -> Any:
 
 
 def _number(p: Piece, env: Env) -> int:
-    return p.number + (0 if p.of is None else env[p.of].shape[p.axis])
+    return p.number + (0 if p.of is None else _dim(env[p.of], p.axis))
+
+
+def _dim(a: Array, axis: int) -> int:
+    """A size; changed inputs may have left no such axis."""
+    if axis >= a.ndim:
+        raise ShapeError(f"index {axis} is out of range for {a.ndim} items")
+    return int(a.shape[axis])
 
 
 def read(p: Program, arrays: Mapping[str, Array], most: int) -> list[Array]:
