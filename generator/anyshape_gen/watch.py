@@ -50,10 +50,13 @@ class Watch:
     generate: Callable[[], Collection[str]]
     out: Path
     seen: State | None = None
+    interrupted: bool = False
 
     def forever(self) -> int:
         """Until interrupted."""
         say(f"watching {self.specs}; Ctrl-C ends")
+        before, hook = signal.signal(signal.SIGINT, self.interrupt), sys.unraisablehook
+        sys.unraisablehook = lambda dropped: None if dropped.exc_type is KeyboardInterrupt else hook(dropped)
         try:
             if self.op:
                 warm(self.out / self.package)
@@ -63,15 +66,29 @@ class Watch:
                 self.settle()
         except KeyboardInterrupt:
             say("stopped watching")
+        finally:
+            signal.signal(signal.SIGINT, before)
+            sys.unraisablehook = hook
         return 0
+
+    def interrupt(self, *_: object) -> None:
+        """Remembered, since Python drops an exception that comes while it finalises an object or calls back for a weak reference."""
+        self.interrupted = True
+        raise KeyboardInterrupt
+
+    def pause(self) -> None:
+        """Between two looks at the folder, and wherever an interrupt that was dropped is raised again."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        time.sleep(LOOK)
 
     def settle(self) -> None:
         """Waits for a change, and until it is over: some editors empty a file first, or write it in pieces."""
         while (now := state(self.specs)) == self.seen:
-            time.sleep(LOOK)
+            self.pause()
         before = None
         while now != before:
-            time.sleep(LOOK)
+            self.pause()
             before, now = now, state(self.specs)
 
     def round(self) -> None:
@@ -112,7 +129,7 @@ class Watch:
             run_tests(self.package, self.op or "", self.out)
         try:
             while os.waitpid(child, os.WNOHANG) == (0, 0):
-                time.sleep(LOOK)
+                self.pause()
                 if state(self.specs) != self.seen:
                     say("changed meanwhile: testing stopped")
                     end(child)

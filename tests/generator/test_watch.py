@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
 from anyshape_gen.memo import Memo
+from anyshape_gen.watch import Watch
 from tests.generator.watching import ROOT, WAYS, Watched, by_rename, scratch, watched
 
 SPEC = """ops:
@@ -54,6 +56,32 @@ def test_every_way_of_saving_regenerates_and_tests(folder: Path) -> None:
         w.until("stopped watching")
         w.until("<end>")
         assert "Traceback" not in "\n".join(w.heard)
+
+
+def test_an_interrupt_while_something_is_finalised_is_not_lost(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python cannot raise there, and says that it ignores the exception."""
+
+    class Finalised:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            for _ in range(100):
+                pass
+            heard.append("not raised at once")
+
+    heard: list[str] = []
+
+    def generate() -> list[str]:
+        Finalised()
+        heard.append("dropped")
+        return []
+
+    before = signal.getsignal(signal.SIGINT)
+    assert Watch(folder / "specs", None, "ops", generate, folder).forever() == 0
+    assert heard == ["dropped"] and signal.getsignal(signal.SIGINT) is before
+    captured = capsys.readouterr()
+    assert "stopped watching" in captured.out and not captured.err
 
 
 def test_it_survives_what_is_wrong_and_says_it(folder: Path) -> None:

@@ -103,14 +103,9 @@ class Watched:
                 raise AssertionError(f"no {wanted} in:\n" + "\n".join(self.heard[-60:]))
 
     def interrupt(self) -> int:
-        """As Ctrl-C does; the exit code. Python drops an interrupt that comes while it finalises something, so it is pressed again."""
-        for _ in range(6):
-            self.process.send_signal(signal.SIGINT)
-            try:
-                return self.process.wait(10)
-            except subprocess.TimeoutExpired:
-                continue
-        return self.process.wait(10)
+        """As Ctrl-C does; the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
 
 
 @contextmanager

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from hypothesis import reject
-from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 from numpy.typing import NDArray
 
-from anyshape.dims import Dim, symbol
+from anyshape.dims import Dim, bounds, symbol
 from anyshape.dtypes import DType, is_dtype_name, parse_dtype
 from anyshape.errors import ShapeError
 from anyshape.graph.call import call_node
@@ -23,12 +23,13 @@ from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Vec
 from anyshape.testing import Case, Property
-from anyshape.testing.draws import MOST_ELEMENTS, HypothesisDraw
+from anyshape.testing.draws import MOST_ELEMENTS, HypothesisDraw, among, positions
 from anyshape.testing.profile import WIDE
 from anyshape.testing.values import STYLES, contents
 from anyshape.types import TensorType
 
 Array = NDArray[Any]
+T = TypeVar("T")
 COMMON = ("f32", "f64", "i32", "i64", "bool")
 """Half of all draws of a dtype are among these, where the op allows any of them."""
 
@@ -43,7 +44,7 @@ class Recipe:
     style: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Call:
     """Arrays of the inputs by name (None: absent, a list for a variadic one) and params by name (None: default)."""
 
@@ -51,6 +52,16 @@ class Call:
     inputs: Mapping[str, Any]
     params: Mapping[str, Any]
     recipe: Recipe | None = None
+    _known: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def remembered(self, what: str, of: object, compute: Callable[[], T]) -> T:
+        """What compute gave, of the last `of` that it was asked about."""
+        if self._known.get(what, (None, None))[0] is not of:
+            self._known[what] = (of, compute())
+        return cast(T, self._known[what][1])
+
+    def __repr__(self) -> str:
+        return f"{self.property.op}({self.recipe})"
 
     @builtins.property
     def op(self) -> OpDef:
@@ -92,14 +103,14 @@ def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None,
         reject()
     op = variants(p.op)[0]
     chosen = {v: (dtypes or {}).get(v) or _dtype(draw, allowed) for v, allowed in op.dtypes.items()}
-    return made(p, Recipe(case, chosen, draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(STYLES))))
+    return made(p, Recipe(case, chosen, draw(positions(2**32)), among(draw, STYLES)))
 
 
 def _dtype(draw: Any, allowed: Sequence[str]) -> str:
     """Any that the op allows and references compute with; where not all are wanted, a common one."""
     allowed = [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
     common = [c for c in allowed if c in COMMON] or allowed
-    return str(draw(st.sampled_from(allowed if WIDE and draw(st.booleans()) else common)))
+    return among(draw, allowed if WIDE and among(draw, (False, True)) else common)
 
 
 def made(p: Property, r: Recipe) -> Call:
@@ -113,13 +124,13 @@ def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style
     arrays: dict[str, Any] = {}
     for k, i in enumerate(op.inputs):
         shape, dtype = case.shapes[i.name], input_dtype(i, dtypes)
-        bounds = case.ranges.get(i.name)
+        within = case.ranges.get(i.name)
         if shape is None:
             arrays[i.name] = None
         elif i.variadic:
             arrays[i.name] = [contents(tuple(s), dtype, seed + k + 7 * j, style) for j, s in enumerate(shape)]
         else:
-            arrays[i.name] = contents(tuple(shape), dtype, seed + k, style, bounds)
+            arrays[i.name] = contents(tuple(shape), dtype, seed + k, style, within)
     return arrays
 
 
@@ -147,6 +158,23 @@ def typed(array: Array, name: str) -> Value:
 def static_node(c: Call) -> Node:
     """The call of the static variant on operands of known shapes. Raises what inference raises."""
     return call_node(c.op, c.values(typed), c.params)
+
+
+def valid_node(c: Call) -> Node:
+    """The call of the static variant; a draw that the rule refuses is rejected. Remembered with the call."""
+    found = c.remembered("node", c.op, lambda: _valid_node(c))
+    if found is None:
+        raise UnsatisfiedAssumption("the rule refuses this call, or its results are large")
+    return found
+
+
+def _valid_node(c: Call) -> Node | None:
+    try:
+        node = static_node(c)
+    except ShapeError:
+        return None
+    large = sum(bounds(v.type.count())[1] or 0 for v in node.outputs) > 4 * MOST_ELEMENTS
+    return None if large else node
 
 
 @dataclass

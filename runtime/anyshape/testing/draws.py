@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -18,15 +19,31 @@ SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 17, 33)
 MOST_ELEMENTS = 3000
 
 
+@cache
+def positions(n: int) -> st.SearchStrategy[int]:
+    """One of n, smaller ones being simpler; made once, since making a strategy costs more than drawing from it."""
+    return st.integers(0, n - 1)
+
+
+@cache
+def orders(n: int) -> st.SearchStrategy[list[int]]:
+    return st.permutations(range(n))
+
+
+def among(draw: Callable[[st.SearchStrategy[int]], int], values: Sequence[T]) -> T:
+    """One of the values, the first being the simplest."""
+    return values[draw(positions(len(values)))]
+
+
 class HypothesisDraw:
     """One random call. `mostly(p)` makes most calls valid, and leaves some that are not."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self.draw = draw
-        self.pool = [draw(st.sampled_from(SIZES)), draw(st.sampled_from(SIZES[1:])), 1]
+        self.pool = [among(draw, SIZES), among(draw, SIZES[1:]), 1]
 
     def _among(self, *values: Any) -> Any:
-        return self.draw(st.sampled_from(values))
+        return among(self.draw, values)
 
     def _mostly(self) -> bool:
         return bool(self._among(*[True] * 9, False))
@@ -86,7 +103,7 @@ class HypothesisDraw:
         return self._among(*range(-rank, rank), *([rank] if not rank or not self._mostly() else []))
 
     def axes(self, n: int, rank: int) -> tuple[int, ...]:
-        order = list(self.draw(st.permutations(range(rank))))[:n]
+        order = list(self.draw(orders(rank)))[:n]
         return tuple(self.axis(a, rank) for a in order)
 
     def length(self, most: int) -> int:
@@ -99,7 +116,7 @@ class HypothesisDraw:
         return tuple(self._among(-100, -3, -2, -1, 0, 1, 2, 3, 100, *self.pool) for _ in range(n))
 
     def positives(self, n: int) -> tuple[int, ...]:
-        return tuple(self._among(1, 1, 2, 2, 3, 4) if self.draw(st.integers(0, 19)) else 0 for _ in range(n))
+        return tuple(self._among(1, 1, 2, 2, 3, 4) if self.draw(positions(20)) else 0 for _ in range(n))
 
     def sizes(self, n: int) -> tuple[int, ...]:
         return tuple(self.dim("size") if self._mostly() else -1 for _ in range(n))

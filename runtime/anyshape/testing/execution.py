@@ -1,13 +1,15 @@
 """The three ways to compute a call: the oracle of the spec, the slow reading of its equations, and native code.
 
-`run_native` is the one place that says what native means.
+`compiled` is the one place that says what native means.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +17,39 @@ from numpy.typing import NDArray
 import anyshape
 from anyshape.dtypes import DType, from_numpy, parse_dtype
 from anyshape.equations.interpret import interpret
+from anyshape.errors import TypeRelationError, UnsupportedError
+from anyshape.graph.call import call
 from anyshape.graph.function import Function
-from anyshape.graph.value import Node, Value
-from anyshape.testing.calls import Call, equations, resolved
+from anyshape.graph.value import Node
+from anyshape.testing.calls import (
+    ByName,
+    Call,
+    Symbols,
+    dyn_node,
+    equations,
+    flat_values,
+    operand_arrays,
+    resolved,
+    typed,
+    variants,
+)
 
 Array = NDArray[Any]
+T = TypeVar("T")
+IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
+"""A folder for files that are read back at once, where there is one: files that are kept are written through to the disk."""
 
 
 def run_reference(c: Call, node: Node) -> list[Array]:
     """The outputs by `reference:`, flattened; absent inputs are their constants, or None where they have none.
 
     Where a 16-bit float comes in or out, NumPy computes in f32 and the results are rounded once: NumPy itself would round after every
-    operation (f16), or knows few of them (bf16).
+    operation (f16), or knows few of them (bf16). Remembered with the call.
     """
+    return c.remembered("reference", node, lambda: _reference(c, node))
+
+
+def _reference(c: Call, node: Node) -> list[Array]:
     given: dict[str, Any] = {}
     for i in node.op.inputs:
         v = c.inputs[i.name]
@@ -57,7 +79,11 @@ def _narrowed(a: Array, dtype: DType) -> Array:
 
 
 def run_equations(c: Call, node: Node) -> list[Array]:
-    """The outputs by the slow reading of the equations (or the view)."""
+    """The outputs by the slow reading of the equations (or the view). Remembered with the call."""
+    return c.remembered("equations", node, lambda: _equations(c, node))
+
+
+def _equations(c: Call, node: Node) -> list[Array]:
     if node.op.view:
         source = c.inputs[next(iter(node.op.view.values()))]
         shape = node.outputs[0].type.shape
@@ -69,26 +95,76 @@ def run_equations(c: Call, node: Node) -> list[Array]:
     return [results[t] for t in outs]
 
 
-_compiled: dict[Hashable, Any] = {}
+class Remembered(Generic[T]):
+    """What was made under a key, for as many keys as were asked for last."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._known: OrderedDict[Hashable, T] = OrderedDict()
+
+    def of(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self._known:
+            self._known[key] = make()
+            while len(self._known) > self.most:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return self._known[key]
 
 
-def run_native(
-    key: Hashable, make: Callable[[], tuple[Sequence[Value], Sequence[Value]]], arrays: Mapping[str, Array]
-) -> list[Array] | None:
-    """Compiled (once for equal keys; `make` gives params and results), then run on arrays by the names of the params.
+def has_dyn(c: Call, static: bool) -> bool:
+    """Whether the program of a call is that of the dyn variant."""
+    return len(variants(c.property.op)) == 2 and not static
 
-    None where inference leaves the rank of a result open: what the program does then is tested beside the VM.
-    """
-    if key not in _compiled:
-        if len(_compiled) > 200:
-            _compiled.clear()
-        params, results = make()
-        known = all(v.type.shape is not None for v in results)
-        _compiled[key] = anyshape.compile(Function(params, results)) if known else None
-    f = _compiled[key]
-    if f is None:
+
+def program(c: Call, static: bool = False) -> Function:
+    """The call on symbols, the dyn variant with its operands unknown where there is one (and `static` does not ask for the other).
+    Raises what inference raises."""
+    dyn = has_dyn(c, static)
+    inputs = ByName(flat_values(c.values(Symbols({}))))
+    given = ByName([typed(a, name) for name, a in (operand_arrays(c) if dyn else {}).items()])
+    results = dyn_node(c, inputs, given).outputs if dyn else call(c.op, c.values(inputs), c.params)
+    return Function([*inputs.params.values(), *given.params.values()], results)
+
+
+def arguments(c: Call, static: bool = False) -> dict[str, Array]:
+    """By the names of the program's parameters."""
+    return input_arrays(c) | (operand_arrays(c) if has_dyn(c, static) else {})
+
+
+def program_key(c: Call, static: bool = False) -> Hashable:
+    """Equal for calls that are one program."""
+    operands = operand_arrays(c) if has_dyn(c, static) else {}
+    attributes = tuple((k, v) for k, v in c.params.items() if k not in operands)
+    return call_key(c), attributes, tuple((k, a.shape) for k, a in operands.items()), static
+
+
+Compiled = anyshape.Executable | TypeRelationError | UnsupportedError
+_compiled: Remembered[Compiled] = Remembered(400)
+
+
+def compiled(c: Call, static: bool = False) -> Compiled:
+    """The program in native code, compiled once for equal keys; or the error of inference on symbols."""
+
+    def make() -> Compiled:
+        try:
+            f = program(c, static)
+        except (TypeRelationError, UnsupportedError) as e:
+            return e
+        return anyshape.compile(f)
+
+    return _compiled.of(program_key(c, static), make)
+
+
+def run_native(c: Call, static: bool = False) -> list[Array] | None:
+    """The compiled call, run. Raises what inference on symbols raises. None where it leaves the rank of a result open: what the program
+    does then is tested beside the VM."""
+    exe = compiled(c, static)
+    if not isinstance(exe, anyshape.Executable):
+        raise exe.with_traceback(None)
+    if any(t.shape is None for t in exe.output_types):
         return None
-    return list(f.run({name: arrays[name] for name in f.input_names}))
+    given = arguments(c, static)
+    return list(exe.run({name: given[name] for name in exe.input_names}))
 
 
 def call_key(c: Call) -> Hashable:

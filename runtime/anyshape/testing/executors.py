@@ -6,93 +6,72 @@ native loop == Python == walked table; saved and loaded == fresh; a kernel in on
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hypothesis import reject
+from hypothesis.errors import UnsatisfiedAssumption
 from numpy.typing import NDArray
 
 import anyshape
-from anyshape.errors import TypeRelationError
-from anyshape.graph.call import call, call_node
-from anyshape.graph.function import Function
-from anyshape.testing.calls import (
-    ByName,
-    Call,
-    Symbols,
-    dyn_node,
-    flat_values,
-    operand_arrays,
-    typed,
-    variants,
-)
-from anyshape.testing.execution import call_key, input_arrays
-from anyshape.testing.laws import valid
+from anyshape.errors import TypeRelationError, UnsupportedError
+from anyshape.graph.call import call_node
+from anyshape.testing.calls import Call, Symbols, valid_node
+from anyshape.testing.execution import IN_MEMORY, Remembered, arguments, call_key, compiled, program, program_key
 from anyshape.testing.parts import one_part_is_many
 from anyshape.testing.running import on_random_calls
+from anyshape.vm.options import make_options
+from anyshape.vm.plans import Straight
 
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
+NATIVE, PYTHON, WALKED = "native loop", "Python", "walked table"
 WAYS: Mapping[str, Mapping[str, Any]] = {
-    "native loop": {"loop": "native"},
-    "Python": {"loop": "python"},
-    "walked table": {"loop": "python", "walk": True},
+    NATIVE: {"loop": "native"},
+    PYTHON: {"loop": "python"},
+    WALKED: {"loop": "python", "walk": True},
 }
-_programs: dict[Hashable, Any] = {}
+_ways: Remembered[dict[str, Any] | TypeRelationError] = Remembered(200)
 
 
-def program(c: Call, static: bool = False) -> Function:
-    """The call on symbols, the dyn variant with its operands unknown where there is one (and `static` does not ask for the other).
-    Raises what inference raises."""
-    dyn = len(variants(c.property.op)) == 2 and not static
-    inputs = ByName(flat_values(c.values(Symbols({}))))
-    given = ByName([typed(a, name) for name, a in (operand_arrays(c) if dyn else {}).items()])
-    results = dyn_node(c, inputs, given).outputs if dyn else call(c.op, c.values(inputs), c.params)
-    return Function([*inputs.params.values(), *given.params.values()], results)
-
-
-def arguments(c: Call, static: bool = False) -> dict[str, Array]:
-    """By the names of the program's parameters."""
-    return input_arrays(c) | (operand_arrays(c) if len(variants(c.property.op)) == 2 and not static else {})
-
-
-def program_key(c: Call) -> Hashable:
-    """Equal for calls that are one program."""
-    operands = operand_arrays(c) if len(variants(c.property.op)) == 2 else {}
-    attributes = tuple((k, v) for k, v in c.params.items() if k not in operands)
-    return call_key(c), attributes, tuple((k, a.shape) for k, a in operands.items())
-
-
-def compiled(c: Call) -> dict[str, Any] | TypeRelationError:
+def ways(c: Call) -> dict[str, Any] | TypeRelationError:
     """The program in every way of running it; or the error with which it is refused on symbols already."""
-    key = program_key(c)
-    if key not in _programs:
-        if len(_programs) > 100:
-            _programs.clear()
-        try:
-            f = program(c)
-        except TypeRelationError as e:
-            _programs[key] = e
-            return e
-        ways = {way: anyshape.compile(f, **options) for way, options in WAYS.items()}
-        with tempfile.TemporaryDirectory() as folder:
-            ways["native loop"].save(Path(folder) / "program")
-            ways["loaded"] = anyshape.load(Path(folder) / "program")
-        _programs[key] = ways
-    found: dict[str, Any] | TypeRelationError = _programs[key]
+    return _ways.of(program_key(c), lambda: _ways_of(c))
+
+
+def _ways_of(c: Call) -> dict[str, Any] | TypeRelationError:
+    native = compiled(c)
+    if isinstance(native, TypeRelationError):
+        return native
+    if isinstance(native, UnsupportedError):
+        raise native.with_traceback(None)
+    again = anyshape.compile(
+        program(c), **WAYS[PYTHON]
+    )  # a compile that depends on what was compiled before shows here
+    found = {NATIVE: native, PYTHON: again, WALKED: otherwise(again, c, WAYS[WALKED])}
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        native.save(Path(folder) / "program")
+        found["loaded"] = anyshape.load(Path(folder) / "program")
     return found
+
+
+def otherwise(native: anyshape.Executable, c: Call, options: Mapping[str, Any], static: bool = False) -> Any:
+    """The compiled call, run by another loop."""
+    if not isinstance(native.plan, Straight):  # one that compiles while it runs
+        return anyshape.compile(program(c, static), **options)
+    chosen = make_options(options)
+    return anyshape.Executable(program(c, static), native.plan.by(chosen), native.report, chosen)
 
 
 def test_every_executor_gives_the_same_bits(op: str, record_property: Record) -> None:
     def body(c: Call) -> None:
-        valid(c)
-        ways = compiled(c)
-        if isinstance(ways, TypeRelationError):
-            reject()
+        valid_node(c)
+        found = ways(c)
+        if isinstance(found, TypeRelationError):
+            raise UnsatisfiedAssumption("refused on symbols")
         given = arguments(c)
-        results = {way: f.run({name: given[name] for name in f.input_names}) for way, f in ways.items()}
-        want = results["native loop"]
+        results = {way: f.run({name: given[name] for name in f.input_names}) for way, f in found.items()}
+        want = results[NATIVE]
         for way, got in results.items():
             for k, (a, b) in enumerate(zip(want, got, strict=True)):
                 where = f"output {k} of {op}: {way} against native loop"
@@ -104,7 +83,7 @@ def test_every_executor_gives_the_same_bits(op: str, record_property: Record) ->
 
 def test_parts(op: str, record_property: Record) -> None:
     def body(c: Call) -> bool:
-        valid(c)
+        valid_node(c)
         symbols = Symbols({})
         node = call_node(c.op, c.values(symbols), c.params)
         return one_part_is_many((call_key(c), tuple(c.params.items())), node, symbols, c.flat_inputs())

@@ -41,6 +41,26 @@ def pytest_generate_tests(metafunc: Any) -> None:
         metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
 
 
+OF_ONE_OP = ("op", "asserting_op", "dyn_op", "rewriting_op")
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """All laws of an op one after the other, at the places that laws have: they share its calls and what was compiled for them."""
+    places = [k for k, item in enumerate(items) if _op_of(item) is not None]
+    laws = [items[k] for k in places]
+    number = {op: k for k, op in enumerate(dict.fromkeys(map(_op_of, laws)))}
+    for k, item in zip(places, sorted(laws, key=lambda item: number[_op_of(item)])):
+        items[k] = item
+
+
+def _op_of(item: Any) -> str | None:
+    """The op of a law; None for a test that is none."""
+    if getattr(getattr(item, "module", None), "PACKAGE", None) is None or not hasattr(item, "callspec"):
+        return None
+    given = item.callspec.params
+    return next((str(given[name]) for name in OF_ONE_OP if name in given), None)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     fewest: dict[str, tuple[int, str]] = {}

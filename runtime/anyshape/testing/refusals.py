@@ -17,14 +17,13 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
-import anyshape
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.testing import Case, Property, Refusal
 from anyshape.testing.aiming import aims, says
 from anyshape.testing.calls import Call, dyn_node, made, random_call, static_node, variants
 from anyshape.testing.draws import HypothesisDraw
-from anyshape.testing.execution import input_arrays
-from anyshape.testing.executors import WAYS, Array, arguments, compiled, program
+from anyshape.testing.execution import arguments, compiled, input_arrays
+from anyshape.testing.executors import NATIVE, WALKED, WAYS, Array, otherwise, ways
 from anyshape.testing.running import PACKAGES, PROPERTIES, on_random_calls, register
 
 Record = Callable[[str, Any], None]
@@ -84,11 +83,11 @@ def test_refusals(op: str, record_property: Record) -> None:
 
 def refused_everywhere(c: Call, said: str) -> None:
     """Every executor says what is said of numbers, and then perhaps which equation does not hold; all the same."""
-    ways = compiled(c)
-    if isinstance(ways, TypeRelationError):
+    found = ways(c)
+    if isinstance(found, TypeRelationError):
         return
     messages = {}
-    for way, f in ways.items():
+    for way, f in found.items():
         given = arguments(c)
         try:
             f.run({name: given[name] for name in f.input_names})
@@ -162,22 +161,19 @@ def refused_by(c: Call, r: Refusal) -> None:
         again = message_of(lambda: dyn_node(c))
         assert core(again).startswith(core(said)) or says(r, again), f"{where}: static says {said}, and dyn {again}"
     for static in (True, False) if both else (True,):
-        try:
-            f = program(c, static)
-        except UnsupportedError:
+        native = compiled(c, static)
+        if isinstance(native, UnsupportedError):
             continue
-        except TypeRelationError as e:
-            assert says(r, str(e)), f"{where} is told in other words of symbols: {e}"
+        if isinstance(native, TypeRelationError):
+            assert says(r, str(native)), f"{where} is told in other words of symbols: {native}"
             continue
-        given = arguments(c) if not static else arguments(c, static=True)
-        messages = {way: run_message(anyshape.compile(f, **options), given) for way, options in ASKED.items()}
+        given = arguments(c, static)
+        walked = otherwise(native, c, WAYS[WALKED], static)
+        messages = {way: run_message(exe, given) for way, exe in ((NATIVE, native), (WALKED, walked))}
         (message, *others) = set(messages.values())
         assert not others, f"{where} is told in different words: {messages}"
         assert says(r, message), f"{where} is told in other words when it runs: {message}"
         assert core(message).startswith(core(said)), f"on numbers: {said}; when it runs: {message}"
-
-
-ASKED = {way: WAYS[way] for way in ("native loop", "walked table")}
 
 
 def run_message(exe: Any, given: Mapping[str, Array]) -> str:

@@ -6,35 +6,28 @@ script that makes the same call again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, settings
 from hypothesis.errors import UnsatisfiedAssumption
 
 from anyshape.testing import Case, Property
 from anyshape.testing.calls import Call, Recipe, made, random_call
+from anyshape.testing.corpus import Make, corpus, search
 
 Record = Callable[[str, Any], None]
 Body = Callable[[Call], object]
 """Of a law. What it gives is False where the call has nothing that the law speaks of: a view has no kernel to divide."""
-Make = Callable[[Property, Any], Call]
 
 PROPERTIES: dict[str, Property] = {}
 """By op, of the packages under test; `register` adds to it."""
 PACKAGES: dict[str, str] = {}
 """The package of each op."""
 _again: list[Recipe] = []
-
-
-class Count:
-    """How many calls were drawn, and how many of them were valid."""
-
-    def __init__(self) -> None:
-        self.drawn = self.accepted = 0
 
 
 def register(package: str) -> Mapping[str, Property]:
@@ -45,37 +38,75 @@ def register(package: str) -> Mapping[str, Property]:
     return found
 
 
-def on_random_calls(op: str, law: str, record: Record, body: Body, make: Make = random_call, share: int = 1) -> None:
+def on_random_calls(
+    op: str, law: str, record: Record, body: Body, make: Make = random_call, share: int = 1, refused: bool = False
+) -> None:
     """Runs body on random calls; a draw that it rejects, or of which it has nothing to say, is not counted as accepted. A law whose
-    calls cost much takes a share of the usual number of examples."""
+    calls cost much takes a share of the usual number of examples. `refused`: it speaks of calls that the rule refuses, too.
+
+    All laws of an op have the same calls, drawn once. Where one fails, calls are drawn again to find the smallest; so they are, too, of
+    a law that makes its own."""
     if _again:
         body(made(PROPERTIES[op], _again[-1]))
         return
-    count = Count()
-    failing: list[Call] = []
+    p = PROPERTIES[op]
+    tried = Tried(body)
+    examples = max(5, settings().max_examples // share)
+    try:
+        if make is random_call:
+            tried.calls(corpus(p, settings().max_examples).among(refused, share), examples)
+        else:
+            search(p, make, examples, tried)
+    except Exception as e:
+        smallest = e
+        if make is random_call and tried.failing and Phase.shrink in settings().phases:
+            smallest = tried.smallest(p, make, settings().max_examples, e)
+        if tried.failing:
+            smallest.add_note(report(tried.failing[-1], law, body))
+        raise smallest from None
+    for key, value in {"law": law, "op": op, "drawn": tried.drawn, "accepted": tried.accepted}.items():
+        record(key, value)
 
-    @settings(max_examples=max(5, settings().max_examples // share))
-    @given(st.data())
-    def run(data: st.DataObject) -> None:
-        count.drawn += 1
-        c = make(PROPERTIES[op], data.draw)
+
+class Tried:
+    """A law's body and what came of it: how many calls were drawn, how many it spoke of, those for which it failed."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.drawn = self.accepted = 0
+        self.failing: list[Call] = []
+
+    def __call__(self, c: Call) -> None:
+        self.drawn += 1
         try:
-            told = body(c) is not False
+            told = self.body(c) is not False
         except UnsatisfiedAssumption:
             raise
         except Exception:
-            failing.append(c)
+            self.failing.append(c)
             raise
-        count.accepted += told
+        self.accepted += told
 
-    try:
-        run()
-    except Exception as e:
-        if failing:
-            e.add_note(report(failing[-1], law, body))
-        raise
-    for key, value in {"law": law, "op": op, "drawn": count.drawn, "accepted": count.accepted}.items():
-        record(key, value)
+    def calls(self, given: Iterable[Call], most: int) -> None:
+        """All of them, until so many were not rejected."""
+        tried = 0
+        for c in given:
+            with suppress(UnsatisfiedAssumption):
+                self(c)
+                tried += 1
+            if tried == most:
+                break
+
+    def smallest(self, p: Property, make: Make, examples: int, found: Exception) -> Exception:
+        """What the body raises for the smallest call that the test library finds; `found` where it finds none."""
+        first = self.failing[-1]
+        try:
+            search(p, make, examples, self)
+        except Exception as e:
+            if self.failing[-1] is not first:
+                return e
+        self.failing.append(first)
+        return found
 
 
 def report(c: Call, law: str, body: Body) -> str:

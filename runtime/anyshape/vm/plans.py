@@ -233,6 +233,15 @@ class Straight:
                     self._general = self._make_general()
         return self._general
 
+    def by(self, options: Options) -> Straight:
+        """The same programs, run by another loop; nothing is compiled again."""
+
+        def general() -> Plan:
+            found = self.general()
+            return found.by(options) if isinstance(found, Straight) else found
+
+        return Straight(self.program, general if self.is_guarded else None, options, self._types, self._lock)
+
     @property
     def compiled_general(self) -> Plan | None:
         """The other plan if a call has needed it."""

@@ -1,0 +1,80 @@
+"""The random calls of an op, drawn once for all of its laws.
+
+In: a property. Out: calls, in the order in which they were drawn; which of them the rule refuses. A law goes through the calls itself,
+and asks the test library again only where one fails: to find the smallest call that does.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anyshape.testing import Property
+from anyshape.testing.calls import Call, random_call, valid_node, variants
+
+Make = Callable[[Property, Any], Call]
+KEPT = 2
+"""Ops of which calls are remembered: laws are run op by op."""
+
+
+@st.composite
+def calls(draw: Any, p: Property, make: Make) -> Call:
+    """One strategy for the whole call: what is drawn inside of one costs a tenth of what `data()` takes."""
+    return make(p, draw)
+
+
+def search(p: Property, make: Make, examples: int, body: Callable[[Call], object]) -> None:
+    """Runs body on random calls, always the same ones for the same body's verdicts. Raises what it raises for the smallest call found."""
+
+    @settings(max_examples=examples)
+    @given(calls(p, make))
+    def run(c: Call) -> None:
+        body(c)
+
+    run()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Calls as they were drawn. `valid`: those that the rule accepts."""
+
+    drawn: tuple[Call, ...]
+    valid: tuple[Call, ...]
+
+    def among(self, refused: bool, share: int) -> Iterator[Call]:
+        """Every call, or every valid one; of a share, those that are so far apart first."""
+        found = self.drawn if refused else self.valid
+        for start in range(share):
+            yield from found[start::share]
+
+
+_corpora: OrderedDict[object, tuple[object, Corpus]] = OrderedDict()
+
+
+def corpus(p: Property, examples: int) -> Corpus:
+    """So many valid calls, or as many as are found in ten times as many draws. Raises Unsatisfiable where there is none."""
+    made_of = (p, *variants(p.op))
+    key = (examples, *map(id, made_of))
+    if key not in _corpora:
+        _corpora[key] = (made_of, _draw(p, examples))  # what has the ids is kept with them
+        while len(_corpora) > KEPT:
+            _corpora.popitem(last=False)
+    return _corpora[key][1]
+
+
+def _draw(p: Property, examples: int) -> Corpus:
+    drawn: list[Call] = []
+    valid: list[Call] = []
+
+    def body(c: Call) -> None:
+        drawn.append(c)
+        valid_node(c)
+        valid.append(c)
+
+    search(p, random_call, examples, body)
+    return Corpus(tuple(drawn), tuple(valid))
