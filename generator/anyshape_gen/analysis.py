@@ -28,6 +28,7 @@ from anyshape_gen.needs import operand_needs
 from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, Statement
 from anyshape_gen.outputs import output_shape
 from anyshape_gen.resolve_kernel import KernelResolver
+from anyshape_gen.resolve_procedure import ProcedureResolver
 from anyshape_gen.solve import Solver
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import calls, function_nodes, reachable, walk_all
@@ -109,7 +110,10 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
     outputs = tuple(output_shape(spec, output, kinds) for output in spec.outputs)
     kernel = None
     if spec.kernel is not None:
-        kernel = KernelResolver(spec, kinds, outputs, findings, reading).resolve()
+        kernel = KernelResolver(spec, spec.kernel, kinds, outputs, findings, reading).resolve()
+    procedure = None
+    if spec.procedure is not None:
+        procedure = ProcedureResolver(spec, spec.procedure, kinds, outputs, findings, reading).resolve_steps()
     if len(findings.found) > before:
         return None
     known = {function.name: function for function in spec.defines}
@@ -123,8 +127,9 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         kinds=kinds,
         needs=operand_needs(spec, steps, rule, outputs),
         shape_functions=reachable([*params, *rule], known),
-        kernel_functions=reachable([spec.kernel] if spec.kernel else [], known),
+        kernel_functions=reachable([body for body in (spec.kernel, spec.procedure) if body is not None], known),
         kernel=kernel,
+        procedure=procedure,
     )
 
 

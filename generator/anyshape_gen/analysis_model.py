@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
 from anyshape_gen.model import OpSpec, ParamSpec
-from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Statement, Store
+from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Statement, Step, Store
 
 
 class ValueKind(StrEnum):
@@ -197,6 +197,19 @@ class ResolvedKernel:
     asserts: tuple[Assert, ...]
 
 
+@dataclass(frozen=True)
+class ResolvedProcedure:
+    """The steps, with reads as `TensorRead` nodes and the parts of every place that is set."""
+
+    steps: tuple[Step, ...]
+    variables: Mapping[str, str]
+    """{name: dtype}"""
+    arrays: tuple[ScratchTensor, ...]
+    born: Mapping[str, Expr]
+    """{size that the steps find: its upper bound}"""
+    asserts: tuple[Assert, ...]
+
+
 # --- operators ----------------------------------------------------------------------------------------------------
 
 
@@ -220,6 +233,7 @@ class OpAnalysis:
     kernel_functions: tuple[Function, ...]
     """those that the kernel calls"""
     kernel: ResolvedKernel | None
+    procedure: ResolvedProcedure | None = field(default=None, hash=False)
     unproved: frozenset[int] = frozenset()
     """the reads, by number, of which nothing proved that they are in bounds: they carry a check"""
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.check_identifiers import check_identifiers
-from anyshape_gen.check_kernel import check_kernel, check_steps
+from anyshape_gen.check_kernel import check_kernel
 from anyshape_gen.check_kinds import check_kinds
 from anyshape_gen.check_mappings import check_mappings
 from anyshape_gen.check_names import NameChecker
+from anyshape_gen.check_procedure import born_sizes, check_procedure
 from anyshape_gen.keys import FORMS_OF_BODY
 from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
 from anyshape_gen.nodes import Assert, Assign, If, Name, Node, NoneLit, Statement, Str
@@ -174,12 +175,11 @@ def _bodies_of(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], fi
         for equation in spec.kernel.equations:
             if equation.target.items is None:
                 scope[equation.target.tensor] = K.INT
-    results = dict.fromkeys((operand.name for operand in spec.outputs), K.TENSOR)
     if spec.procedure is not None:
-        assigned = check_steps(spec.procedure.steps, names, {**scope, **results}, "kernel")
-        for operand in spec.outputs:
-            if operand.name not in assigned:
-                findings.add(operand.span, f"the procedure never sets the output '{operand.name}'", assigned)
+        check_procedure(spec, spec.procedure, names, scope, findings)
+    else:
+        for name, statement in born_sizes(spec.shape).items():
+            findings.add(statement.span, f"'{name}' is born, and no procedure finds it; a kernel's is a count: `{name} = count(…)`")
 
 
 def _outputs(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""Kernels and procedures: what they may define, in which names, and that every output is defined.
+"""Kernels: what they may define, in which names, and that every output is defined.
 
 In: an `OpSpec`, a `NameChecker`, the names in scope. Out: findings.
 """
@@ -10,22 +10,13 @@ from collections.abc import Mapping
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.functions import CONSTANTS
-from anyshape_gen.kinds import bind_generator
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
-    Branch,
-    Break,
     Equation,
-    For,
-    Generator,
     Kernel,
     Name,
-    Set,
     Slice,
     Star,
-    Step,
-    Store,
-    While,
 )
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
@@ -104,39 +95,3 @@ def _bare(item: object) -> object:
 
 def _sizes_an_output(spec: OpSpec, name: str) -> bool:
     return any(name in free_names(operand) or name in piece_names(operand) for operand in spec.outputs)
-
-
-def check_steps(steps: tuple[Step, ...], names: NameChecker, scope: dict[str, ValueKind], where: str) -> set[str]:
-    """A procedure's statements; the names that it assigns."""
-    assigned: set[str] = set()
-    for step in steps:
-        match step:
-            case Set(targets=targets, value=value):
-                names.expr(value, scope, where)
-                for target in targets:
-                    _store(target, names, scope, where)
-                    assigned.add(target.tensor)
-            case For(targets=targets, domain=domain, body=body):
-                names.expr(domain, scope, where)
-                inner = scope
-                bind_generator(Generator(targets, domain), inner)
-                assigned |= check_steps(body, names, inner, where)
-            case While(cond=cond, limit=limit, body=body):
-                names.expr(cond, scope, where)
-                names.expr(limit, scope, where)
-                assigned |= check_steps(body, names, scope, where)
-            case Branch(cond=cond, then=then, other=other):
-                names.expr(cond, scope, where)
-                assigned |= check_steps(then, names, scope, where) | check_steps(other, names, scope, where)
-            case Break():
-                pass
-    return assigned
-
-
-def _store(target: Store, names: NameChecker, scope: dict[str, ValueKind], where: str) -> None:
-    if target.items is None:
-        scope[target.tensor] = K.ANY
-        return
-    for item in target.items:
-        names.expr(item, scope, where)
-    names.expr(Name(target.tensor, span=target.span), scope, where)

@@ -109,6 +109,9 @@ class NameChecker:
             return
         if node.func in {rule.var for rule in self.spec.dtypes}:
             return
+        if node.func == "array":
+            text = "an array is made by a step of a procedure, of which it is the whole right side: `a = array(shape, e)`"
+            self.findings.add(node.span, text)
         known = FUNCTIONS.get(node.func)
         if known is None:
             allowed = [name for name, f in FUNCTIONS.items() if f.where in ("both", where)]

@@ -147,6 +147,8 @@ def _call(expr: Call, scope: Mapping[str, ValueKind]) -> ValueKind:
 
 
 def _index(base: ValueKind, items: tuple[Item, ...], scope: Mapping[str, ValueKind]) -> ValueKind:
+    if not items and base in (K.INT, K.FLOAT, K.BOOL):
+        return base  # a variable of a procedure
     if base == K.VECTORS:
         return K.VECTOR
     if base == K.TENSORS and len(items) == 1:

@@ -378,6 +378,8 @@ class Store(Node):
     tensor: str
     element: Expr | None
     items: tuple[Item, ...] | None
+    parts: tuple[Part, ...] = field(default=(), compare=False, repr=False)
+    """of a step, the index matched like a read"""
 
 
 @dataclass(frozen=True)
@@ -427,6 +429,7 @@ class For(Node):
     targets: tuple[Target, ...]
     domain: Expr
     body: tuple[Step, ...]
+    over: Over = field(default=Over.UNKNOWN, compare=False)
 
 
 @dataclass(frozen=True)

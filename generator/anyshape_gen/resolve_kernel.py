@@ -33,6 +33,7 @@ from anyshape_gen.nodes import (
     Index,
     Int,
     Item,
+    Kernel,
     Name,
     Node,
     Over,
@@ -54,7 +55,7 @@ CONSTANTS = {"inf", "pi"}
 
 
 @dataclass
-class _Scratch:
+class Scratch:
     """What is known so far about a tensor that only the kernel knows: (is a run, extent) per place."""
 
     places: list[tuple[bool, Expr | None]]
@@ -68,7 +69,7 @@ class _Scratch:
 
 
 @dataclass
-class _Vars:
+class Vars:
     """Variables of one equation: whether a run, and the extent once known."""
 
     extents: dict[str, Expr | None] = field(default_factory=dict)
@@ -84,6 +85,7 @@ class KernelResolver:
     def __init__(
         self,
         spec: OpSpec,
+        kernel: Kernel,
         kinds: Mapping[str, ValueKind],
         outputs: tuple[OutputShape, ...],
         findings: Findings,
@@ -95,20 +97,19 @@ class KernelResolver:
         self.operands: dict[str, Operand] = {o.name: o for o in (*spec.inputs, *spec.outputs)}
         self.shapes = {output.name: output for output in outputs}
         self.counts = {o.name: o.signature.variadic.count for o in self.operands.values() if o.signature.variadic}
-        assert spec.kernel is not None
-        self.kernel = replace(spec.kernel, asserts=(*reading, *spec.kernel.asserts))
+        self.kernel = replace(kernel, asserts=(*reading, *kernel.asserts))
         self.positive = asserted_positive(spec.shape)
         self.sizes = {e.target.tensor for e in self.kernel.equations if e.target.items is None}
         for name in self.sizes:
             self.kinds[name] = ValueKind.INT
-        self.scratch: dict[str, _Scratch] = {}
-        self.vars: list[_Vars] = [self._variables(equation) for equation in self.kernel.equations]
+        self.scratch: dict[str, Scratch] = {}
+        self.vars: list[Vars] = [self._variables(equation) for equation in self.kernel.equations]
 
     # --- what varies
     # ------------------------------------------------------------------------------------------------------
 
-    def _variables(self, equation: Equation) -> _Vars:
-        found = _Vars()
+    def _variables(self, equation: Equation) -> Vars:
+        found = Vars()
         target = equation.target
         known = {*self.kinds, *self.operands, *self.sizes, *CONSTANTS, *self._scratch_names()}
         if isinstance(target.element, Name) and target.element.id not in known:
@@ -145,12 +146,12 @@ class KernelResolver:
         pairs = zip(self.kernel.equations, self.vars)
         equations = [self._resolved(e, v) for e, v in pairs if e.target.items is not None]
         asserts = tuple(
-            replace(node, cond=self._value(node.cond, _Vars(), report=True)) for node in self.kernel.asserts
+            replace(node, cond=self._value(node.cond, Vars(), report=True)) for node in self.kernel.asserts
         )
         self._check_numbers(asserts)
         born = tuple(self._born(e, v) for e, v in zip(self.kernel.equations, self.vars) if e.target.items is None)
         scratch = tuple(
-            ScratchTensor(name, tensor.dtype, vector(tuple(_slot_item(slot) for slot in tensor.slots or ())))
+            ScratchTensor(name, tensor.dtype, vector(tuple(slot_item(slot) for slot in tensor.slots or ())))
             for name, tensor in self.scratch.items()
         )
         if len(self.findings.found) > before:
@@ -166,7 +167,7 @@ class KernelResolver:
             if target.tensor in self.operands or target.items is None:
                 continue
             places: list[tuple[bool, Expr | None]] = [(isinstance(i, Star), None) for i in target.items]
-            known = self.scratch.setdefault(target.tensor, _Scratch(places))
+            known = self.scratch.setdefault(target.tensor, Scratch(places))
             note = equation.annotation
             if note is not None and len(note.extents) == len(places):
                 known.dtype = note.dtype
@@ -202,7 +203,7 @@ class KernelResolver:
             return self.operands[tensor].signature.dtype
         return self.scratch[tensor].dtype if tensor in self.scratch else None
 
-    def _teach_scratch(self, target: Store, variables: _Vars) -> None:
+    def _teach_scratch(self, target: Store, variables: Vars) -> None:
         """Variables of a left side give their extents to the scratch's places, and take them from there."""
         scratch = self.scratch.get(target.tensor)
         if scratch is None or target.items is None or len(target.items) != len(scratch.places):
@@ -239,7 +240,7 @@ class KernelResolver:
         base = Name(tensor)
         return call("shape", base if element is None else Index(base, (element,)))
 
-    def _matcher(self, tensor: str, element: Expr | None, variables: _Vars) -> Matcher:
+    def _matcher(self, tensor: str, element: Expr | None, variables: Vars) -> Matcher:
         def bind(entry: Item, extent: Expr, certain: bool) -> None:
             inner = entry.value if isinstance(entry, Star) else entry
             if isinstance(inner, Name) and variables.extents.get(inner.id, extent) is None:
@@ -247,7 +248,7 @@ class KernelResolver:
 
         return Matcher(self._shape(tensor, element), bind, variables.extents.get)
 
-    def _match_target(self, target: Store, variables: _Vars, report: bool) -> tuple[Part, ...]:
+    def _match_target(self, target: Store, variables: Vars, report: bool) -> tuple[Part, ...]:
         if target.items is None:
             return ()
         reader = _ValueResolver(self, variables, dict(self.kinds), report)
@@ -262,10 +263,10 @@ class KernelResolver:
             return ()
         return found
 
-    def _value(self, expr: Expr, variables: _Vars, report: bool) -> Expr:
+    def _value(self, expr: Expr, variables: Vars, report: bool) -> Expr:
         return _ValueResolver(self, variables, dict(self.kinds), report).expr(expr)
 
-    def _resolved(self, equation: Equation, variables: _Vars) -> ResolvedEquation:
+    def _resolved(self, equation: Equation, variables: Vars) -> ResolvedEquation:
         parts = self._match_target(equation.target, variables, report=True)
         value = self._value(equation.value, variables, report=True)
         found = tuple(
@@ -284,7 +285,7 @@ class KernelResolver:
             for span, text in unnumbered(node, {*numbers, *self.kinds}, self.counts):
                 self.findings.add(span, text)
 
-    def _born(self, equation: Equation, variables: _Vars) -> BornSize:
+    def _born(self, equation: Equation, variables: Vars) -> BornSize:
         value = self._value(equation.value, variables, report=True)
         self._check_numbers([value])
         high: Expr = Int(0)
@@ -302,7 +303,7 @@ class _ValueResolver:
     """Rebuilds a right side with its reads resolved; variables of reductions live only inside them."""
 
     kernel: KernelResolver
-    variables: _Vars
+    variables: Vars
     scope: dict[str, ValueKind]
     report: bool
 
@@ -350,7 +351,8 @@ class _ValueResolver:
             return rebuild(node, self._any)
         tensor, element, outside = found
         known = self.kernel
-        is_tensor = (tensor in known.operands or tensor in known.scratch) and tensor not in self.scope
+        hidden = tensor in self.scope and node.items != ()  # a variable of a procedure is read by `v[()]`
+        is_tensor = (tensor in known.operands or tensor in known.scratch) and not hidden
         if not is_tensor:
             return rebuild(node, self._any)
         operand = known.operands.get(tensor)
@@ -416,7 +418,7 @@ def _tensor_of(base: Expr) -> tuple[str, Expr | None, Expr | None] | None:
     return None
 
 
-def _slot_item(slot: Slot) -> Item:
+def slot_item(slot: Slot) -> Item:
     if isinstance(slot, Many):
         return Star(slot.extents)
     assert isinstance(slot, One)

@@ -91,10 +91,10 @@ class KernelEmitter:
 
     def _locals(self, head: Code) -> None:
         """The names of the rule and the tensors that the equations read."""
-        _unpack(head, [(kernel_name(n), f"bound.{attribute_name(n)}") for n in self.text.used])
+        unpack(head, [(kernel_name(n), f"bound.{attribute_name(n)}") for n in self.text.used])
         tensors = [o for o in (*self.a.spec.inputs, *self.a.spec.outputs) if o.name in self.text.used_tensors]
         makers = ["tensors" if o.signature.variadic else "tensor" for o in tensors]
-        _unpack(head, [(kernel_name(o.name), f'eqs.{m}("{o.name}")') for o, m in zip(tensors, makers)])
+        unpack(head, [(kernel_name(o.name), f'eqs.{m}("{o.name}")') for o, m in zip(tensors, makers)])
         if any("rule." in line for line in self.code.lines):
             head.add("rule = Rule(eqs.op)")
 
@@ -211,7 +211,7 @@ class KernelEmitter:
             makers.append(f'eqs.{maker}("{v.name}", {extent})')
         for v in loops:
             self.text.variables[v.name] = v.run
-        _unpack(self.code, [(kernel_name(v.name), m) for v, m in zip(loops, makers)])
+        unpack(self.code, [(kernel_name(v.name), m) for v, m in zip(loops, makers)])
 
     def _scratches(self, equations: list[ResolvedEquation]) -> None:
         """The tensors of its own that equations define, where they are not made yet."""
@@ -222,7 +222,7 @@ class KernelEmitter:
                 self.code.add(f'{kernel_name(s.name)} = eqs.scratch("{s.name}", {dtype}, {self.text.text(s.shape)})')
 
 
-def _unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
+def unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
     """`a, b = x, y`; on lines of their own where that is too long."""
     if not pairs:
         return
@@ -234,4 +234,4 @@ def _unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
         code.add(f"{name} = {value}")
 
 
-__all__ = ["KNOWN", "KernelCode", "dtype_keys", "kernel"]
+__all__ = ["KNOWN", "KernelCode", "KernelEmitter", "dtype_keys", "kernel", "unpack"]

@@ -57,10 +57,9 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
         code.add(
             f"computed={{{', '.join(f'{quoted(v)}: {tuple_text(map(quoted, c))}' for v, c in computed.items())}}},"
         )
-    for body, what in ((spec.procedure, "a procedure"), (spec.compose, "a composition of ops")):
-        if body is not None:
-            raise NotExecuted(body, what)
-    if a.kernel is not None:
+    if spec.compose is not None:
+        raise NotExecuted(spec.compose, "a composition of ops")
+    if a.kernel is not None or a.procedure is not None:
         code.add(f"kernel=kernels.{spec.name}_kernel,")
     if spec.view:
         code.add(f"view={{{', '.join(f'{quoted(v.output)}: {quoted(v.input)}' for v in spec.view)}}},")

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
-from anyshape_gen.emit import api, kernels, onnx, ops, relations, rewrites, strategies
+from anyshape_gen.emit import api, kernels, onnx, ops, procedures, relations, rewrites, strategies
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import Code, Doc, python_module
 from anyshape_gen.emit.names import constant_name
@@ -72,9 +72,10 @@ class PackageEmitter:
         built: dict[str, KernelCode] = {}
 
         def kernel(a: OpAnalysis) -> str:
-            if a.kernel is None:
+            if a.kernel is None and a.procedure is None:
                 return ""
-            built[a.spec.name] = self.memo.get("kernel", (a,), lambda: kernels.kernel(a))
+            emit = kernels.kernel if a.kernel is not None else procedures.procedure
+            built[a.spec.name] = self.memo.get("kernel", (a,), lambda: emit(a))
             return built[a.spec.name].text
 
         def relation(a: OpAnalysis) -> str:

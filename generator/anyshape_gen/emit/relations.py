@@ -225,8 +225,9 @@ class RelationEmitter:
                 if other:
                     self.code.add("else:")
                     self._block(other)
-            case Born():
-                raise NotExecuted(s, "born()")
+            case Born(name, low, high):
+                ends = f"{self.rule_text.text(low)}, {self.rule_text.text(high)}"
+                self.code.add(f"{relation_name(name)} = rule.born({quoted(name)}, {ends})")
 
     def _block(self, statements: tuple[Statement, ...]) -> None:
         self.code.indent()

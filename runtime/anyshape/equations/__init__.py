@@ -4,7 +4,7 @@ In: ranks and dims of one call of an op. Out: a list of `Equation`s over `Tensor
 (the oracle), the same interpreter on symbolic contents (type inference), and the lowering to vector code.
 """
 
-from anyshape.equations.builder import Compaction, Demand, Equation, Equations, Sorting, Step, Update
+from anyshape.equations.builder import Compaction, Demand, Equation, Equations, Run, Sorting, Step, Update
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Expr",
     "Read",
     "Reduce",
+    "Run",
     "Scalar",
     "Sorting",
     "Step",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from anyshape.dims import Dim, Size
 from anyshape.dtypes import BOOL, I64, DType
 from anyshape.equations.expr import Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast, walk
+from anyshape.equations.procedure import Procedure, Program
 from anyshape.errors import SpecError
 
 UPDATES = ("set", "add", "sub", "mul", "max", "min")
@@ -58,7 +59,14 @@ class Demand:
     message: tuple[str | Size, ...]
 
 
-Form = Compaction | Sorting | Update | Step | Demand
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The target is one of the tensors that a program makes; its value and index say nothing."""
+
+    program: Program
+
+
+Form = Compaction | Sorting | Update | Step | Demand | Run
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,11 +105,15 @@ class Equation:
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
-        """Everything that is evaluated: the value, the index, the filter."""
+        """Everything that is evaluated: the value, the index, the filter, the steps of a program."""
+        if isinstance(self.form, Run):
+            return self.form.program.expressions
         where = self.form.where if isinstance(self.form, Compaction) else None
         return (self.value, *self.index) if where is None else (self.value, *self.index, where)
 
     def __str__(self) -> str:
+        if isinstance(self.form, Run):
+            return f"{self.target} is made step by step"
         value, sign = str(self.value), "="
         if isinstance(self.form, Update) and self.form.op != "set":
             sign = f"{self.form.op}="
@@ -224,6 +236,10 @@ class Equations:
             return
         tensor = self.scratch(f"demand{len(self.equations)}", BOOL, ())
         self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))
+
+    def procedure(self, born: Mapping[Size, Size] | None = None) -> Procedure:
+        """What is computed step by step; its `end` states the equations. `born`: {size that it finds: its upper bound}."""
+        return Procedure(self, born)
 
     def update(self, target: Expr, op: str, value: ExprLike, source: str = "") -> None:
         """`t[e] op= value`, one after the other."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
-from anyshape.equations.builder import Equation, Step, Update
+from anyshape.equations.builder import Equation, Run, Step, Update
 from anyshape.equations.expr import Read, Reduce, Scalar, Tensor, Var, walk
 from anyshape.errors import ShapeError
 
 
 def reads(q: Equation) -> set[Tensor]:
     """The tensors an equation reads."""
-    return {e.tensor for part in q.expressions for e in walk(part) if isinstance(e, Read)}
+    found = {e.tensor for part in q.expressions for e in walk(part) if isinstance(e, Read)}
+    return found - q.form.program.own if isinstance(q.form, Run) else found
 
 
 def symbols(q: Equation) -> set[Dim]:
@@ -32,7 +33,11 @@ def symbols(q: Equation) -> set[Dim]:
                 sizes += [v.extent for v in e.vars]
             elif isinstance(e, Read):
                 sizes += e.tensor.shape
-    return {s for n in sizes for s in free_symbols(n)}
+    found = {s for n in sizes for s in free_symbols(n)}
+    if isinstance(q.form, Run):
+        found |= {s for t in q.form.program.own for n in t.shape for s in free_symbols(n)}
+        found -= q.form.program.symbols
+    return found
 
 
 def in_order(equations: Sequence[Equation]) -> list[Equation]:
@@ -44,7 +49,7 @@ def in_order(equations: Sequence[Equation]) -> list[Equation]:
 
 
 def units(equations: Sequence[Equation]) -> list[list[Equation]]:
-    """The same, as lists: the equations of one recurrence, or one equation."""
+    """The same, as lists: the equations of one recurrence or one program, or one equation."""
     left, done = _units(equations), list[list[Equation]]()
     place = {q: k for k, q in enumerate(equations)}
     while left:
@@ -63,8 +68,15 @@ def units(equations: Sequence[Equation]) -> list[list[Equation]]:
 def _units(equations: Sequence[Equation]) -> list[list[Equation]]:
     found: dict[object, list[Equation]] = {}
     for q in equations:
-        found.setdefault(q.form.cycle if isinstance(q.form, Step) else q, []).append(q)
+        found.setdefault(together(q), []).append(q)
     return list(found.values())
+
+
+def together(q: Equation) -> object:
+    """What is the same for equations that are computed together."""
+    if isinstance(q.form, Step):
+        return q.form.cycle
+    return q.form.program if isinstance(q.form, Run) else q
 
 
 def _needs(q: Equation, other: Equation, earlier: bool) -> bool:
@@ -93,4 +105,4 @@ def needed(equations: Iterable[Equation], wanted: Iterable[Tensor], stop: Iterab
     return [q for q in stated if q in kept]
 
 
-__all__ = ["in_order", "needed", "reads", "symbols", "units"]
+__all__ = ["in_order", "needed", "reads", "symbols", "together", "units"]

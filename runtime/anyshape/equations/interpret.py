@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
-from anyshape.equations.builder import Compaction, Demand, Equation, Sorting, Step, Update
+from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.errors import ShapeError
@@ -50,7 +50,15 @@ def interpret(
         if isinstance(q.form, Step):
             _recurrence(unit, q.form, known, numbers, symbolic)
             continue
-        _Evaluation(known, numbers, symbolic).run(q)
+        if isinstance(q.form, Run):
+            if symbolic:
+                raise Unknown(f"what the steps of {q.target.name} give")
+            from anyshape.equations.running import run_program
+
+            run_program(q.form.program, known, numbers)
+            numbers |= {o.born: int(known[o.target][()]) for o in unit if o.born is not None}
+            continue
+        Evaluation(known, numbers, symbolic).run(q)
         if isinstance(q.form, Demand):
             _demand(q.form, known[q.target][()], numbers)
         if q.born is not None:
@@ -72,17 +80,17 @@ def _recurrence(
     unit: Sequence[Equation], first: Step, known: dict[Tensor, Array], sizes: Mapping[Dim, int], symbolic: bool
 ) -> None:
     """Position by position, and at each one equation after the other."""
-    start = _Evaluation(known, sizes, symbolic)
+    start = Evaluation(known, sizes, symbolic)
     for q in unit:
         start.make(q.target)
     positions = range(start.size(first.along.extent))
     for at in reversed(positions) if first.backward else positions:
         for q in unit:
             assert isinstance(q.form, Step)
-            _Evaluation(known, sizes, symbolic, {q.form.along: at}).run(q)
+            Evaluation(known, sizes, symbolic, {q.form.along: at}).run(q)
 
 
-class _Evaluation:
+class Evaluation:
     """One equation. Every array has one axis per bound variable (size 1 where it does not depend on it)."""
 
     def __init__(
@@ -108,7 +116,7 @@ class _Evaluation:
     def run(self, q: Equation) -> None:
         variables = tuple(v for v in q.variables if v not in self.fixed)
         extents = tuple(self.size(v.extent) for v in variables)
-        self.rank = len(variables) + len(q.over) + max(map(_depth, q.expressions))
+        self.rank = len(variables) + len(q.over) + max(map(depth_of, q.expressions))
         self.axis = {v: k for k, v in enumerate(variables)}
         target = self.make(q.target)
         if 0 in extents:
@@ -286,7 +294,7 @@ class _Evaluation:
         return reduce_numeric(e, body, keep, axes)
 
 
-def _depth(e: Expr) -> int:
+def depth_of(e: Expr) -> int:
     """How many reduction variables can be bound at once below e."""
     from anyshape.equations.expr import children
 

@@ -5,11 +5,14 @@ In: a `Group`. Out: one line per loop and action. Dims and tensors keep their na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anyshape.lower.blocked import Blocked
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Access, Affine, LoopVar, Node, Ordered, Store
 from anyshape.lower.depth import room_for
 from anyshape.lower.kernel import Group
+from anyshape.lower.procedure import Assign, Choose, Lowered, Repeat, SizeIs, Sort, Stop
 from anyshape.lower.recurrence import Recurrence
 from anyshape.lower.schedule import Loop, Scope
 
@@ -32,6 +35,8 @@ def describe(group: Group) -> str:
             text.recurrence(r)
         for o in schedule.ordered:
             text.ordered(o)
+        for p in schedule.procedures:
+            text.block(p.actions, 0)
     return "\n".join(text.lines) + "\n"
 
 
@@ -98,6 +103,33 @@ class _Text:
         kept = "" if o.where is None else f" if {self.spell(o.where)}"
         self.line(0, f"{type(o.form).__name__.lower()} {_variables(variables, None)}{kept}:")
         self.line(1, self.store(o.store))
+
+    def block(self, actions: Sequence[Lowered], depth: int) -> None:
+        for a in actions:
+            self.action(a, depth)
+
+    def action(self, a: Lowered, depth: int) -> None:
+        match a:
+            case SizeIs(symbol, value):
+                self.line(depth, f"{symbol} = {self.spell(value)}")
+            case Assign(op, store):
+                sign = "=" if op == "set" else f"{op}="
+                over = f" for {_variables(store.variables, None)}" if store.variables else ""
+                self.line(depth, f"{self.access(store.access)} {sign} {self.spell(store.value)}{over}")
+            case Sort(ordered, _):
+                self.line(depth, f"sorting {_variables(ordered.over, None)}:")
+                self.line(depth + 1, self.store(ordered.store))
+            case Repeat(variable, body):
+                self.line(depth, f"one after the other {_variables((variable,), None)}:")
+                self.block(body, depth + 1)
+            case Choose(condition, then, other):
+                self.line(depth, f"if {self.spell(condition)}:")
+                self.block(then, depth + 1)
+                if other:
+                    self.line(depth, "else:")
+                    self.block(other, depth + 1)
+            case Stop(loop):
+                self.line(depth, f"leave {loop}")
 
     def scope(self, scope: Scope, depth: int) -> None:
         inside = depth

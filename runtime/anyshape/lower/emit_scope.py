@@ -33,10 +33,11 @@ class Level:
 
 @dataclass
 class Turn:
-    """An open loop or condition: this turn's values, and what the next one (or the code after it) gets."""
+    """An open loop or condition: this turn's values, what the next one (or the code after it) gets, and where the code after it is."""
 
     index: Val
     carried: tuple[Val, ...]
+    exit: Block
     results: tuple[Val, ...] = ()
     following: tuple[Val, ...] = ()
 
@@ -125,7 +126,7 @@ class Levels:
         first, last = f.i64(start), f.i64(stop)
         body, after = f.new_block(), f.new_block()
         self._push(body)
-        turn = Turn(Val(f.fresh(), I64), tuple(Val(f.fresh(), v.type) for v in carried))
+        turn = Turn(Val(f.fresh(), I64), tuple(Val(f.fresh(), v.type) for v in carried), after)
         yield turn
         following = f.add(turn.index, step)
         f.branch(f.compare("lt", following, last), body, after)
@@ -144,7 +145,7 @@ class Levels:
         f = self.f
         body, after = f.new_block(), f.new_block()
         self._push(body)
-        turn = Turn(const(I64, 0), tuple(carried))
+        turn = Turn(const(I64, 0), tuple(carried), after)
         yield turn
         latch = f.block
         f.jump(after)

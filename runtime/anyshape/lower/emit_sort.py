@@ -7,9 +7,11 @@ lowest, which takes time in proportion to its length and branches on nothing but
 
 from __future__ import annotations
 
+from anyshape.dims import Size
 from anyshape.dtypes import F32 as FLOAT32
 from anyshape.dtypes import I64 as INT64
 from anyshape.dtypes import DType
+from anyshape.equations import Sorting
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Ordered
 from anyshape.lower.emit_rows import Rows, Sums
@@ -30,11 +32,18 @@ def emit_sort(rows: Rows, o: Ordered, descending: bool) -> None:
         _row(rows, o, descending, [])
 
 
-def _row(rows: Rows, o: Ordered, descending: bool, sums: Sums) -> Sums:
+def sort_row(rows: Rows, o: Ordered, room: Size) -> None:
+    """One row, which has at most `room` elements."""
+    assert isinstance(o.form, Sorting)
+    _row(rows, o, o.form.descending, [], room)
+
+
+def _row(rows: Rows, o: Ordered, descending: bool, sums: Sums, room: Size | None = None) -> Sums:
     f = rows.f
     assert o.position is not None
     n = rows.size(o.position.extent)
-    keys, places, more_keys, more_places = (rows.base(rows.reserve(INT64, o.position.extent)) for _ in range(4))
+    most = o.position.extent if room is None else room
+    keys, places, more_keys, more_places = (rows.base(rows.reserve(INT64, most)) for _ in range(4))
     given = o.store.value.dtype
     dtype = FLOAT32 if given.is_float and given.bits < 32 else given
 
@@ -136,4 +145,4 @@ def _starts(f: Function, counts: Val) -> None:
         loop.next(f.add(loop.carried[0], count))
 
 
-__all__ = ["SHORT", "emit_sort"]
+__all__ = ["SHORT", "emit_sort", "sort_row"]

@@ -22,6 +22,7 @@ from anyshape.equations import (
     Expr,
     Read,
     Reduce,
+    Run,
     Scalar,
     Sorting,
     Step,
@@ -31,10 +32,12 @@ from anyshape.equations import (
 )
 from anyshape.equations.dependencies import reads, units
 from anyshape.equations.expr import walk as walk_expr
+from anyshape.equations.procedure import Program
 from anyshape.errors import UnsupportedError
 from anyshape.lower.cycles import Cycle
 from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Ordered, Store, affine, walk
 from anyshape.lower.kernel import Group, KernelError
+from anyshape.lower.procedure import Procedure, lower_program
 from anyshape.lower.recurrence import Steps
 
 Env = dict[Var, Affine]
@@ -52,6 +55,8 @@ class Inlined:
     """What comes after the stages, one element after the other."""
     recurrences: tuple[Steps, ...] = ()
     """What comes between the two."""
+    procedures: tuple[Procedure, ...] = ()
+    """In kernels of their own."""
 
 
 def inline_group(group: Group) -> Inlined:
@@ -84,9 +89,14 @@ class _Inliner:
     """Checks of indices into inlined tensors: whatever is loaded in their place carries them."""
     demanded: set[Affine] = field(default_factory=set)
     """Indices that are checked although they are no data, since nothing proved them in bounds."""
+    around: list[LoopVar] = field(default_factory=list)
+    """The variables of open loops, which are no reduction's."""
 
     def run(self) -> Inlined:
         defined: dict[Tensor, list[Equation]] = {}
+        programs = {q.form.program: None for q in self.group.equations if isinstance(q.form, Run)}
+        if programs:
+            return self.procedures(tuple(programs))
         ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, Step)]
         for q in self.group.equations:
             if q.form is None:
@@ -120,6 +130,19 @@ class _Inliner:
         spilled = self.spilled or []
         kept += [s.access.tensor for s in spilled]
         return Inlined(self.dag, _staged([*stores, *spilled]), tuple(kept), tuple(self.errors), last, recurrences)
+
+    def procedures(self, programs: tuple[Program, ...]) -> Inlined:
+        """Programs, which are kernels of their own."""
+        if any(not isinstance(q.form, Run) for q in self.group.equations):
+            raise UnsupportedError(f"{self.group.name}: steps need a kernel of their own")
+        found = tuple(lower_program(p, self) for p in programs)
+        kept = tuple(t for p in found for t in p.own if t not in self.group.outputs)
+        return Inlined(self.dag, [], kept, tuple(self.errors), procedures=found)
+
+    def place(self, t: Tensor, index: Sequence[Expr], env: Env) -> Access:
+        """An element that is written."""
+        at = [self.index(i, env, None) for i in index]
+        return Access(t, _flatten(t, at), (), self._checks(t, at, None))
 
     def recurrence(self, unit: list[Equation]) -> Steps:
         """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
@@ -429,7 +452,7 @@ class _Inliner:
     def _reduce(self, e: Reduce, env: Env, guard: Node | None) -> Node:
         taken = [
             w for v in sorted(e.free, key=lambda v: v.serial) for w in sorted(env[v].domain, key=lambda w: w.number)
-        ]
+        ] + self.around
         inner = dict(env)
         bound: list[LoopVar] = []
         for v in e.vars:

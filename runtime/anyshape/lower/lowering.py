@@ -19,6 +19,7 @@ from anyshape.lower.dag import Ordered, Store, walk
 from anyshape.lower.depth import room_for
 from anyshape.lower.emit_blocked import emit_blocked
 from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
+from anyshape.lower.emit_procedure import emit_procedure
 from anyshape.lower.emit_product import OfBlock, emit_product, prepack
 from anyshape.lower.emit_recurrence import emit_recurrence
 from anyshape.lower.emit_rows import Rows
@@ -27,6 +28,7 @@ from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.types import I32, I64, const
+from anyshape.lower.procedure import Procedure
 from anyshape.lower.recurrence import Recurrence, plan_recurrence
 from anyshape.lower.reuse import reusable
 from anyshape.lower.schedule import Scope, plan
@@ -47,6 +49,7 @@ class Schedule:
     errors: tuple[KernelError, ...]
     ordered: tuple[Ordered, ...] = ()
     recurrences: tuple[Recurrence, ...] = ()
+    procedures: tuple[Procedure, ...] = ()
 
     @property
     def all_steps(self) -> tuple[Scope | Product, ...]:
@@ -69,6 +72,8 @@ class Schedule:
 
 def schedule_group(group: Group) -> Schedule:
     inlined = inline_group(group)
+    if inlined.procedures:
+        return Schedule((), (), inlined.temporaries, True, inlined.errors, procedures=inlined.procedures)
     stages = collapse(inlined.dag, inlined.stages)
     steps: list[Scope | Product | Blocked] = []
     stores: list[tuple[Store, ...]] = []
@@ -94,7 +99,7 @@ def schedule_group(group: Group) -> Schedule:
 
 def nodes_of(group: Group) -> int:
     """Of its expressions: what decides how deep walking them may go."""
-    return sum(1 for q in group.equations for _ in walk_expr(q.value))
+    return sum(1 for q in group.equations for e in q.expressions for _ in walk_expr(e))
 
 
 def lower_group(group: Group, target: Target) -> Kernel:
@@ -122,6 +127,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     forms = (*("blocked" for s in schedule.steps if isinstance(s, Blocked)), *map(_form, schedule.all_steps))
     forms += tuple("steps" for r in schedule.recurrences if r.rows is not None)
     forms += tuple(form_name(o) for o in schedule.ordered)
+    forms += ("procedure",) * len(schedule.procedures)
     return Kernel(
         symbol,
         text.replace(_NAME, symbol),
@@ -132,7 +138,9 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         schedule.errors,
         forms,
         tuple(module.imports),
-        () if schedule.recurrences else reusable(schedule.steps, schedule.stages, operands, group.outputs),
+        ()
+        if schedule.recurrences or schedule.procedures
+        else reusable(schedule.steps, schedule.stages, operands, group.outputs),
         0 if schedule.serial or schedule.recurrences else cycles(schedule.whole, target.lanes(rows.element_bytes)),
     )
 
@@ -165,6 +173,8 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
     for o in schedule.ordered:
         with rows.phase(written):
             emit_ordered(rows, o)
+    for p in schedule.procedures:
+        emit_procedure(rows, p)
 
 
 Operand = Tensor | Packed

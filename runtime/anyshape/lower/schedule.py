@@ -56,9 +56,9 @@ class Scope:
 Target = Store | Scratch
 
 
-def plan(stores: list[Store]) -> Scope:
-    """The tree of one component."""
-    scope = _Planner(set()).scope(list(stores), frozenset(), False)
+def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope:
+    """The tree of one component; loops over `around` are open already."""
+    scope = _Planner(set()).scope(list(stores), around, False)
     keep_shared_values(scope)
     scope.turned = _turned_variable(scope)
     return scope

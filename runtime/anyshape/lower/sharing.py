@@ -13,8 +13,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anyshape.equations import Compaction, Demand, Equation, Sorting, Step, Tensor, Update
+from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step, Tensor, Update
 from anyshape.equations.builder import Form as EquationForm
+from anyshape.equations.procedure import Action, Each, Leave, Let, Order, Put, When, expressions_of
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.lower.kernel import Group, Kernel, Packed
 from anyshape.lower.lowering import lower_group
@@ -104,7 +105,29 @@ class _FormWriter:
                 return ("update", op)
             case Demand():
                 return ("demand",)
+            case Run(program):
+                makes, arrays = (tuple(map(self.tensor, ts)) for ts in (program.makes, program.arrays))
+                return ("run", makes, arrays, self.block(program.actions))
         return ()
+
+    def block(self, actions: Iterable[Action]) -> Form:
+        return tuple(map(self.action, actions))
+
+    def action(self, a: Action) -> Form:
+        own = (type(a).__name__, *self.all(expressions_of(a)))
+        match a:
+            case Let(symbol=symbol):
+                return (*own, symbol)
+            case Put(op=op, target=target):
+                return (*own, op, self.tensor(target))
+            case Order(target=target, descending=descending):
+                return (*own, self.tensor(target), descending)
+            case Each(body=body):
+                return (*own, self.block(body))
+            case When(then=then, other=other):
+                return (*own, self.block(then), self.block(other))
+            case Leave(loop=loop):
+                return (*own, self.expression(loop))
 
     def all(self, expressions: Iterable[Expr]) -> tuple[int, ...]:
         return tuple(map(self.expression, expressions))

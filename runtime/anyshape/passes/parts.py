@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from anyshape.dims import Dim, free_symbols
-from anyshape.equations import Demand, Equation, Reduce, Step, Tensor
-from anyshape.equations.dependencies import needed, reads, symbols
+from anyshape.equations import Demand, Equation, Reduce, Run, Step, Tensor
+from anyshape.equations.dependencies import needed, reads, symbols, together
 from anyshape.equations.expr import walk
 from anyshape.errors import VerifyError
 from anyshape.graph.value import Node, Value
@@ -26,7 +26,7 @@ def takes_parts(equations: Sequence[Equation]) -> bool:
 def steps_of(
     node: Node, equations: Sequence[Equation], tensors: Mapping[Value, Tensor], wanted: Sequence[Value]
 ) -> list[KernelStep]:
-    """A step for every tensor with such an equation, or for those of a recurrence together, and one for the other outputs.
+    """A step for every tensor with such an equation, or for those of a recurrence or a program together, and one for the other outputs.
 
     `wanted`: the outputs that others read. What a recurrence reads of reductions is computed ahead of it.
     """
@@ -34,13 +34,13 @@ def steps_of(
     places = {tensors[v]: v for v in (*data, *node.outputs)}
     sizes = {q.target: q.born for q in equations if q.born is not None}
     made = _made_together(equations, places)
-    apart = dict.fromkeys(t for together in made for t in together)
+    apart = dict.fromkeys(t for one in made for t in one)
     for t in apart:
         if t not in places:
             size = sizes.get(t)
             places[t] = Value(TensorType(t.dtype, t.shape), t.name, contents=None if size is None else (size,))
     rest = [tensors[v] for v in node.outputs if tensors[v] not in apart]
-    found = [_step(node, equations, together, apart, places, wanted) for together in made]
+    found = [_step(node, equations, one, apart, places, wanted) for one in made]
     found += [_step(node, equations, rest, apart, places, wanted)] if rest else []
     return _ordered(found, sizes, places)
 
@@ -49,10 +49,10 @@ def _made_together(equations: Sequence[Equation], places: Mapping[Tensor, Value]
     found: dict[object, list[Tensor]] = {}
     for q in equations:
         if q.form is not None or q.born is not None:
-            key = q.form.cycle if isinstance(q.form, Step) else q.target
+            key = together(q) if isinstance(q.form, (Run, Step)) else q.target
             if q.target not in found.setdefault(key, []):
                 found[key].append(q.target)
-    apart = {t for together in found.values() for t in together}
+    apart = {t for made in found.values() for t in made}
     waited = {t for q in equations if isinstance(q.form, Step) for t in reads(q)} - apart - set(places)
     for q in equations:
         if q.target in waited and any(isinstance(e, Reduce) for e in walk(q.value)):
@@ -74,6 +74,7 @@ def _step(
     inputs = {places[t]: t for t in read}
     results = {places[t]: t for t in made}
     elsewhere = {t for q in equations if q not in own for t in reads(q)}
+    elsewhere |= {q.target for q in own if q.born is not None}
     outputs = tuple(
         v for v, t in results.items() if v in wanted or (v not in node.outputs and (len(made) == 1 or t in elsewhere))
     )

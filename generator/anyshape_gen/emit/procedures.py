@@ -1,0 +1,214 @@
+"""Procedures as builders: one call of `anyshape.equations.procedure.Procedure` per step of the spec.
+
+In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule that it reads, which the relation binds.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ResolvedProcedure
+from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
+from anyshape_gen.emit.kernel_text import KernelText
+from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.names import kernel_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.relations import attribute_name, attributes_of
+from anyshape_gen.emit.rule_text import MUL, source_of
+from anyshape_gen.nodes import (
+    Branch,
+    Break,
+    Call,
+    Comprehension,
+    Expr,
+    For,
+    Generator,
+    Over,
+    Set,
+    Slice,
+    Star,
+    Step,
+    Store,
+    TensorRead,
+    VecLit,
+    While,
+)
+from anyshape_gen.traverse import free_names, walk_all
+
+_UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul"}
+
+
+def procedure(a: OpAnalysis) -> KernelCode:
+    """The builder; raises NotExecuted."""
+    assert a.procedure is not None
+    return ProcedureEmitter(a, a.procedure).emit()
+
+
+class ProcedureText(KernelText):
+    """Expressions of steps: a number of turns may be what a variable is now. `loops`: variables of open loops."""
+
+    loops: frozenset[str] = frozenset()
+
+    def turns(self, e: Expr) -> str:
+        return self.text(e) if self.is_size(e) else f"procedure.size({self.text(e)})"
+
+    def _steady(self, e: Expr) -> bool:
+        """Whether e is the same for all elements that a step looks at."""
+        return not free_names(e) & (set(self.variables) - self.loops)
+
+    def _is_partial(self, generators: tuple[Generator, ...]) -> bool:
+        return super()._is_partial(generators) and not self._steady(generators[0].domain)
+
+    def _domain(self, g: Generator) -> tuple[str, str]:
+        single = len(g.targets) == 1 and g.over in (Over.EXTENT, Over.RANGE)
+        if not single or self.is_size(g.domain) or not self._steady(g.domain):
+            return super()._domain(g)
+        name = g.targets[0].name
+        ends = g.domain.args if isinstance(g.domain, Call) and g.over is Over.RANGE else (g.domain,)
+        if len(ends) > 2 or any(isinstance(x, (Star, Slice)) for x in ends):
+            raise NotExecuted(g, "a range with a step")
+        self.variables[name] = False
+        if len(ends) == 1:
+            return self.turns(ends[0]), kernel_name(name)  # type: ignore[arg-type]
+        low, high = (self.at_least(x, MUL) for x in ends)  # type: ignore[arg-type]
+        self.shifted[name] = f"({kernel_name(name)} + {low})"
+        return f"procedure.size(as_expr({high}) - {low})", kernel_name(name)
+
+
+class ProcedureEmitter(KernelEmitter):
+    """Writes one builder."""
+
+    def __init__(self, a: OpAnalysis, found: ResolvedProcedure) -> None:
+        super().__init__(a, ResolvedKernel((), (), (), found.asserts))
+        self.found = found
+        own = [*found.variables, *(s.name for s in found.arrays)]
+        tensors = frozenset([o.name for o in (*a.spec.inputs, *a.spec.outputs)] + own)
+        functions = frozenset(f.name for f in a.kernel_functions)
+        self.text: ProcedureText = ProcedureText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
+        reads = [n for n in walk_all(found.steps) if isinstance(n, TensorRead) and n.parts]
+        self.text.unproved = frozenset(map(id, reads))
+        self.outputs = {o.name for o in a.spec.outputs}
+        if any(o.signature.variadic for o in a.spec.outputs):
+            raise NotExecuted(a.spec, "a procedure with a variadic output")
+
+    def emit(self) -> KernelCode:
+        self.code.indent()
+        for function in self.a.kernel_functions:
+            self._function(function)
+        for check in self.kernel.asserts:
+            self._demand(check)
+        self._start()
+        self._steps(self.found.steps)
+        self._end()
+        head = Code()
+        head.comment(source_of(self.a.spec))
+        head.add(f"def {self.a.spec.name}_kernel(eqs: Equations, bound: Bound) -> None:")
+        head.indent()
+        self.text.used_tensors = {n: None for n in self.text.used_tensors if n not in self.outputs}
+        self._locals(head)
+        bound = (*self.text.used, *self.found.born)
+        return KernelCode(head.text() + "\n" + self.code.text(), bound, dict(self.text.hoisted))
+
+    def _start(self) -> None:
+        text = self.text
+        born = [
+            f"bound.{attribute_name(name)}: {text.hoist(f'{name}_most', high)}"
+            for name, high in self.found.born.items()
+        ]
+        self.code.add(f"procedure = eqs.procedure({'{' + ', '.join(born) + '}' if born else ''})")
+        unpack(self.code, [(kernel_name(n), f'procedure.output("{n}")') for n in self.outputs_in_order()])
+        made = [
+            (kernel_name(n), f'procedure.variable("{n}", {text.dtype_named(d)})')
+            for n, d in self.found.variables.items()
+        ]
+        made += [
+            (kernel_name(s.name), f'procedure.array("{s.name}", {text.dtype_named(s.dtype or "i64")}, {text.text(s.shape)})')
+            for s in self.found.arrays
+        ]
+        for name, maker in made:
+            self.code.add(f"{name} = {maker}")
+
+    def outputs_in_order(self) -> list[str]:
+        return [o.name for o in self.a.spec.outputs]
+
+    def _end(self) -> None:
+        found = ", ".join(f"bound.{attribute_name(n)}: {kernel_name(n)}" for n in self.found.born)
+        given = f"{{{found}}}, " if found else ""
+        assert self.a.spec.procedure is not None
+        self.code.add(f"procedure.end({given}source={quoted(source_of(self.a.spec.procedure))})")
+
+    # --- steps
+
+    def _steps(self, steps: tuple[Step, ...]) -> None:
+        for step in steps:
+            self._step(step)
+
+    def _block(self, head: str, steps: tuple[Step, ...]) -> None:
+        self.code.add(head)
+        self.code.indent()
+        self._steps(steps)
+        self.code.dedent()
+
+    def _step(self, step: Step) -> None:
+        text = self.text
+        match step:
+            case Set(targets=(target,), value=Call("array", (_, value), ())):
+                self.code.add(f"procedure.fill({kernel_name(target.tensor)}, {text.text(value)})")  # type: ignore[arg-type]
+            case Set(targets=(target,), op=op, value=value):
+                more = f', "{_UPDATES[op]}"' if op != "=" else ""
+                self.code.add(f"procedure.set({self._place(target)}, {text.text(value)}{more})")
+            case Set(targets=targets, value=VecLit(items)):
+                pairs = [f"({self._place(t)}, {text.text(v)})" for t, v in zip(targets, items)]  # type: ignore[arg-type]
+                self.code.add(f"procedure.set_all({', '.join(pairs)})")
+            case For():
+                self._loop(step)
+            case While(cond=cond, limit=limit, body=body):
+                self.code.add(f"with procedure.repeat({text.text(limit)}):")
+                self.code.indent()
+                self.code.add(f"procedure.unless({text.text(cond)})")
+                self._steps(body)
+                self.code.dedent()
+            case Branch():
+                self._branch(step)
+            case Break():
+                self.code.add("procedure.leave()")
+
+    def _branch(self, step: Branch) -> None:
+        static = self.text.is_static(step.cond)
+        cond = self.text.text(step.cond)
+        self._block(f"if {cond}:" if static else f"with procedure.when({cond}):", step.then)
+        if step.other:
+            self._block("else:" if static else "with procedure.otherwise():", step.other)
+
+    def _place(self, target: Store) -> str:
+        name = self.text.name(target.tensor)
+        if target.element is not None:
+            raise NotExecuted(target, "an element of a variadic in a procedure")
+        return f"checked({name}){self.text.index(target.parts)}" if target.parts else f"{name}[()]"
+
+    def _loop(self, step: For) -> None:
+        target = step.targets[0]
+        before, loops = dict(self.text.variables), self.text.loops
+        head = self._head(step)
+        self.text.variables[target.name] = target.run
+        self.text.loops = loops | {target.name}
+        self._block(f"with procedure.{head} as {kernel_name(target.name)}:", step.body)
+        self.text.variables, self.text.loops = before, loops
+
+    def _head(self, step: For) -> str:
+        text, name = self.text, quoted(step.targets[0].name)
+        match step.domain:
+            case Call("argsort", (Comprehension(element, generators, ()),), keywords):
+                order = "".join(f", {k}={text.text(v)}" for k, v in keywords)
+                return f"ordered({name}, {text.loop(generators, element, ())}{order})"
+            case Call("range", ends, ()) if len(ends) <= 2:
+                given = [text.text(x) for x in ends if not isinstance(x, (Star, Slice))]
+                return f"range({name}, {', '.join(given if len(given) == 2 else ['0', *given])})"
+            case Call("range", _, _):
+                raise NotExecuted(step, "a range with a step")
+        if step.over is Over.ITEMS:
+            return f"items({name}, {tuple_text([f'*{text.run(step.domain)}'])})"
+        if step.over is Over.EXTENTS:
+            return f"loops_over({name}, {text.run(step.domain)})"
+        return f"loop({name}, {text.text(step.domain)})"
+
+
+__all__ = ["procedure"]

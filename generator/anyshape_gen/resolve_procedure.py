@@ -1,0 +1,249 @@
+"""Procedures made explicit: dtypes of variables and arrays, every read and place matched to its tensor, what loops run over.
+
+In: an `OpSpec` with a procedure. Out: `ResolvedProcedure`, and findings where a dtype, a shape or an index does not fit. Expressions are
+resolved by the resolver of kernels: a variable is a tensor of rank 0, an array one of which the procedure says the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from anyshape_gen.analysis_model import OutputShape, ResolvedProcedure, ScratchTensor, ValueKind
+from anyshape_gen.build import vector
+from anyshape_gen.check_procedure import born_sizes
+from anyshape_gen.kinds import generator_over, kind_of
+from anyshape_gen.model import OpSpec
+from anyshape_gen.nodes import (
+    Assert,
+    Branch,
+    Break,
+    Call,
+    Comprehension,
+    Exact,
+    Expr,
+    Float,
+    For,
+    Generator,
+    Index,
+    Item,
+    Kernel,
+    Name,
+    Node,
+    Over,
+    Procedure,
+    Reduction,
+    Set,
+    Slice,
+    Star,
+    Step,
+    Store,
+    TensorRead,
+    VecLit,
+    While,
+)
+from anyshape_gen.resolve_kernel import KernelResolver, Scratch, Vars, slot_item
+from anyshape_gen.scratch_dtypes import value_dtype
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import rebuild, walk
+
+K = ValueKind
+NO_DTYPE = "the dtype of '{name}' is not known: write it, as in f32(0.0) or F(0.0)"
+
+
+class ProcedureResolver(KernelResolver):
+    """One op's procedure."""
+
+    def __init__(
+        self,
+        spec: OpSpec,
+        procedure: Procedure,
+        kinds: Mapping[str, ValueKind],
+        outputs: tuple[OutputShape, ...],
+        findings: Findings,
+        reading: tuple[Assert, ...] = (),
+    ) -> None:
+        super().__init__(spec, Kernel(()), kinds, outputs, findings, reading)
+        self.procedure = procedure
+        self.variables: dict[str, str] = {}
+        self.born = born_sizes(spec.shape)
+        self.scope = Vars()
+
+    def resolve_steps(self) -> ResolvedProcedure | None:
+        """The procedure with everything explicit; None (with findings) where that fails."""
+        before = len(self.findings.found)
+        asserts = tuple(replace(n, cond=self._value(n.cond, Vars(), report=True)) for n in self.kernel.asserts)
+        for name in self.born:
+            self._variable(name, "i64", K.INT)
+        steps = self.block(self.procedure.steps)
+        if len(self.findings.found) > before:
+            return None
+        arrays = tuple(
+            ScratchTensor(name, t.dtype, vector(tuple(slot_item(s) for s in t.slots or ())))
+            for name, t in self.scratch.items()
+            if name not in self.variables
+        )
+        return ResolvedProcedure(
+            steps, dict(self.variables), arrays, {name: b.high for name, b in self.born.items()}, asserts
+        )
+
+    # --- names
+
+    def _variable(self, name: str, dtype: str, kind: ValueKind) -> None:
+        self.variables[name] = dtype
+        self.scratch[name] = Scratch([], dtype)
+        self.kinds[name] = kind
+
+    def local(self, node: Node, hidden: frozenset[str] = frozenset()) -> Node:
+        """With `v[()]` for every variable."""
+        match node:
+            case Name(id=name) if name in self.variables and name not in hidden:
+                return Index(node, (), span=node.span)
+            case Index(base=Name(id=name), items=()) if name in self.variables:
+                return node
+            case Comprehension() | Reduction():
+                inner = hidden | {t.name for g in node.generators for t in g.targets}
+                return rebuild(node, lambda part: self.local(part, inner))
+        return rebuild(node, lambda part: self.local(part, hidden))
+
+    def value(self, node: Expr) -> Expr:
+        found = self.local(node)
+        return self._value(found, self.scope, report=True)  # type: ignore[arg-type]
+
+    # --- steps
+
+    def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(self.step(s) for s in steps)
+
+    def step(self, step: Step) -> Step:
+        match step:
+            case Set(value=Call("array", (shape, value), ())):
+                return self.array(step, shape, value)
+            case Set():
+                return self.set(step)
+            case For():
+                return self.loop(step)
+            case While(cond=cond, limit=limit, body=body):
+                return replace(step, cond=self.value(cond), limit=self.value(limit), body=self.block(body))
+            case Branch(cond=cond, then=then, other=other):
+                return replace(step, cond=self.value(cond), then=self.block(then), other=self.block(other))
+            case Break():
+                return step
+
+    def array(self, step: Set, shape: Item, value: Item) -> Step:
+        name = step.targets[0].tensor
+        assert not isinstance(shape, (Star, Slice)) and not isinstance(value, (Star, Slice))
+        for part in walk(shape):
+            if isinstance(part, Name) and (part.id in self.variables or part.id in self.scope.extents):
+                text = f"the shape of '{name}' is made of dims and parameters; '{part.id}' is known only while the steps run"
+                self.findings.add(part.span, text)
+        places = [(isinstance(e, Star), e.value if isinstance(e, Star) else e) for e in _extents(shape, self.kinds)]
+        dtype = self._dtype(name, value)
+        known = self.scratch.get(name)
+        if known is not None and (known.places != places or known.dtype != dtype):
+            self.findings.add(step.span, f"'{name}' is made again with another shape or dtype")
+        self.scratch.setdefault(name, Scratch(list(places), dtype))
+        return replace(step, value=Call("array", (shape, self.value(value)), span=step.value.span))
+
+    def set(self, step: Set) -> Step:
+        values = step.value.items if len(step.targets) > 1 and isinstance(step.value, VecLit) else (step.value,)
+        if len(values) != len(step.targets) or any(isinstance(v, (Star, Slice)) for v in values):
+            text = f"{len(step.targets)} names are set by as many values: `a, b = [e, f]`"
+            self.findings.add(step.span, text)
+            return step
+        resolved = [self.value(v) for v in values if not isinstance(v, (Star, Slice))]
+        for target, value in zip(step.targets, values):
+            if target.items is None and not isinstance(value, (Star, Slice)):
+                self._declare(target, value)
+        value = resolved[0] if len(resolved) == 1 else replace(step.value, items=tuple(resolved))
+        return replace(step, targets=tuple(self.target(t) for t in step.targets), value=value)
+
+    def _declare(self, target: Store, value: Expr) -> None:
+        name = target.tensor
+        dtype = self._dtype(name, value)
+        known = self.variables.get(name)
+        if known is None:
+            self._variable(name, dtype, kind_of(value, self.kinds))
+        elif dtype != known and not self._adapts(value):
+            self.findings.add(target.span, f"'{name}' is {known}, and is set to {dtype} here: write {known}(…)")
+
+    def _dtype(self, name: str, value: Expr) -> str:
+        found = value_dtype(self.local(value), self._dtype_of)  # type: ignore[arg-type]
+        if self._adapts(value):
+            kind = kind_of(value, self.kinds)
+            if kind == K.BOOL:
+                return "bool"
+            if kind == K.FLOAT or any(isinstance(n, Float) for n in walk(value)):
+                if name not in self.scratch:
+                    self.findings.add(value.span, NO_DTYPE.format(name=name))
+                return "f32"
+        return found or "i64"
+
+    def _adapts(self, value: Expr) -> bool:
+        """Whether the value is of literals, dims and parameters only, which take the dtype they meet."""
+        return value_dtype(self.local(value), lambda t: None) == "i64" and not any(  # type: ignore[arg-type]
+            isinstance(n, (Index, Call, Reduction, Comprehension)) for n in walk(self.local(value))
+        )
+
+    def target(self, target: Store) -> Store:
+        items = tuple(self.local(i) for i in target.items or ())
+        placed = replace(target, items=items)
+        parts = self._match_target(placed, self.scope, report=True)
+        element = None if target.element is None else self.value(target.element)
+        return replace(placed, element=element, parts=parts)
+
+    # --- loops
+
+    def loop(self, step: For) -> Step:
+        generator = Generator(step.targets, self.local(step.domain), span=step.span)  # type: ignore[arg-type]
+        over = generator_over(generator, self.kinds)
+        domain = self.value(step.domain)
+        self._check_domain(step, over, domain)
+        outer, kinds = dict(self.scope.extents), dict(self.kinds)
+        for target in step.targets:
+            self.kinds[target.name] = K.VECTOR if target.run else K.INT
+            shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None
+            self.scope.extents[target.name] = shown or Name(f"<{target.name}>")
+            self.scope.runs |= {target.name} if target.run else set()
+        body = self.block(step.body)
+        self.scope.extents = outer
+        self.kinds = {n: k for n, k in self.kinds.items() if n in kinds or n in self.variables}
+        return replace(step, domain=domain, body=body, over=over)
+
+    def _check_domain(self, step: For, over: Over, domain: Expr) -> None:
+        if len(step.targets) > 1:
+            self.findings.add(step.span, "a loop of a procedure has one variable: `for v in …`")
+        match step.domain:
+            case Call("argsort", (Comprehension(_, (g,), ()) as keys,), _) if len(g.targets) == 1:
+                assert isinstance(domain, Call) and isinstance(domain.args[0], Comprehension)
+                self._check_room(keys, domain.args[0])
+            case Call("argsort", _, _):
+                self.findings.add(step.domain.span, "a loop in an order: `for v in argsort([key for l in n])`")
+            case _ if over is Over.ITEMS and kind_of(step.domain, self.kinds) != K.VECTOR:
+                text = "a loop runs over a number of turns, a range, an order (argsort), or a vector of sizes"
+                self.findings.add(step.domain.span, text)
+
+    def _check_room(self, written: Comprehension, keys: Comprehension) -> None:
+        """Of a number of keys that data decides, an array that is read at each of them says how many they can be."""
+        (g,) = keys.generators
+        if not any(isinstance(n, TensorRead) for n in walk(g.domain)):
+            return
+        own = g.targets[0].name
+        for read in _reads(keys.element):
+            if any(isinstance(p, Exact) and p.items == (Name(own),) for p in read.parts):
+                return
+        text = f"how many keys there are at most is not known: a key reads an array at '{own}'"
+        self.findings.add(written.span, text)
+
+
+def _reads(e: Node) -> Iterator[TensorRead]:
+    return (n for n in walk(e) if isinstance(n, TensorRead))
+
+
+def _extents(shape: Expr, kinds: Mapping[str, ValueKind]) -> tuple[Item, ...]:
+    if isinstance(shape, VecLit):
+        return shape.items
+    return (Star(shape),) if kind_of(shape, kinds) == K.VECTOR else (shape,)
+
+
+__all__ = ["ProcedureResolver"]

@@ -1,0 +1,386 @@
+"""Steps that run one after the other, where no equation says what an op computes.
+
+In: calls of `Procedure` by a generated kernel, in the order of the steps. Out: one `Program`, and an equation with the form `Run` for
+everything it makes. Variables are arrays of rank 0. What a loop's number of turns is decided by data is a symbol while the kernel is
+built (`Let`), as the position of a recurrence is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Union
+
+from anyshape import dims
+from anyshape.dims import Dim, Size
+from anyshape.dtypes import BOOL, I64, DType
+from anyshape.equations.expr import (
+    Apply,
+    Const,
+    Expr,
+    ExprLike,
+    Read,
+    Reduce,
+    Scalar,
+    Tensor,
+    Var,
+    adapt,
+    apply,
+    as_expr,
+    cast,
+    const,
+    walk,
+)
+from anyshape.equations.functions import maximum, not_
+from anyshape.errors import SpecError
+
+if TYPE_CHECKING:
+    from anyshape.equations.builder import Equations
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Let:
+    """From here to the end of the block the symbol is this size."""
+
+    symbol: Dim
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Put:
+    """`target[index] op= value`, for all values of `over`; only `set` of a single element has reductions."""
+
+    op: str
+    target: Tensor
+    index: tuple[Expr, ...]
+    value: Expr
+    over: tuple[Var, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Order:
+    """The positions of `over` in the stable order of the key, into the first places of the target; NaN last."""
+
+    target: Tensor
+    over: Var
+    key: Expr
+    descending: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Each:
+    """The body for each value of the variable."""
+
+    var: Var
+    body: tuple[Action, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class When:
+    """One block or the other."""
+
+    condition: Expr
+    then: tuple[Action, ...]
+    other: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Leave:
+    """Ends the loop over this variable, which is around it."""
+
+    loop: Var
+
+
+Action = Union[Let, Put, Order, Each, When, Leave]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Program:
+    """`makes` is what other equations read, all zero at first; `arrays` are its own."""
+
+    actions: tuple[Action, ...]
+    makes: tuple[Tensor, ...]
+    arrays: tuple[Tensor, ...]
+
+    @property
+    def own(self) -> frozenset[Tensor]:
+        return frozenset((*self.makes, *self.arrays))
+
+    @property
+    def symbols(self) -> frozenset[Dim]:
+        """Those that have a value only inside."""
+        return frozenset(a.symbol for a in every(self.actions) if isinstance(a, Let))
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        return tuple(e for a in every(self.actions) for e in expressions_of(a))
+
+
+def every(actions: Iterable[Action]) -> Iterator[Action]:
+    """The actions and those in their blocks."""
+    for a in actions:
+        yield a
+        if isinstance(a, Each):
+            yield from every(a.body)
+        elif isinstance(a, When):
+            yield from every((*a.then, *a.other))
+
+
+def expressions_of(a: Action) -> tuple[Expr, ...]:
+    """What an action evaluates itself, its variables among it."""
+    match a:
+        case Let(value=value):
+            return (value,)
+        case Put(index=index, value=value, over=over):
+            return (value, *index, *over)
+        case Order(over=var, key=key):
+            return (key, var)
+        case Each(var=var):
+            return (var,)
+        case When(condition=condition):
+            return (condition,)
+        case Leave():
+            return ()
+
+
+class Procedure:
+    """The program of one call of an op while it is stated. `born`: {size that it finds: its upper bound}.
+
+    An output that such a size shapes has room for the upper bound, and is cut to the size in the end.
+    """
+
+    def __init__(self, eqs: Equations, born: Mapping[Size, Size] | None = None) -> None:
+        self.eqs = eqs
+        self.born = dict(born or {})
+        self.makes: list[Tensor] = []
+        self.arrays: list[Tensor] = []
+        self.cut: list[tuple[Tensor, Tensor]] = []
+        self.blocks: list[list[Action]] = [[]]
+        self.loops: list[Var] = []
+        self.exits: list[Var] = []
+
+    # --- memory
+
+    def output(self, name: str) -> Tensor:
+        """The output of that name, to be written at any place."""
+        given = self.eqs.tensor(name)
+        highest = {s: high for s, high in self.born.items() if isinstance(s, Dim)}
+        shape = tuple(dims.substitute(n, highest) if isinstance(n, Dim) else n for n in given.shape)
+        if shape == given.shape:
+            self.makes.append(given)
+            return given
+        room = Tensor(name, given.dtype, shape)
+        self.makes.append(room)
+        self.cut.append((given, room))
+        return room
+
+    def variable(self, name: str, dtype: DType) -> Tensor:
+        return self.array(name, dtype, ())
+
+    def array(self, name: str, dtype: DType, shape: Iterable[Size]) -> Tensor:
+        self.arrays.append(Tensor(name, dtype, tuple(shape)))
+        return self.arrays[-1]
+
+    # --- steps
+
+    def do(self, action: Action) -> None:
+        self.blocks[-1].append(action)
+
+    def set(self, place: Expr, value: ExprLike, op: str = "set") -> None:
+        """`t[e] op= value` for one element."""
+        if not isinstance(place, Read):
+            raise SpecError(f"{self.eqs.op}: a step sets an element of a tensor, not {place}")
+        index = tuple(self.plain(i) for i in place.index)
+        e = _of_dtype(value, place.tensor.dtype)
+        self.do(Put(op, place.tensor, index, e if op == "set" else self.plain(e)))
+
+    def set_all(self, *pairs: tuple[Expr, ExprLike]) -> None:
+        """Every value before the first is set."""
+        kept = []
+        for place, value in pairs:
+            assert isinstance(place, Read)
+            kept.append((place, self.kept(_of_dtype(value, place.tensor.dtype))))
+        for place, value in kept:
+            self.set(place, value)
+
+    def fill(self, array: Tensor, value: ExprLike) -> None:
+        over = tuple(Var(f"f{k}", n) for k, n in enumerate(array.shape))
+        self.do(Put("set", array, over, self.plain(_of_dtype(value, array.dtype)), over))
+
+    def kept(self, e: Expr) -> Expr:
+        """What e is now, also later."""
+        assert e.dtype is not None
+        t = self.variable(f"kept{len(self.arrays)}", e.dtype)
+        self.do(Put("set", t, (), e))
+        return t[()]
+
+    def plain(self, e: Expr) -> Expr:
+        """The value without reductions."""
+        return self.kept(e) if any(isinstance(n, Reduce) for n in walk(e)) else e
+
+    def size(self, e: ExprLike) -> Size:
+        """A number of turns: a size, or a symbol for what e is now, where data decides it; none where it is negative."""
+        if isinstance(e, (int, Dim)):
+            return e
+        value = as_expr(e)
+        if isinstance(value, Const):
+            return int(value.value)
+        if isinstance(value, Scalar):
+            return dims.select(value.size, 1, 0) if isinstance(value.size, (bool, dims.Cond)) else value.size
+        if value.free - set(self.loops):
+            raise SpecError(f"{self.eqs.op}: the number of turns {value} varies inside a step")
+        symbol = dims.fresh("turns", 0)
+        self.do(Let(symbol, maximum(self.plain(cast(value, I64)), 0)))
+        return symbol
+
+    # --- blocks
+
+    @contextmanager
+    def block(self) -> Iterator[list[Action]]:
+        self.blocks.append([])
+        yield self.blocks[-1]
+        self.blocks.pop()
+
+    @contextmanager
+    def loop(self, name: str, extent: ExprLike) -> Iterator[Var]:
+        """`for name in extent`."""
+        with self.loops_over(name, [self.size(extent)]) as (v,):
+            yield v
+
+    @contextmanager
+    def loops_over(self, name: str, extents: Sequence[Size]) -> Iterator[tuple[Var, ...]]:
+        """`for *name in extents`, row-major; the block once where there are none."""
+        variables = tuple(Var(f"{name}{k}" if len(extents) > 1 else name, n) for k, n in enumerate(extents))
+        nest = variables or (Var(name, 1),)
+        self.loops += nest
+        self.exits.append(nest[0])
+        with self.block() as body:
+            yield variables
+        self.exits.pop()
+        del self.loops[-len(nest) :]
+        actions: tuple[Action, ...] = tuple(body)
+        for v in reversed(nest):
+            actions = (Each(v, actions),)
+        self.do(actions[0])
+
+    @contextmanager
+    def range(self, name: str, low: ExprLike, high: ExprLike) -> Iterator[Expr]:
+        """`for name in range(low, high)`, as they are before the first turn."""
+        start = as_expr(low)
+        start = start if isinstance(start, (Const, Scalar)) else self.kept(cast(start, I64))
+        with self.loop(name, _difference(high, start)) as v:
+            yield v + start
+
+    @contextmanager
+    def items(self, name: str, values: Sequence[Size]) -> Iterator[Expr]:
+        """`for name in values`, of which there are as many as a rank says."""
+        from anyshape.equations.functions import item
+
+        with self.loop(name, len(values)) as v:
+            yield item(values, v)
+
+    @contextmanager
+    def ordered(
+        self, name: str, extents: Iterable[Size], key: Callable[[Var], ExprLike], descending: bool = False
+    ) -> Iterator[Expr]:
+        """`for name in argsort([key(v) for v in extent], descending=)`, in the order that there is before the first turn."""
+        (n,) = extents
+        over = Var(name, n)
+        value = adapt(as_expr(key(over)), I64)
+        order = self.array(f"order{len(self.arrays)}", I64, (self._room(n, over, value),))
+        self.do(Order(order, over, value, bool(descending)))
+        with self.loop(name, n) as v:
+            yield order[v]
+
+    def _room(self, n: Size, over: Var, key: Expr) -> Size:
+        """At most so many turns as the arrays have places that the key reads one by one, where data decides how many."""
+        if not isinstance(n, Dim) or not any(isinstance(a, Let) and a.symbol is n for a in every(self.blocks[-1])):
+            return n
+        for e in walk(key):
+            if isinstance(e, Read):
+                for i, places in zip(e.index, e.tensor.shape, strict=True):
+                    if i is over or (isinstance(i, Apply) and i.op == "within" and i.args[0] is over):
+                        return places
+        raise SpecError(f"{self.eqs.op}: nothing says how many keys there can be at most: {key}")
+
+    @contextmanager
+    def repeat(self, limit: ExprLike) -> Iterator[None]:
+        """The loop of `while … limit n`, of which `unless` is the first step."""
+        with self.loop("turn", limit):
+            yield
+
+    def unless(self, condition: ExprLike) -> None:
+        """Leaves the innermost loop where the condition does not hold."""
+        with self.when(not_(self.decided(condition))):
+            self.leave()
+
+    @contextmanager
+    def when(self, condition: ExprLike) -> Iterator[None]:
+        test = self.decided(condition)
+        with self.block() as body:
+            yield
+        self.do(When(test, tuple(body)))
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """The other block of the `when` just before."""
+        with self.block() as body:
+            yield
+        last = self.blocks[-1].pop()
+        assert isinstance(last, When)
+        self.do(replace(last, other=tuple(body)))
+
+    def leave(self) -> None:
+        self.do(Leave(self.exits[-1]))
+
+    def decided(self, condition: ExprLike) -> Expr:
+        """A condition whose right sides are looked at only where the left ones leave it open, and that has no reductions."""
+        e = as_expr(condition)
+        if e.dtype is None:
+            e = apply("ne", e, 0)
+        if isinstance(e, Apply) and e.op in ("and", "or") and any(isinstance(n, (Read, Reduce)) for n in walk(e.args[1])):
+            flag = self.variable(f"flag{len(self.arrays)}", BOOL)
+            self.do(Put("set", flag, (), self.decided(e.args[0])))
+            with self.when(flag[()] if e.op == "and" else not_(flag[()])):
+                self.do(Put("set", flag, (), self.decided(e.args[1])))
+            return flag[()]
+        if isinstance(e, Apply) and e.op == "not":
+            return not_(self.decided(e.args[0]))
+        return self.plain(e)
+
+    # --- the end
+
+    def end(self, found: Mapping[Size, Tensor] | None = None, source: str = "") -> None:
+        """States the equations. `found`: the variable that each size is in the end."""
+        from anyshape.equations.builder import Equation, Run
+
+        sizes = {t: s for s, t in (found or {}).items()}
+        self.makes += sizes
+        arrays = tuple(t for t in self.arrays if t not in sizes)
+        form = Run(Program(tuple(self.blocks[0]), tuple(self.makes), arrays))
+        for t in self.makes:
+            born = sizes.get(t)
+            assert born is None or isinstance(born, Dim)
+            nothing = const(False if t.dtype.is_bool else 0, t.dtype)
+            self.eqs.equations.append(Equation(t, (), nothing, source, form, born))
+        for given, room in self.cut:
+            index = self.eqs.indices("i", given.shape)
+            self.eqs.define(given[index], room[index], source)
+
+
+def _of_dtype(value: ExprLike, dtype: DType) -> Expr:
+    e = adapt(as_expr(value), dtype)
+    return e if e.dtype is dtype else cast(e, dtype)
+
+
+def _difference(high: ExprLike, low: Expr) -> ExprLike:
+    """A size where both are sizes."""
+    end = as_expr(high)
+    ends = [e.value if isinstance(e, Const) else e.size if isinstance(e, Scalar) else None for e in (end, low)]
+    if all(isinstance(e, (int, Dim)) for e in ends):
+        return dims.maximum(0, ends[0] - ends[1])  # type: ignore[operator]
+    return apply("sub", end, low)
+
+
+__all__ = ["Action", "Each", "Leave", "Let", "Order", "Procedure", "Program", "Put", "When", "every", "expressions_of"]
