@@ -179,7 +179,10 @@ def _bodies_of(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], fi
         check_procedure(spec, spec.procedure, names, scope, findings)
     else:
         for name, statement in born_sizes(spec.shape).items():
-            findings.add(statement.span, f"'{name}' is born, and no procedure finds it; a kernel's is a count: `{name} = count(…)`")
+            findings.add(
+                statement.span,
+                f"'{name}' is born, and no procedure finds it; a kernel's is a count: `{name} = count(…)`",
+            )
 
 
 def _outputs(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:

@@ -110,7 +110,9 @@ class NameChecker:
         if node.func in {rule.var for rule in self.spec.dtypes}:
             return
         if node.func == "array":
-            text = "an array is made by a step of a procedure, of which it is the whole right side: `a = array(shape, e)`"
+            text = (
+                "an array is made by a step of a procedure, of which it is the whole right side: `a = array(shape, e)`"
+            )
             self.findings.add(node.span, text)
         known = FUNCTIONS.get(node.func)
         if known is None:

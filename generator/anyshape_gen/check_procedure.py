@@ -75,9 +75,7 @@ def check_procedure(
 class _Checker:
     """`first`: the first step that sets each name; `written`: tensors of which elements are set."""
 
-    def __init__(
-        self, spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings
-    ) -> None:
+    def __init__(self, spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:
         self.spec, self.names, self.scope, self.findings = spec, names, scope, findings
         self.first: dict[str, Node] = {}
         self.written: set[str] = set()
@@ -98,7 +96,7 @@ class _Checker:
     def step(self, step: Step, now: set[str], in_loop: bool) -> set[str] | None:
         match step:
             case Set():
-                return self.set(step, now)
+                return self.assign(step, now)
             case For(targets=targets, domain=domain, body=body):
                 self.loop(targets, domain, body, now)
             case While(cond=cond, limit=limit, body=body):
@@ -141,7 +139,7 @@ class _Checker:
 
     # --- what is set
 
-    def set(self, step: Set, now: set[str]) -> set[str]:
+    def assign(self, step: Set, now: set[str]) -> set[str]:
         match step.value:
             case Call("array", (shape, value), ()):
                 return self.array(step, shape, value, now)

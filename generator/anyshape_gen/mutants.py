@@ -19,6 +19,8 @@ from anyshape_gen.nodes import (
     BinOp,
     Bool,
     BoolOp,
+    Branch,
+    Break,
     Call,
     Compare,
     Comprehension,
@@ -33,11 +35,12 @@ from anyshape_gen.nodes import (
     Name,
     Node,
     Reduction,
+    Set,
     Str,
     Unary,
     VecLit,
 )
-from anyshape_gen.printer import equation_text, to_text
+from anyshape_gen.printer import equation_text, step_text, to_text
 
 Edit = tuple[str, Any]
 """What is changed, in words, and what stands there then; `None` takes it away."""
@@ -94,7 +97,7 @@ class Mutant:
 def mutants(spec: OpSpec, shared: Callable[[Node], bool] = lambda function: False) -> Iterator[Mutant]:
     """All mutants of an op; `shared(function)` leaves out a function that another op's mutants cover."""
     seen: dict[str, int] = {}
-    for room in ("params", "defines", "shape", "outputs", "kernel", "rewrites"):
+    for room in ("params", "defines", "shape", "outputs", "kernel", "procedure", "rewrites"):
         part = getattr(spec, room)
         if room == "defines":
             part = tuple(f for f in part if not shared(f))
@@ -144,12 +147,24 @@ def _around(value: Node, new: Node) -> str:
     )
 
 
-_TOLD = (BinOp, BoolOp, Call, Compare, IfExp, Index, Reduction, Comprehension, VecLit, Function, Assign)
+_TOLD = (BinOp, BoolOp, Call, Compare, IfExp, Index, Reduction, Comprehension, VecLit, Function, Assign, Set)
 
 
 def _left_alone(node: Node, field: str) -> bool:
     """Spans, words, targets of equations (other names for the same), signatures' texts, patterns of rewrites."""
-    if field in ("span", "message", "target", "text", "alias", "pattern", "annotation", "length", "kind", "variadic"):
+    if field in (
+        "span",
+        "message",
+        "target",
+        "targets",
+        "text",
+        "alias",
+        "pattern",
+        "annotation",
+        "length",
+        "kind",
+        "variadic",
+    ):
         return True
     return isinstance(node, (Message, View))
 
@@ -161,6 +176,8 @@ def shown(node: Any) -> str:
         return f"assert {to_text(node.cond)}"
     if isinstance(node, Equation):
         return equation_text(node)
+    if isinstance(node, Set):
+        return step_text(node)
     if isinstance(node, Assign):
         return f"{', '.join(node.names)} = {to_text(node.value)}"
     if isinstance(node, Function):
@@ -228,7 +245,11 @@ def _statement(node: Node) -> Iterator[Edit]:
     match node:
         case Assert():
             yield "assert dropped", None
-        case Equation(op=op):
+        case Break():
+            yield "break dropped", None
+        case Branch(then=first, other=second) if second:
+            yield "branches swapped", replace(node, then=second, other=first)
+        case Equation(op=op) | Set(op=op):
             for other in UPDATED.get(op, ()):
                 yield "update", replace(node, op=other)
         case ParamSpec(default=Str(value), kind=kind) if len(kind.members) > 1:

@@ -5,6 +5,8 @@ In: an expression or statement. Out: text that parses to an equal node. Pages, m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from anyshape_gen.nodes import (
     Along,
     Assert,
@@ -14,6 +16,8 @@ from anyshape_gen.nodes import (
     Bool,
     BoolOp,
     Born,
+    Branch,
+    Break,
     Call,
     Compare,
     Comprehension,
@@ -22,6 +26,7 @@ from anyshape_gen.nodes import (
     Fit,
     Flat,
     Float,
+    For,
     Function,
     Generator,
     If,
@@ -38,16 +43,20 @@ from anyshape_gen.nodes import (
     Offset,
     Part,
     Placed,
+    Procedure,
     Reduction,
+    Set,
     Slice,
     Star,
     Statement,
+    Step,
     Store,
     Str,
     Target,
     TensorRead,
     Unary,
     VecLit,
+    While,
 )
 
 _ATOM, _POW, _NEG, _MUL, _ADD, _COMPARE, _NOT, _AND, _OR, _IF = range(10)
@@ -204,6 +213,37 @@ def equation_text(equation: Equation) -> str:
     if equation.op in ("max", "min"):
         return f"{left} = {equation.op}({to_text(equation.target)}, {to_text(equation.value)})"
     return f"{left} {equation.op} {to_text(equation.value)}"
+
+
+def procedure_text(procedure: Procedure) -> str:
+    """A `procedure:` entry."""
+    return "".join(line + "\n" for line in _steps(procedure.steps, ""))
+
+
+def step_text(step: Set) -> str:
+    """A step that sets something."""
+    return f"{', '.join(map(to_text, step.targets))} {step.op} {to_text(step.value)}"
+
+
+def _steps(steps: tuple[Step, ...], indent: str) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case Set():
+                yield indent + step_text(step)
+            case For(targets=targets, domain=domain, body=body):
+                yield f"{indent}for {', '.join(map(to_text, targets))} in {to_text(domain)}:"
+                yield from _steps(body, indent + "    ")
+            case While(cond=cond, limit=limit, body=body):
+                yield f"{indent}while {to_text(cond)} limit {to_text(limit)}:"
+                yield from _steps(body, indent + "    ")
+            case Branch(cond=cond, then=then, other=other):
+                yield f"{indent}if {to_text(cond)}:"
+                yield from _steps(then, indent + "    ")
+                if other:
+                    yield f"{indent}else:"
+                    yield from _steps(other, indent + "    ")
+            case Break():
+                yield f"{indent}break"
 
 
 def kernel_text(kernel: Kernel) -> str:

@@ -145,9 +145,7 @@ class KernelResolver:
             return None
         pairs = zip(self.kernel.equations, self.vars)
         equations = [self._resolved(e, v) for e, v in pairs if e.target.items is not None]
-        asserts = tuple(
-            replace(node, cond=self._value(node.cond, Vars(), report=True)) for node in self.kernel.asserts
-        )
+        asserts = tuple(replace(node, cond=self._value(node.cond, Vars(), report=True)) for node in self.kernel.asserts)
         self._check_numbers(asserts)
         born = tuple(self._born(e, v) for e, v in zip(self.kernel.equations, self.vars) if e.target.items is None)
         scratch = tuple(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from anyshape_gen.analysis_model import OutputShape, ResolvedProcedure, ScratchTensor, ValueKind
 from anyshape_gen.build import vector
@@ -94,8 +95,8 @@ class ProcedureResolver(KernelResolver):
         self.scratch[name] = Scratch([], dtype)
         self.kinds[name] = kind
 
-    def local(self, node: Node, hidden: frozenset[str] = frozenset()) -> Node:
-        """With `v[()]` for every variable."""
+    def local(self, node: Any, hidden: frozenset[str] = frozenset()) -> Any:
+        """An expression or item with `v[()]` for every variable."""
         match node:
             case Name(id=name) if name in self.variables and name not in hidden:
                 return Index(node, (), span=node.span)
@@ -107,8 +108,7 @@ class ProcedureResolver(KernelResolver):
         return rebuild(node, lambda part: self.local(part, hidden))
 
     def value(self, node: Expr) -> Expr:
-        found = self.local(node)
-        return self._value(found, self.scope, report=True)  # type: ignore[arg-type]
+        return self._value(self.local(node), self.scope, report=True)
 
     # --- steps
 
@@ -137,7 +137,10 @@ class ProcedureResolver(KernelResolver):
             if isinstance(part, Name) and (part.id in self.variables or part.id in self.scope.extents):
                 text = f"the shape of '{name}' is made of dims and parameters; '{part.id}' is known only while the steps run"
                 self.findings.add(part.span, text)
-        places = [(isinstance(e, Star), e.value if isinstance(e, Star) else e) for e in _extents(shape, self.kinds)]
+        places: list[tuple[bool, Expr | None]] = []
+        for e in _extents(shape, self.kinds):
+            if not isinstance(e, Slice):
+                places.append((isinstance(e, Star), e.value if isinstance(e, Star) else e))
         dtype = self._dtype(name, value)
         known = self.scratch.get(name)
         if known is not None and (known.places != places or known.dtype != dtype):
@@ -152,10 +155,10 @@ class ProcedureResolver(KernelResolver):
             self.findings.add(step.span, text)
             return step
         resolved = [self.value(v) for v in values if not isinstance(v, (Star, Slice))]
-        for target, value in zip(step.targets, values):
-            if target.items is None and not isinstance(value, (Star, Slice)):
-                self._declare(target, value)
-        value = resolved[0] if len(resolved) == 1 else replace(step.value, items=tuple(resolved))
+        for target, given in zip(step.targets, values):
+            if target.items is None and not isinstance(given, (Star, Slice)):
+                self._declare(target, given)
+        value: Expr = resolved[0] if len(resolved) == 1 else VecLit(tuple(resolved), span=step.value.span)
         return replace(step, targets=tuple(self.target(t) for t in step.targets), value=value)
 
     def _declare(self, target: Store, value: Expr) -> None:
@@ -168,7 +171,7 @@ class ProcedureResolver(KernelResolver):
             self.findings.add(target.span, f"'{name}' is {known}, and is set to {dtype} here: write {known}(…)")
 
     def _dtype(self, name: str, value: Expr) -> str:
-        found = value_dtype(self.local(value), self._dtype_of)  # type: ignore[arg-type]
+        found = value_dtype(self.local(value), self._dtype_of)
         if self._adapts(value):
             kind = kind_of(value, self.kinds)
             if kind == K.BOOL:
@@ -181,7 +184,7 @@ class ProcedureResolver(KernelResolver):
 
     def _adapts(self, value: Expr) -> bool:
         """Whether the value is of literals, dims and parameters only, which take the dtype they meet."""
-        return value_dtype(self.local(value), lambda t: None) == "i64" and not any(  # type: ignore[arg-type]
+        return value_dtype(self.local(value), lambda t: None) == "i64" and not any(
             isinstance(n, (Index, Call, Reduction, Comprehension)) for n in walk(self.local(value))
         )
 
@@ -195,7 +198,7 @@ class ProcedureResolver(KernelResolver):
     # --- loops
 
     def loop(self, step: For) -> Step:
-        generator = Generator(step.targets, self.local(step.domain), span=step.span)  # type: ignore[arg-type]
+        generator = Generator(step.targets, self.local(step.domain), span=step.span)
         over = generator_over(generator, self.kinds)
         domain = self.value(step.domain)
         self._check_domain(step, over, domain)

@@ -34,21 +34,11 @@ def elementwise(kernel: str = "x[i]", more: str = "", given: str = "f32[n]") -> 
     return f"{more}inputs: {{x: '{given}'}}, outputs: {{y: '{given}'}}, reference: x, kernel: \"y[i] = {kernel}\""
 
 
-def steps(body: str) -> str:
-    """An entry with this procedure."""
-    return f"inputs: {{x: 'f32[n]'}}, outputs: {{y: 'f32[n]'}}, reference: x, procedure: \"{body}\""
-
-
-LOOP = r"k = 0\nfor i in n:\n    y[i] = x[i]\nwhile k < n limit n:\n    k = k + 1\n    if k == 3: break"
-BORN = "inputs: {x: 'f32[n]'}, outputs: {y: 'f32[k]'}, shape: 'k = born(0, n)', reference: x, procedure: 'y[0] = x[0]'"
 METHODS = "[*list(e.replace(' ', '').strip()), *e.split(',')] == e.partition('-') or e.count('a') == 1"
 TEXT = elementwise(more=f"params: {{e: str}}, shape: \"assert {METHODS}, 'no'\", ")
-STEPS, COMPOSE, CONTAINER, STRINGS = "Steps that run", "Calls of other ops", "Containers", "Strings"
+COMPOSE, CONTAINER, STRINGS = "Calls of other ops", "Containers", "Strings"
 RANDOM = "Counter-based"
 NOT_YET: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(("key procedure", *(f"step {s}" for s in ("Set", "For", "While", "Branch", "Break"))), (STEPS, steps(LOOP))),
-    "function array": (STEPS, steps(r"a = array(n, 0)\ny[0] = a[0]")),
-    "statement Born": (STEPS, BORN),
     "key compose": (COMPOSE, "inputs: {x: 'f32[n]'}, outputs: {y: 'f32[n]'}, reference: x, compose: 'y = tried(x)'"),
     **dict.fromkeys(("container opt", "Signature with container"), (CONTAINER, elementwise(given="opt f32[n]"))),
     "container seq": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anyshape_gen.analysis_model import Analysis, Need, OpAnalysis
+from anyshape_gen.check_procedure import born_sizes
 from anyshape_gen.emit.module import render
 from anyshape_gen.emit.ops import variants
 from anyshape_gen.emit.reports import Reports
@@ -16,7 +17,7 @@ from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Example, ExampleValue, OnnxArgument, OnnxMapping, OpSpec, ParamSpec
 from anyshape_gen.nodes import AttrRead
 from anyshape_gen.parse_values import CLASSES
-from anyshape_gen.printer import function_text, kernel_text, statements_text, to_text
+from anyshape_gen.printer import function_text, kernel_text, procedure_text, statements_text, to_text
 
 _NEEDS = {
     Need.NOTHING: "nothing",
@@ -59,6 +60,7 @@ def page(a: OpAnalysis) -> str:
         functions=[function_text(f).strip() for f in spec.defines],
         rule=statements_text(spec.shape).rstrip(),
         kernel=kernel_text(spec.kernel).rstrip() if spec.kernel is not None else "",
+        procedure=procedure_text(spec.procedure).rstrip() if spec.procedure is not None else "",
         view=[(v.output, v.input) for v in spec.view],
         rewrites=[r.text for r in spec.rewrites],
         traits=spec.traits,
@@ -78,13 +80,20 @@ def _row(a: OpAnalysis) -> dict[str, str]:
         "sizes": _sizes(a),
         "onnx": _opsets(spec),
         "dtypes": "; ".join(dict.fromkeys(_class(d.choices) for d in spec.dtypes if d.choices)),
-        "kernel": str(len(spec.kernel.equations)) if spec.kernel is not None else "view",
+        "kernel": _body(spec),
     }
+
+
+def _body(spec: OpSpec) -> str:
+    if spec.kernel is not None:
+        return str(len(spec.kernel.equations))
+    return "view" if spec.view else "steps"
 
 
 def _sizes(a: OpAnalysis) -> str:
     """What the sizes of the outputs follow from: the most that any operand has to be known of."""
-    if a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations):
+    found = a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations)
+    if found or born_sizes(a.spec.shape):
         return "data"
     most = max(a.needs.values(), default=Need.NOTHING, key=list(Need).index)
     return {Need.NOTHING: "attributes", Need.RANK: "ranks", Need.SHAPE: "shapes", Need.VALUES: "operands"}[most]

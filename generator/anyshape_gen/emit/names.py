@@ -32,7 +32,22 @@ KERNEL_NAMES: dict[str, str] = {
 """What kernels import."""
 
 _LOCAL = frozenset(
-    ("rule", "rules", "bound", "eqs", "procedure", "len", "range", "zip", "float", "int", "bool", "str", "tuple", "list")
+    (
+        "rule",
+        "rules",
+        "bound",
+        "eqs",
+        "procedure",
+        "len",
+        "range",
+        "zip",
+        "float",
+        "int",
+        "bool",
+        "str",
+        "tuple",
+        "list",
+    )
 )
 
 

@@ -6,8 +6,8 @@ In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule 
 from __future__ import annotations
 
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ResolvedProcedure
-from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
 from anyshape_gen.emit.kernel_text import KernelText
+from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
 from anyshape_gen.emit.module import Code, quoted, tuple_text
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -120,7 +120,10 @@ class ProcedureEmitter(KernelEmitter):
             for n, d in self.found.variables.items()
         ]
         made += [
-            (kernel_name(s.name), f'procedure.array("{s.name}", {text.dtype_named(s.dtype or "i64")}, {text.text(s.shape)})')
+            (
+                kernel_name(s.name),
+                f'procedure.array("{s.name}", {text.dtype_named(s.dtype or "i64")}, {text.text(s.shape)})',
+            )
             for s in self.found.arrays
         ]
         for name, maker in made:
@@ -138,6 +141,8 @@ class ProcedureEmitter(KernelEmitter):
     # --- steps
 
     def _steps(self, steps: tuple[Step, ...]) -> None:
+        if not steps:
+            self.code.add("pass")
         for step in steps:
             self._step(step)
 

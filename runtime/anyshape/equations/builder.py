@@ -113,7 +113,7 @@ class Equation:
 
     def __str__(self) -> str:
         if isinstance(self.form, Run):
-            return f"{self.target} is made step by step"
+            return self.form.program.line(self.target)
         value, sign = str(self.value), "="
         if isinstance(self.form, Update) and self.form.op != "set":
             sign = f"{self.form.op}="

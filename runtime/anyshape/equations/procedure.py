@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from anyshape import dims
 from anyshape.dims import Dim, Size
@@ -92,7 +92,7 @@ class Leave:
     loop: Var
 
 
-Action = Union[Let, Put, Order, Each, When, Leave]
+Action = Let | Put | Order | Each | When | Leave
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,6 +102,15 @@ class Program:
     actions: tuple[Action, ...]
     makes: tuple[Tensor, ...]
     arrays: tuple[Tensor, ...]
+
+    def line(self, made: Tensor) -> str:
+        """What an equation for one of the tensors reads like: the first of them shows the steps."""
+        from anyshape.equations.text import steps_text
+
+        if made is not self.makes[0]:
+            return f"{made} by the same steps"
+        arrays = "".join(f"    {t}\n" for t in self.arrays)
+        return f"{made} by steps\n{arrays}{steps_text(self.actions, '    ')}"
 
     @property
     def own(self) -> frozenset[Tensor]:
@@ -339,7 +348,11 @@ class Procedure:
         e = as_expr(condition)
         if e.dtype is None:
             e = apply("ne", e, 0)
-        if isinstance(e, Apply) and e.op in ("and", "or") and any(isinstance(n, (Read, Reduce)) for n in walk(e.args[1])):
+        if (
+            isinstance(e, Apply)
+            and e.op in ("and", "or")
+            and any(isinstance(n, (Read, Reduce)) for n in walk(e.args[1]))
+        ):
             flag = self.variable(f"flag{len(self.arrays)}", BOOL)
             self.do(Put("set", flag, (), self.decided(e.args[0])))
             with self.when(flag[()] if e.op == "and" else not_(flag[()])):
@@ -377,9 +390,9 @@ def _of_dtype(value: ExprLike, dtype: DType) -> Expr:
 def _difference(high: ExprLike, low: Expr) -> ExprLike:
     """A size where both are sizes."""
     end = as_expr(high)
-    ends = [e.value if isinstance(e, Const) else e.size if isinstance(e, Scalar) else None for e in (end, low)]
-    if all(isinstance(e, (int, Dim)) for e in ends):
-        return dims.maximum(0, ends[0] - ends[1])  # type: ignore[operator]
+    last, first = (e.value if isinstance(e, Const) else e.size if isinstance(e, Scalar) else None for e in (end, low))
+    if isinstance(last, (int, Dim)) and isinstance(first, (int, Dim)):
+        return dims.maximum(0, last - first)
     return apply("sub", end, low)
 
 

@@ -15,8 +15,8 @@ from anyshape.lower.dag import LoopVar, Node, Store, walk
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_sort import sort_row
 from anyshape.lower.llvm.emitter import Block
-from anyshape.lower.llvm.types import Val, const
 from anyshape.lower.llvm.types import I64 as WORD
+from anyshape.lower.llvm.types import Val, const
 from anyshape.lower.procedure import Assign, Choose, Lowered, Procedure, Repeat, SizeIs, Sort, Stop
 from anyshape.lower.schedule import plan
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Union
+from typing import Protocol
 
 from anyshape.dims import Dim
 from anyshape.equations import Expr, Read, Tensor, Var
@@ -58,7 +58,7 @@ class Stop:
     loop: LoopVar
 
 
-Lowered = Union[SizeIs, Assign, Sort, Repeat, Choose, Stop]
+Lowered = SizeIs | Assign | Sort | Repeat | Choose | Stop
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step, Tensor, Update
 from anyshape.equations.builder import Form as EquationForm
-from anyshape.equations.procedure import Action, Each, Leave, Let, Order, Put, When, expressions_of
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
+from anyshape.equations.procedure import Action, Each, Leave, Let, Order, Put, When, expressions_of
 from anyshape.lower.kernel import Group, Kernel, Packed
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.target import Target
