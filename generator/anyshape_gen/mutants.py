@@ -26,6 +26,7 @@ from anyshape_gen.nodes import (
     Comprehension,
     Equation,
     Float,
+    For,
     Function,
     If,
     IfExp,
@@ -39,6 +40,7 @@ from anyshape_gen.nodes import (
     Str,
     Unary,
     VecLit,
+    While,
 )
 from anyshape_gen.printer import equation_text, step_text, to_text
 
@@ -147,7 +149,23 @@ def _around(value: Node, new: Node) -> str:
     )
 
 
-_TOLD = (BinOp, BoolOp, Call, Compare, IfExp, Index, Reduction, Comprehension, VecLit, Function, Assign, Set)
+_TOLD = (
+    BinOp,
+    BoolOp,
+    Call,
+    Compare,
+    IfExp,
+    Index,
+    Reduction,
+    Comprehension,
+    VecLit,
+    Function,
+    Assign,
+    Set,
+    For,
+    While,
+    Branch,
+)
 
 
 def _left_alone(node: Node, field: str) -> bool:
@@ -176,7 +194,7 @@ def shown(node: Any) -> str:
         return f"assert {to_text(node.cond)}"
     if isinstance(node, Equation):
         return equation_text(node)
-    if isinstance(node, Set):
+    if isinstance(node, (Set, For, While, Branch, Break)):
         return step_text(node)
     if isinstance(node, Assign):
         return f"{', '.join(node.names)} = {to_text(node.value)}"

@@ -220,16 +220,16 @@ def procedure_text(procedure: Procedure) -> str:
     return "".join(line + "\n" for line in _steps(procedure.steps, ""))
 
 
-def step_text(step: Set) -> str:
-    """A step that sets something."""
-    return f"{', '.join(map(to_text, step.targets))} {step.op} {to_text(step.value)}"
+def step_text(step: Step) -> str:
+    """A step on one line."""
+    return " ".join(line.strip() for line in _steps((step,), ""))
 
 
 def _steps(steps: tuple[Step, ...], indent: str) -> Iterator[str]:
     for step in steps:
         match step:
-            case Set():
-                yield indent + step_text(step)
+            case Set(targets=targets, op=op, value=value):
+                yield f"{indent}{', '.join(map(to_text, targets))} {op} {to_text(value)}"
             case For(targets=targets, domain=domain, body=body):
                 yield f"{indent}for {', '.join(map(to_text, targets))} in {to_text(domain)}:"
                 yield from _steps(body, indent + "    ")

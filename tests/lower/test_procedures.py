@@ -1,0 +1,145 @@
+"""Steps one after the other: native code against the interpreter, and what a step outside of its array does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anyshape import dims
+from anyshape.dtypes import parse_dtype
+from anyshape.equations import Equations, Tensor
+from anyshape.equations.functions import and_, checked, eq, gt, lt, ne, reduce_
+from anyshape.equations.interpret import interpret
+from anyshape.lower import Group, describe
+from anyshape.lower.sharing import form_of
+from tests.lower.native import Native
+
+N, M = dims.symbol("n"), dims.symbol("m")
+RNG = np.random.default_rng(5)
+I64, F32 = parse_dtype("i64"), parse_dtype("f32")
+
+
+def tensor(name: str, dtype: str, *shape: Any) -> Tensor:
+    return Tensor(name, parse_dtype(dtype), shape)
+
+
+def agree(
+    eqs: Equations, arrays: dict[Tensor, np.ndarray[Any, Any]], outputs: tuple[Tensor, ...], sizes: Any
+) -> Native:
+    kernel = Native(Group(eqs.op, tuple(eqs.equations), tuple(arrays), outputs))
+    wanted = interpret(eqs.equations, arrays, sizes)
+    for parts in (1, 2):
+        status, got = kernel.run(arrays, sizes, parts)
+        assert status == 0, kernel.kernel.errors[status - 1].message
+        for t, a in zip(outputs, got, strict=True):
+            np.testing.assert_array_equal(a, wanted[t])
+    return kernel
+
+
+def kept_by_distance() -> tuple[Equations, Tensor, Tensor, Tensor]:
+    """Greedy: numbers in descending order, each kept if all kept before are far enough."""
+    x, y = tensor("x", "f32", N), tensor("y", "f32", N)
+    eqs = Equations("greedy", {"x": x}, {"y": y})
+    p = eqs.procedure()
+    kept, y_ = p.array("kept", F32, (N,)), p.output("y")
+    k, pick, m = p.variable("k", I64), p.array("pick", I64, (N,)), p.variable("m", I64)
+    p.set(k[()], 0)
+    p.set(m[()], 0)
+    with p.loop("i", N) as i, p.when(gt(checked(x)[i], 0.0)):
+        p.set(checked(pick)[m[()]], i)
+        p.set(m[()], 1, "add")
+    with p.ordered("j", [p.size(m[()])], lambda q: checked(x)[checked(pick)[q]], descending=True) as j:
+        v = checked(x)[checked(pick)[j]]
+        far = reduce_("all", [p.size(k[()])], lambda q: gt(checked(kept)[q] - v, 0.25))
+        with p.when(and_(lt(k[()], 20), far)):
+            p.set(checked(kept)[k[()]], v)
+            p.set(checked(y_)[checked(pick)[j]], v)
+            p.set(k[()], 1, "add")
+        with p.otherwise(), p.when(eq(k[()], 20)):
+            p.leave()
+    p.end()
+    return eqs, x, y, kept
+
+
+def test_greedy_choice() -> None:
+    eqs, x, y, _ = kept_by_distance()
+    for n in (0, 1, 2, 40, 300):
+        agree(eqs, {x: RNG.normal(size=n).astype(np.float32) * 4}, (y,), {N: n})
+
+
+def test_leaving_loops() -> None:
+    x, y = tensor("x", "i64", N, M), tensor("y", "i64", N)
+    eqs = Equations("leave", {"x": x}, {"y": y})
+    p = eqs.procedure()
+    y_ = p.output("y")
+    with p.loop("i", N) as i:
+        with p.loops_over("j", [M, 2]) as (j, k):
+            with p.when(gt(x[i, j], 5)):
+                p.leave()
+            p.set(y_[i], x[i, j] * k, "add")
+        with p.repeat(9):
+            p.unless(gt(y_[i], 3))
+            p.set(y_[i], 2, "sub")
+        with p.loops_over("z", []):
+            with p.when(ne(y_[i], 1)):
+                p.leave()
+            p.set(y_[i], 100)
+        with p.range("a", i, N) as a:
+            p.set(y_[i], a, "add")
+        with p.items("w", [3, N]) as w:
+            p.set(y_[i], y_[i] * 2 + w)
+    p.end()
+    for n, m in ((3, 4), (5, 0), (0, 2), (9, 30)):
+        kernel = agree(eqs, {x: RNG.integers(-3, 8, (n, m))}, (y,), {N: n, M: m})
+    assert "leave" in describe(kernel.group) and "one after the other" in describe(kernel.group)
+
+
+def test_loops_that_only_fill_use_vectors() -> None:
+    x, y = tensor("x", "f32", N, 4), tensor("y", "f32", N)
+    eqs = Equations("fill", {"x": x}, {"y": y})
+    p = eqs.procedure()
+    area, y_ = p.array("area", F32, (N,)), p.output("y")
+    with p.loop("i", N) as i:
+        p.set(area[i], x[i, 2] * x[i, 3])
+    with p.loop("i", N) as i:
+        p.set(y_[i], reduce_("sum", [N], lambda q: area[q] * x[i, 0]))
+    p.end()
+    arrays = {x: RNG.integers(-3, 4, (50, 4)).astype(np.float32)}
+    kernel = agree(eqs, arrays, (y,), {N: 50})
+    assert "one after the other" not in describe(kernel.group)
+    assert " x float>" in kernel.kernel.text
+
+
+def test_out_of_range() -> None:
+    """A step outside of its array ends the call: an error, and nothing is written there."""
+    x, y = tensor("x", "i64", N), tensor("y", "i64", M)
+    eqs = Equations("outside", {"x": x}, {"y": y})
+    p = eqs.procedure()
+    y_, k = p.output("y"), p.variable("k", I64)
+    p.set(k[()], 0)
+    with p.loop("i", N) as i, p.when(gt(x[i], 0)):
+        p.set(checked(y_)[k[()]], x[i])
+        p.set(k[()], 1, "add")
+    p.end()
+    agree(eqs, {x: np.array([1, -1, 2])}, (y,), {N: 3, M: 2})
+    kernel = Native(Group("outside", tuple(eqs.equations), (x,), (y,)))
+    status, _ = kernel.run({x: np.array([1, 3, 2])}, {N: 3, M: 2})
+    assert "an index is out of range for axis 0 of y with size m" in kernel.kernel.errors[status - 1].message
+
+
+def test_the_form_tells_steps_apart() -> None:
+    """Kernels are shared by form: another step is another form."""
+
+    def made(limit: int, op: str) -> Any:
+        y = tensor("y", "i64", N)
+        eqs = Equations("same", {}, {"y": y})
+        p = eqs.procedure()
+        y_ = p.output("y")
+        with p.loop("i", N) as i, p.when(lt(i, limit)):
+            p.set(y_[i], i, op)
+        p.end()
+        return form_of(Group("same", tuple(eqs.equations), (), (y,)))[0]
+
+    assert made(3, "add") == made(3, "add")
+    assert len({made(3, "add"), made(4, "add"), made(3, "sub")}) == 3
