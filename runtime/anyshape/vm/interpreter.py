@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import INT64_MAX, INT64_MIN
@@ -25,6 +24,7 @@ from anyshape.vm.address import address_of
 from anyshape.vm.arena import Context
 from anyshape.vm.heap import Heap
 from anyshape.vm.program import DECLINED, DEEPEST, DONE, ELEMENTS, FORMATS, LISTS, Op, Operand, Program, invocation
+from anyshape.vm.results import new_result
 
 Array = NDArray[Any]
 Trace = Callable[[int, Op, tuple[Operand, ...], list[int]], None]
@@ -146,7 +146,7 @@ class _Run:
             return None
         if op is Op.OUTPUT:
             dims = [self.r[k] for k in o[2]]  # type: ignore[union-attr]
-            a = self.results[_n(o[1])] = np.empty(dims, self.program.results[_n(o[1])].dtype.numpy)
+            a = self.results[_n(o[1])] = new_result(dims, self.program.results[_n(o[1])].dtype.numpy)
             self.r[_n(o[0])] = address_of(a)
             return None
         if op is Op.GIVE:

@@ -12,14 +12,13 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from anyshape.dims import INT64_MAX
 from anyshape.vm.address import DATA_OFFSET, FAST, Int64, address_of
 from anyshape.vm.arena import Context
 from anyshape.vm.interpreter import Array, failed_check, failed_kernel, load, store
 from anyshape.vm.interpreter import run as walk
 from anyshape.vm.program import ELEMENT_CODE, LISTS, Op, Operand, Program, invocation
+from anyshape.vm.results import new_result
 
 Run = Callable[[Sequence[Array], Context], "list[Array] | None"]
 
@@ -58,7 +57,7 @@ class _Translation:
         self.lines: list[str] = []
         self.literal: dict[int, int] = {}
         self.scope: dict[str, Any] = {
-            "EMPTY": np.empty, "AT": Int64.from_address, "ADDRESS": address_of, "POINTER": ctypes.c_void_p,
+            "EMPTY": new_result, "AT": Int64.from_address, "ADDRESS": address_of, "POINTER": ctypes.c_void_p,
             "ZERO": ctypes.c_int64(0), "ONE": ctypes.c_int64(1), "LOAD": load, "STORE": store, "MOVE": ctypes.memmove,
             "check": lambda number, values: failed_check(program, number, values),
             "kernel": lambda number, status, scalars: failed_kernel(program, number, status, scalars),

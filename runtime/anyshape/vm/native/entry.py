@@ -19,10 +19,12 @@ from anyshape.vm.native.given import END, GIVEN, can_be_given, end_of
 from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
 from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE
 from anyshape.vm.native.pool_layout import PoolWord
+from anyshape.vm.results import LARGE
 
 _DECLARED = {
     "anyshape_run": (I64, [PTR]),
     "anyshape_new_array": (PTR, [PTR, PTR, I32, PTR, PTR, PTR, I32, PTR]),
+    "anyshape_large_array": (PTR, [PTR, I64, PTR]),
     "PyEval_SaveThread": (PTR, []),
     "PyEval_RestoreThread": (VOID, [PTR]),
     "PyList_New": (PTR, [I64]),
@@ -84,8 +86,11 @@ def _make_result(f: Function) -> None:
     number, rank = f.load(at, I64, HEAD + 1), f.load(at, I64, HEAD + 2)
     names, registers = f.gep(at, HEAD + 3, I64), f.load(state, PTR, Word.REGISTERS)
     dims = f.load(state, PTR, Word.FRAME)
-    with f.for_range(0, rank) as each:
-        f.store(f.load(registers, I64, f.load(names, I64, each.index)), dims, each.index)
+    with f.for_range(0, rank, carried=[const(I64, 1)]) as each:
+        extent = f.load(registers, I64, f.load(names, I64, each.index))
+        f.store(extent, dims, each.index)
+        each.next(f.mul(each.carried[0], extent))
+    (elements,) = each.results
     type_ = f.gep(f.load(state, PTR, Word.RESULT_TYPES), f.mul(number, RESULT_WORDS), I64)
     given = f.load(f.load(state, PTR, Word.GIVEN), PTR, number)
     with f.if_else(f.compare("ne", f.convert("ptrtoint", given, I64), 0)) as branch:
@@ -96,9 +101,14 @@ def _make_result(f: Function) -> None:
             branch.give(given)
         with branch.otherwise():
             dtype = f.load(type_, PTR)
-            f.call("Py_IncRef", VOID, [dtype])
-            arguments = [f.load(state, PTR, Word.ARRAY_TYPE), dtype, f.convert("trunc", rank, I32), dims]
-            made = f.call("anyshape_new_array", PTR, [*arguments, null(), null(), const(I32, 0), null()])
+            with f.if_else(f.compare("ge", f.mul(elements, f.load(type_, I64, 1)), LARGE)) as size:
+                with size.then():
+                    size.give(f.call("anyshape_large_array", PTR, [dtype, rank, dims]))
+                with size.otherwise():
+                    f.call("Py_IncRef", VOID, [dtype])
+                    arguments = [f.load(state, PTR, Word.ARRAY_TYPE), dtype, f.convert("trunc", rank, I32), dims]
+                    size.give(f.call("anyshape_new_array", PTR, [*arguments, null(), null(), const(I32, 0), null()]))
+            (made,) = size.results
             with f.if_(f.compare("eq", f.convert("ptrtoint", made, I64), 0)):
                 f.call("PyErr_Clear", VOID, [])
                 f.ret(const(I1, 0))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.code_version import code_version
@@ -28,6 +27,7 @@ from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.verify import verify_program
 from anyshape.vm.places import unfit_place
 from anyshape.vm.program import Op, Operand, Program, decode
+from anyshape.vm.results import new_result
 
 if TYPE_CHECKING:
     from anyshape.lower.llvm.builder import Module
@@ -212,7 +212,7 @@ class NativeExecutor:
         dims = tuple(context.register(r) for r in registers)
         made = places[number] if places else None
         if made is None:
-            made = np.empty(dims, self.program.results[number].dtype.numpy)
+            made = new_result(dims, self.program.results[number].dtype.numpy)
         elif made.shape != dims:
             raise unfit_place(self.program.results[number], dims, made)
         results[number] = made

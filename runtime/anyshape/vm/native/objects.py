@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.vm.results import NATIVE
+
 TYPE, DATA, RANK, DIMS, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
 """Offsets in an array object: CPython's type pointer, then the fields of NumPy's published PyArrayObject."""
 DENSE = 0x0001 | 0x0100
@@ -100,7 +102,8 @@ def functions() -> dict[str, int] | None:
         entries = (ctypes.c_void_p * (NEW_FROM_DESCR + 1)).from_address(table)
         if entries[2] != id(np.ndarray):  # the type of arrays is at place 2 of the same table
             return None
-        return {**found, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0}
+        large = ctypes.cast(NATIVE, ctypes.c_void_p).value or 0
+        return {**found, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0, "anyshape_large_array": large}
     except Exception:
         return None
 

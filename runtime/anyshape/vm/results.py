@@ -1,0 +1,92 @@
+"""Memory of large results: given back when the last array over it is gone, and lent again.
+
+In: shape and dtype. Out: an array without contents. Fresh memory costs a page fault every 4 KiB, which takes longer than most kernels
+take to fill it; a step of a decoder, whose results are the cache of the next one, would spend most of its time there. Whoever keeps a
+result keeps its memory: nothing is shared by two arrays that are alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.vm.arena import ALIGNMENT
+
+LARGE = 1 << 20
+"""Results of at least so many bytes are lent; of smaller ones, the allocator of the process has memory that is not fresh."""
+KEPT = 1 << 28
+"""At most so many bytes wait to be lent again; what comes back beyond that is given to the system."""
+
+Block = NDArray[np.uint8]
+_idle: list[Block] = []
+"""Appended to, and removed from, by single operations of a list: memory comes back at any time, on any thread."""
+
+
+class _Loan:
+    """What an array over lent memory has for its base."""
+
+    __slots__ = ("__array_interface__", "block")
+
+    def __init__(self, block: Block, size: int) -> None:
+        self.block = block
+        start = block.ctypes.data
+        self.__array_interface__ = {
+            "data": (start + -start % ALIGNMENT, False), "shape": (size,), "typestr": "|u1", "version": 3,
+        }  # fmt: skip
+
+    def __del__(self, idle: list[Block] = _idle, kept: int = KEPT) -> None:
+        if sum(b.nbytes for b in tuple(idle)) + self.block.nbytes <= kept:
+            idle.append(self.block)
+
+
+def new_result(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array of any contents. Raises MemoryError or ValueError, as `numpy.empty` does."""
+    size = prod(shape) * dtype.itemsize
+    if size < LARGE or min(shape) < 0:
+        return np.empty(shape, dtype)
+    flat: NDArray[Any] = np.asarray(_Loan(_block(size + ALIGNMENT), size))
+    return flat.view(dtype).reshape(shape)
+
+
+def _block(size: int) -> Block:
+    """One that waits, at most twice as large, or a new one."""
+    for k, block in enumerate(tuple(_idle)):
+        if size <= block.nbytes <= 2 * size:
+            found = _taken(k, block)
+            if found is not None:
+                return found
+    return np.empty(size, np.uint8)
+
+
+def _taken(k: int, block: Block) -> Block | None:
+    """The block at this place, unless another thread was faster."""
+    try:
+        found = _idle.pop(k)
+    except IndexError:
+        return None
+    if found is not block:
+        _idle.append(found)
+        return None
+    return found
+
+
+def _from_native(dtype: int, rank: int, dims: int) -> int:
+    try:
+        shape = tuple((ctypes.c_int64 * rank).from_address(dims))
+        made = new_result(shape, ctypes.cast(dtype, ctypes.py_object).value)
+    except (MemoryError, ValueError):
+        return 0
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    return id(made)
+
+
+NATIVE: Any = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(_from_native)
+"""For the direct entry: (dtype, rank, dims) to a new reference, or null where there is no memory."""
+
+
+__all__ = ["KEPT", "LARGE", "NATIVE", "new_result"]

@@ -1,0 +1,76 @@
+"""Large results lie in memory that is lent again when nobody has an array over it, and never before."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.vm import Executable, compile
+from anyshape.vm.results import LARGE, new_result
+
+ROWS = LARGE // 4 // 64
+
+
+def doubling(**options: Any) -> Executable:
+    x = anyshape.input("x", "f32[n, 64]")
+    return compile(anyshape.function([x], ops.add(x, x)), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"walk": True}, {"kernels": "interpret"}], ids=["native", "walk", "interpret"])
+def test_memory_is_lent_again_when_the_last_array_over_it_is_gone(options: dict[str, Any]) -> None:
+    exe = doubling(**options)
+    x = np.ones((ROWS + 3, 64), np.float32)
+    first = exe(x)
+    place, part = first.ctypes.data, first[5:7, :3]
+    del first
+    second = exe(x * 2)
+    assert not np.shares_memory(part, second)
+    assert (part == 2).all()
+    del part, second
+    assert exe(x * 3).ctypes.data == place or exe(x * 3).ctypes.data == place
+    assert (exe(x * 3) == 6).all()
+
+
+def test_results_are_ordinary_arrays() -> None:
+    found = doubling()(np.ones((ROWS, 64), np.float32))
+    assert type(found) is np.ndarray
+    assert found.flags.carray
+    assert found.ctypes.data % 64 == 0
+    found += 1
+    assert (found == 3).all()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 1 << 40), (LARGE,), (LARGE // 8, 3)])
+def test_shape_and_dtype(shape: tuple[int, ...]) -> None:
+    made = new_result(shape, np.dtype(np.float64))
+    assert (made.shape, made.dtype) == (shape, np.float64)
+
+
+@pytest.mark.parametrize("shape", [(-LARGE, -8), (1 << 62,), (1 << 40, 1 << 40)])
+def test_what_cannot_be_is_refused_as_by_numpy(shape: tuple[int, ...]) -> None:
+    with pytest.raises((ValueError, MemoryError)):
+        new_result(shape, np.dtype(np.float32))
+
+
+def test_threads_never_get_the_same_memory() -> None:
+    exe, wrong = doubling(), []
+
+    def work(number: int) -> None:
+        x = np.full((ROWS, 64), number, np.float32)
+        kept = [exe(x) for _ in range(3)]
+        for _ in range(20):
+            kept = [*kept[1:], exe(x)]
+            if not all((a == 2 * number).all() for a in kept):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
