@@ -69,7 +69,7 @@ class Blocked:
 def block_phases(dag: Dag, phases: Sequence[Phase], temporaries: Sequence[Tensor]) -> Blocked | None:
     """The phases as one, if they can be."""
     first = next((p for p in phases if isinstance(p, Product)), None)
-    if len(phases) < 2 or first is None:
+    if len(phases) < 2 or first is None or any(isinstance(p, Product) and p.windows is not None for p in phases):
         return None
     rows = first.m
     phases = [_with_rows(p, rows) if isinstance(p, Product) else p for p in phases]

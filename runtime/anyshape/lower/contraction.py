@@ -18,6 +18,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.collapse import Rebuild
 from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, affine, walk
 from anyshape.lower.schedule import components
+from anyshape.lower.windows import Windows, product_windows
 
 _ELEMENTS = ("f32", "f64", "i32", "i64")
 
@@ -40,6 +41,8 @@ class Product:
     """What `b` is where it is no plain operand: computed while it is packed, for values of `over`. `b` is then `a`, and not looked at."""
     over: tuple[LoopVar, ...] = ()
     """The summed variables of which k counts the values, row-major."""
+    windows: Windows | None = None
+    """How `computed` is read where it moves over an operand: from a copy, whose places `n` then counts."""
 
     @property
     def is_plain(self) -> bool:
@@ -119,8 +122,14 @@ class _Splitter:
             kept = [(v, c) for v, c in a.data.address.terms if v not in over]
             access = Access(a.data.tensor, affine([*kept, (k, step)], a.data.address.offset))
             m, n = rows[-1], columns[0]
-            batch = tuple(v for v in stores[0].variables if v is not m and v is not n)
-            return Product(found, access, access, m, n, k, batch, tuple(stores), None, b, over)
+            seen = product_windows(self.dag, found, b, stores)
+            windows = None
+            moved = {n}
+            if seen is not None and not {p.position for p in seen[0].staged.moving} & a.domain:
+                windows, n = seen
+                moved = {p.position for p in windows.staged.moving}
+            batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
+            return Product(found, access, access, m, n, k, batch, tuple(stores), None, b, over, windows)
         return None
 
     def in_memory(self, factor: Node, found: Node, stores: list[Store]) -> Access:

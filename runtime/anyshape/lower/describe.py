@@ -15,6 +15,7 @@ from anyshape.lower.kernel import Group
 from anyshape.lower.procedure import Assign, Choose, Lowered, Repeat, SizeIs, Sort, Stop
 from anyshape.lower.recurrence import Recurrence
 from anyshape.lower.schedule import Loop, Scope
+from anyshape.lower.windows import Windows
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "eq": "==", "ne": "!=",
@@ -91,6 +92,8 @@ class _Text:
         b = f"{self.access(p.b)}{' prepacked' if p.packed is not None else ''}"
         if p.computed is not None:
             b = f"({self.spell(p.computed)}) packed over {', '.join(f'{v} in {v.extent}' for v in p.over)}"
+        if p.windows is not None:
+            b += f", {_staged(p.windows)}"
         self.line(
             0, f"product{batch} rows {p.m} in {p.m.extent}, columns {p.n} in {p.n.extent}, sum {p.k} in {p.k.extent}:"
         )
@@ -135,7 +138,8 @@ class _Text:
         inside = depth
         if scope.variables:
             turned = f", turned {scope.turned}" if scope.turned is not None else ""
-            self.line(depth, f"for {_variables(scope.variables, scope.vector)}{turned}:")
+            staged = f", {_staged(scope.windows)}" if scope.windows is not None else ""
+            self.line(depth, f"for {_variables(scope.variables, scope.vector)}{turned}{staged}:")
             inside += 1
         for step in scope.steps:
             if isinstance(step, Loop):
@@ -192,6 +196,13 @@ class _Text:
         if n.data == "cast":
             return f"{n.dtype}({args[0]})"
         return f"{n.data}({', '.join(args)})"
+
+
+def _staged(windows: Windows) -> str:
+    moving = windows.staged.moving
+    return (
+        f"windows of {windows.staged.access.tensor.name} over {', '.join(f'{m.position} by {m.tap}' for m in moving)}"
+    )
 
 
 def _factor(c: object) -> str:

@@ -6,6 +6,7 @@ emitted once per vector of columns, the rest per row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,9 @@ from anyshape.lower import elementwise, gemm
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Affine, LoopVar, Node, walk
 from anyshape.lower.emit_rows import Rows, Sums
+from anyshape.lower.emit_scope import Level
 from anyshape.lower.emit_value import Vector
+from anyshape.lower.emit_windows import fill, prepare
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I8, I64, Val, const
@@ -51,10 +54,14 @@ class _Emission:
         self.rows, self.p, self.block = rows, p, block
         self.element = elementwise.register_type(p.sum.dtype)
         self.tiles = gemm.tiles_for(rows.f.target, self.element)
+        self.segment: tuple[Val, Val] | None = None
+        """Of the open piece of a row of results: the row, and where the vector begins in it."""
 
     def run(self, prepacked: Tensor | None) -> None:
         rows, p = self.rows, self.p
         with rows.section():
+            if p.windows is not None:
+                prepare(rows, p.windows.staged)
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
             bytes_ = gemm.scratch_bytes(self.tiles, m, p.n.extent, p.k.extent, spec.packs_b, dims.minimum, dims.maximum)
@@ -95,7 +102,9 @@ class _Emission:
         a, b = p.a.address, p.b.address
         left = gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
         right: gemm.Strided | gemm.Prepacked | gemm.Packed = (
-            gemm.Packed(self.pack)
+            gemm.Packed(self.pack_windows, self.stage)
+            if p.windows is not None
+            else gemm.Packed(self.pack)
             if p.computed is not None
             else gemm.Prepacked(rows.base(prepacked))
             if prepacked is not None
@@ -108,12 +117,18 @@ class _Emission:
             if prepacked is not None:
                 b_step = self.packed_step(v)
             batch.append(gemm.Batch(size(v.extent), stride(a, v), b_step, stride(c, v)))
-        direct = p.is_plain and c.coefficient(p.n) == 1
+        direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
         return gemm.ContractionSpec(
             self.element, size(p.m.extent), size(p.n.extent), size(p.k.extent), left, right, to,
             None if direct else self.columns, batch, None, None if self.block is None else size(self.block.rows),
+            self.segments if self.merges else None,
         )  # fmt: skip
+
+    @property
+    def merges(self) -> bool:
+        """Whether columns are the places of a copy, in rows longer than those of the results."""
+        return self.p.windows is not None and len(self.p.windows.staged.moving) > 1
 
     def packed_step(self, v: LoopVar) -> int:
         """How far one batch of a prepacked operand is from the next: batches are packed in the order of the loops."""
@@ -125,15 +140,69 @@ class _Emission:
             step *= _number(w.extent)
         return step
 
+    def stage(self, f: Function, tile: gemm.Tile) -> None:
+        """Once a batch."""
+        assert self.p.windows is not None
+        self.enter(tile)
+        fill(self.rows, self.p.windows.staged)
+        self.rows.leave()
+
+    def enter(self, tile: gemm.Tile) -> Level:
+        level = self.rows.enter()
+        for v, index in zip(self.p.batch, tile.batch, strict=True):
+            self.rows.indices[v] = index
+            self.rows.bind(v)
+        return level
+
+    def pack_windows(self, f: Function, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+        """One panel: for every channel and tap two vectors of the copy, past the last column too."""
+        rows, p, lanes = self.rows, self.p, self.tiles.lanes
+        windows = p.windows
+        assert windows is not None
+        self.enter(tile)
+        rows.indices[p.n] = first
+        rows.bind(p.n)
+        rows.vector = Vector(p.n, lanes, (None,) * self.tiles.vectors)
+
+        def body(sums: Sums) -> Sums:
+            step = const(I64, 0)
+            for v in windows.staged.channels:
+                step = f.add(f.mul(step, rows.size(v.extent)), rows.indices[v])
+            place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
+            for k, tap in enumerate(windows.taps):
+                for copy in range(self.tiles.vectors):
+                    at = f.add(f.mul(width, k), copy * lanes)
+                    f.store(f.splat(rows.value(tap, copy), lanes), place, at)
+            return sums
+
+        rows.nest(windows.staged.channels, None, (), [], body)
+        rows.vector = None
+        rows.leave()
+
+    def segments(
+        self, f: Function, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
+    ) -> None:
+        """The rows of results that a vector of places touches."""
+        rows, p, lanes = self.rows, self.p, self.tiles.lanes
+        assert p.windows is not None
+        across, along = p.windows.staged.moving
+        pitch, width = rows.size(p.windows.staged.pitches[0]), rows.size(along.position.extent)
+        first = f.binary("udiv", column, pitch)
+        last = f.binary("udiv", f.add(column, lanes - 1), pitch)
+        end = f.smin(f.add(last, 1), rows.size(across.position.extent))
+        with f.for_range(first, end) as loop:
+            begin = f.sub(column, f.mul(loop.index, pitch))
+            places = f.add(f.iota(I64, lanes), begin)
+            inside = f.compare("lt", places, width, unsigned=True)
+            self.segment = loop.index, begin
+            emit(inside if mask is None else f.and_(inside, mask))
+
     def pack(self, f: Function, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
         """One panel of a computed operand: for every value of the summed variables, two vectors of columns."""
         rows, p, lanes = self.rows, self.p, self.tiles.lanes
         assert p.computed is not None
         node = p.computed
-        rows.enter()
-        for v, index in zip(p.batch, tile.batch, strict=True):
-            rows.indices[v] = index
-            rows.bind(v)
+        self.enter(tile)
         rows.indices[p.n] = first
         rows.bind(p.n)
         masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
@@ -156,13 +225,15 @@ class _Emission:
 
     def columns(self, f: Function, tile: gemm.Tile, column: Val, mask: Val | None) -> gemm.RowBody:
         rows, p = self.rows, self.p
-        level = rows.enter()
-        for v, index in zip(p.batch, tile.batch, strict=True):
-            rows.indices[v] = index
-            rows.bind(v)
-        rows.indices[p.n] = column
-        rows.bind(p.n)
-        rows.vector = Vector(p.n, self.tiles.lanes, (mask,))
+        level = self.enter(tile)
+        along = p.n
+        if self.segment is not None and p.windows is not None:
+            across, along = (m.position for m in p.windows.staged.moving)
+            rows.indices[across], column = self.segment
+            rows.bind(across)
+        rows.indices[along] = column
+        rows.bind(along)
+        rows.vector = Vector(along, self.tiles.lanes, (mask,))
         self.ahead()
         level.closed = True
         return self.row

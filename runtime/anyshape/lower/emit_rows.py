@@ -295,7 +295,7 @@ class Rows(Values):
                 self.to_buffer(buffer, n, copy)
         for r, accumulators in zip(step.reductions, sums, strict=True):
             plain = r in watched
-            out.append([self._accumulate(r, a, copy, plain) for copy, a in enumerate(accumulators)])
+            out.append([self.accumulate(r, a, copy, plain) for copy, a in enumerate(accumulators)])
         for s in step.stores:
             values = [self.value(s.value, copy) for copy in range(copies)]
             for copy, value in enumerate(values):
@@ -305,7 +305,7 @@ class Rows(Values):
     def _store(self, s: Store, value: Val, copy: int) -> None:
         self.store(s.access, value, copy)
 
-    def _accumulate(self, r: Node, accumulator: Val, copy: int, plain: bool) -> Val:
+    def accumulate(self, r: Node, accumulator: Val, copy: int, plain: bool = False) -> Val:
         """One step of a reduction; lanes that do not exist contribute nothing. `plain`: NaN is looked after elsewhere."""
         body = r.args[0]
         kind = r.data[0]

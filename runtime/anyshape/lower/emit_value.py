@@ -61,6 +61,8 @@ class Values(Levels):
         self.assumed: dict[Size, int] = {}
         self.offsets: dict[Tensor, Size] = {}
         self.errors: dict[int, None] = {}
+        self.padded: set[Tensor] = set()
+        """Scratch with room past the end of every row: read in whole vectors."""
 
     # scalars
 
@@ -329,7 +331,7 @@ class Values(Levels):
         lanes = self.vector.lanes
         type_ = element.vector(lanes)
         form, offsets = self.lane_offsets(access.address, copy)
-        mask = self.conjunction(self.mask(copy), bounded)
+        mask = bounded if access.tensor in self.padded else self.conjunction(self.mask(copy), bounded)
         if mask is not None and not mask.type.lanes:
             mask = f.splat(mask, lanes)
         if form == "same":

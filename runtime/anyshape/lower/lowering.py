@@ -15,7 +15,7 @@ from anyshape.equations.expr import walk as walk_expr
 from anyshape.lower.blocked import Blocked, block_phases
 from anyshape.lower.collapse import collapse
 from anyshape.lower.contraction import Product, split_phases
-from anyshape.lower.dag import Ordered, Store, walk
+from anyshape.lower.dag import Dag, Ordered, Store, walk
 from anyshape.lower.depth import room_for
 from anyshape.lower.emit_blocked import emit_blocked
 from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
@@ -24,6 +24,7 @@ from anyshape.lower.emit_product import OfBlock, emit_product, prepack
 from anyshape.lower.emit_recurrence import emit_recurrence
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_turned import can_turn, emit_turned
+from anyshape.lower.emit_windows import emit_windows
 from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import Module
@@ -33,6 +34,7 @@ from anyshape.lower.recurrence import Recurrence, plan_recurrence
 from anyshape.lower.reuse import reusable
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
+from anyshape.lower.windows import row_windows
 from anyshape.lower.work import cycles
 
 _NAME = "anyshape_kernel"
@@ -84,7 +86,7 @@ def schedule_group(group: Group) -> Schedule:
             steps.append(blocked)
             stores.append(blocked.stores)
             continue
-        steps += [p if isinstance(p, Product) else plan(p) for p in c.items]
+        steps += [p if isinstance(p, Product) else _planned(inlined.dag, p) for p in c.items]
         stores += [tuple(p.stores) if isinstance(p, Product) else tuple(p) for p in c.items]
         whole += c.temporaries
     found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
@@ -95,6 +97,12 @@ def schedule_group(group: Group) -> Schedule:
     dropped -= {s.access.tensor for stage in stages for s in stage}  # a start is read from memory
     temporaries = tuple(t for t in temporaries if t not in dropped)
     return Schedule(tuple(steps), tuple(stores), temporaries, serial, inlined.errors, inlined.ordered, found)
+
+
+def _planned(dag: Dag, stores: list[Store]) -> Scope:
+    scope = plan(stores)
+    scope.windows = row_windows(dag, stores)
+    return scope
 
 
 def nodes_of(group: Group) -> int:
@@ -146,7 +154,9 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
 
 
 def _form(step: Scope | Product) -> str:
-    return "product" if isinstance(step, Product) else "turned" if can_turn(step) else "rows"
+    if isinstance(step, Product):
+        return "product"
+    return "windows" if step.windows is not None else "turned" if can_turn(step) else "rows"
 
 
 def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None:
@@ -156,6 +166,8 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
     def emit(step: Scope | Product, block: OfBlock | None = None) -> None:
         if isinstance(step, Product):
             emit_product(rows, step, panels.get(step), block)
+        elif step.windows is not None:
+            emit_windows(rows, step)
         elif can_turn(step):
             emit_turned(rows, step)
         else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from anyshape.lower.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.dag import LoopVar, Node, Store, walk
+from anyshape.lower.windows import Windows
 
 
 @dataclass(eq=False)
@@ -51,6 +52,8 @@ class Scope:
     steps: list[Scope | Loop] = field(default_factory=list)
     fills: tuple[Scratch, ...] = ()
     turned: LoopVar | None = None
+    windows: Windows | None = None
+    """The one reduction by taps, where it runs over a window."""
 
 
 Target = Store | Scratch

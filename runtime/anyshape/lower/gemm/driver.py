@@ -192,6 +192,8 @@ class _Driver:
 
     def _batch(self, ops: Operands, rows: Rows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
         f = self.f
+        if isinstance(self.spec.b, Packed) and self.spec.b.prepare is not None:
+            self.spec.b.prepare(f, ops.tile)
         if not self.spec.packs_b:
             step = f.smax(f.sub(n1, n0), 1)
         with f.for_range(n0, n1, step, at_least_once=True) as columns:
@@ -371,10 +373,16 @@ class _Driver:
         f, lanes = self.f, self.tiles.lanes
         whole = f.binary("and", count, const(I64, -lanes))
 
-        def vector(offset: Val, mask: Val | None) -> None:
+        def piece(offset: Val, mask: Val | None) -> None:
             body = epilogue(f, ops.tile, f.add(column, offset), mask)
             with f.for_range(0, height, at_least_once=True) as rows:
                 self._finish_row(body, row, rows.index, offset, step)
+
+        def vector(offset: Val, mask: Val | None) -> None:
+            if self.spec.segments is None:
+                piece(offset, mask)
+            else:
+                self.spec.segments(f, ops.tile, f.add(column, offset), mask, lambda lanes: piece(offset, lanes))
 
         with f.for_range(0, whole, lanes) as loop:
             vector(loop.index, None)

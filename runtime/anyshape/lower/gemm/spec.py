@@ -55,6 +55,8 @@ class Packed:
     """
 
     emit: Packer
+    prepare: Callable[[Function, Tile], None] | None = None
+    """Emitted at the beginning of every batch: what `emit` reads from."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ returns `body(f, row, sums)`, which emits the rest and every store. `sums` is a 
 vectors and for the last one."""
 
 
+Segments = Callable[[Function, Tile, Val, Val | None, Callable[[Val | None], None]], None]
+"""`segments(f, tile, column, mask, emit)`: where columns that follow each other do not in the results, it calls `emit` in a loop over the
+pieces that do, each time with a mask of the piece's lanes; what it knows of the piece the epilogue may use."""
+
 RowsDone = Callable[[Function, Tile, Val, Val], None]
 """`rows_done(f, tile, row, count)` runs once all columns of rows row .. row + count - 1 have been stored, a block of rows
 that is half the second cache at most: the place for what needs whole rows (a normalisation, say). Columns are then not
@@ -106,6 +112,7 @@ class ContractionSpec:
     rows_done: RowsDone | None = None
     all_rows: Operand | None = None
     """Rows of the product that this is a part of, if it is one: what is chosen by their number is chosen for all alike."""
+    segments: Segments | None = None
 
     def __post_init__(self) -> None:
         if (self.c is None) == (self.epilogue is None):
