@@ -64,7 +64,8 @@ class _Emission:
                 prepare(rows, p.windows.staged)
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
-            bytes_ = gemm.scratch_bytes(self.tiles, m, p.n.extent, p.k.extent, spec.packs_b, dims.minimum, dims.maximum)
+            sizes, computed = (m, p.n.extent, p.k.extent), p.computed is not None
+            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, spec.packs_b, dims.minimum, dims.maximum, computed)
             gemm.emit_contraction(rows.f, spec, self.reserve(bytes_), rows.part, rows.nparts)
 
     def reserve(self, bytes_: Size) -> Val:

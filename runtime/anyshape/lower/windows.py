@@ -142,6 +142,8 @@ def _staged(dag: Dag, r: Node, stores: Sequence[Store], body: Node | None = None
     for n in _reads(nodes):
         access = _load(n).data
         pairs = _pairs(access, over, shared)
+        if body is not r.args[0]:
+            pairs = tuple(m for m in pairs if m is pairs[-1] or m.step <= m.reach or _is_bounded(access, m))
         if pairs and pairs[-1].position in along and _in_order(access, pairs) and _bounded(access, pairs):
             reads[n] = pairs
     if len(reads) != 1:
@@ -149,11 +151,7 @@ def _staged(dag: Dag, r: Node, stores: Sequence[Store], body: Node | None = None
     ((read, pairs),) = reads.items()
     access = _load(read).data
     taps = [m.tap.extent for m in pairs]
-    if (
-        math.prod(n for n in taps if isinstance(n, int)) > TAPS
-        or not _in_order(access, pairs)
-        or not _bounded(access, pairs)
-    ):
+    if math.prod(n for n in taps if isinstance(n, int)) > TAPS:
         return None
     channels = tuple(v for v in over if v in access.domain and all(v is not m.tap for m in pairs))
     if any(v not in access.domain for v in over):
@@ -221,6 +219,10 @@ def _bounded(x: Access, pairs: tuple[Moving, ...]) -> bool:
         if b.index.lets or b.guard is not None or (own and not fits and not single):
             return False
     return True
+
+
+def _is_bounded(x: Access, m: Moving) -> bool:
+    return any(b.index.coefficient(m.tap) != 0 for b in x.bounds)
 
 
 def _copy(dag: Dag, read: Node, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...]) -> Staged:

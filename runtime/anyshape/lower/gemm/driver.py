@@ -119,7 +119,9 @@ class _Driver:
         with f.if_(work):
             rows = self._split_rows(m0, m1)
             block_tiles = self._per_k(self.tiles.a_block, self.tiles.rows)
-            step = f.mul(self._per_k(self.tiles.b_block, self.tiles.columns), self.tiles.columns)
+            computed = isinstance(self.spec.b, Packed)
+            block = self.tiles.computed_block if computed else self.tiles.b_block
+            step = f.mul(self._per_k(block, self.tiles.columns), self.tiles.columns)
             with f.for_range(b0, b1) as loop:
                 self._batch(self._operands(loop.index, extents), rows, block_tiles, n0, n1, step)
 

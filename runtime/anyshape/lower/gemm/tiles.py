@@ -24,6 +24,7 @@ class Tiles:
     """`rows` x `columns` accumulators (`columns` = two vectors) fit the registers beside the operands.
 
     `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3);
+    `computed_block` bounds a B that is computed while it is packed (a quarter of L2): it is read soon after it is written.
     `strip` is how many sums of a single row wait in memory (half of L1). K is never
     cut: at 14 rows a tile reads B slowly enough for any cache, and whole sums leave nothing to add up later.
     """
@@ -35,6 +36,7 @@ class Tiles:
     columns: int
     a_block: int
     b_block: int
+    computed_block: int
     strip: int
 
     def panels(self, rows: int) -> int:
@@ -90,6 +92,7 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         columns=vectors * lanes,
         a_block=target.l2_bytes // 2 // element.bytes,
         strip=target.l1_bytes // 2 // element.bytes // lanes * lanes,
+        computed_block=target.l2_bytes // 4 // element.bytes,
         b_block=max(target.l3_bytes // 4, target.l2_bytes) // element.bytes,
     )
 
@@ -102,16 +105,17 @@ def scratch_bytes(
     packs_b: bool,
     minimum: Callable[..., Any] = min,
     maximum: Callable[..., Any] = max,
+    computed: bool = False,
 ) -> Any:
     """Scratch of one part, in bytes. Sizes may be ints or dims (then pass `dims.minimum` and `dims.maximum`).
 
-    `packs_b`: B is neither prepacked nor known to have a unit column stride.
+    `packs_b`: B is neither prepacked nor known to have a unit column stride. `computed`: it is computed while it is packed.
     """
     size = tiles.element.bytes
     total = (minimum(m * k, maximum(tiles.rows * k, tiles.a_block)) + tiles.slack) * size + ALIGN
     if packs_b:
-        columns = n + (tiles.columns - 1)
-        total = total + (minimum(columns * k, maximum(tiles.columns * k, tiles.b_block)) + tiles.slack) * size + ALIGN
+        columns, block = n + (tiles.columns - 1), tiles.computed_block if computed else tiles.b_block
+        total = total + (minimum(columns * k, maximum(tiles.columns * k, block)) + tiles.slack) * size + ALIGN
     return total
 
 
