@@ -1,0 +1,62 @@
+"""Which reductions become windows over a copy, and what comes out at edges, by remainder, and where rows of places are longer."""
+
+from __future__ import annotations
+
+import pytest
+
+from anyshape import dims
+from anyshape.equations.functions import pad, reduce_
+from anyshape.lower import Group, describe, lower_group
+from anyshape.lower.target import host_target
+from tests.lower.groups import B, Builder
+from tests.lower.native import check
+
+H, W = dims.symbol("h"), dims.symbol("w")
+SIZES = [{B: 1, H: 9, W: 9}, {B: 2, H: 4, W: 37}, {B: 3, H: 6, W: 5}, {B: 1, H: 40, W: 3}, {B: 0, H: 5, W: 5}]
+
+
+def windows(kind: str, step: int, spread: int, channels: int = 0, taps: int = 3) -> Group:
+    """Rows and columns of x under a window with a pad of one; with `channels`, times weights for that many results."""
+    b = Builder("windows")
+    reach = (taps - 1) * spread - 2
+    x = b.input([B, max(channels, 2), H, W])
+    tall, wide = ((n - reach - 1) // step + 1 for n in (H, W))
+    y = b.tensor([B, max(channels, 2), tall, wide])
+    n, c, i, j = b.eqs.indices("i", y.shape)
+    seen = pad(x, 0.0 if kind == "sum" else -2.0)
+
+    def at(p: object, q: object) -> object:
+        return p * step + q * spread - 1  # type: ignore[operator]
+
+    if channels:
+        w = b.input([channels, channels, taps, taps])
+        value = reduce_("sum", [channels, taps, taps], lambda d, p, q: seen[n, d, at(i, p), at(j, q)] * w[c, d, p, q])
+    else:
+        value = reduce_(kind, [taps, taps], lambda p, q: seen[n, c, at(i, p), at(j, q)])
+    b.eqs.define(y[n, c, i, j], value)
+    b.output(y)
+    return b.group()
+
+
+@pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (3, 1), (1, 2)])
+@pytest.mark.parametrize("kind", ["sum", "max"])
+def test_rows_of_windows(kind: str, step: int, spread: int) -> None:
+    group = windows(kind, step, spread)
+    assert lower_group(group, host_target()).schedule == ("windows",)
+    check(group, SIZES)
+
+
+@pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (3, 1), (1, 2)])
+def test_products_of_windows(step: int, spread: int) -> None:
+    group = windows("sum", step, spread, channels=3)
+    assert "windows of x0" in describe(group)
+    check(group, SIZES)
+
+
+def test_what_does_not_overlap_and_has_no_pads_stays_channels() -> None:
+    """A batch of three channels is no window that moves by three."""
+    assert "windows of x0 over i2 by" in describe(windows("sum", 1, 1, channels=3))
+
+
+def test_long_windows_are_not_written_out() -> None:
+    assert lower_group(windows("max", 1, 1, taps=9), host_target()).schedule == ("rows",)
