@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le, lt, not_, prod, put
+from anyshape.rules import Bound, Rule, Vec, all_, eq, ge, gt, le, lt, not_, prod, put
 
 
 # specs/quantisation.yaml:25
@@ -44,8 +44,16 @@ def dequantize_linear_relation(
             lambda: rule.or_(
                 not (zero is not None),
                 lambda: rule.and_(
-                    eq(prod(q), 1),
-                    lambda: rule.and_(le(len(q), 1), lambda: rule.and_(eq(prod(z), 1), lambda: le(len(z), 1))),
+                    all_(eq(n, 1) for n in q),
+                    lambda: rule.and_(
+                        all_(eq(n, 1) for n in z),
+                        lambda: rule.and_(
+                            le(len(q), 1),
+                            lambda: rule.and_(
+                                le(len(z), 1), lambda: rule.or_(eq(block_size, 0), lambda: eq(len(q), 0))
+                            ),
+                        ),
+                    ),
                 ),
             ),
         ),
@@ -54,7 +62,7 @@ def dequantize_linear_relation(
     return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:58
+# specs/quantisation.yaml:60
 def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any) -> Bound:
     d = x
     q = scale
@@ -85,8 +93,16 @@ def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis:
             lambda: rule.or_(
                 not (zero is not None),
                 lambda: rule.and_(
-                    eq(prod(q), 1),
-                    lambda: rule.and_(le(len(q), 1), lambda: rule.and_(eq(prod(z), 1), lambda: le(len(z), 1))),
+                    all_(eq(n, 1) for n in q),
+                    lambda: rule.and_(
+                        all_(eq(n, 1) for n in z),
+                        lambda: rule.and_(
+                            le(len(q), 1),
+                            lambda: rule.and_(
+                                le(len(z), 1), lambda: rule.or_(eq(block_size, 0), lambda: eq(len(q), 0))
+                            ),
+                        ),
+                    ),
                 ),
             ),
         ),
@@ -95,7 +111,7 @@ def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis:
     return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:96
+# specs/quantisation.yaml:99
 def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: Vec | None) -> Bound:
     rule.require(ge(len(a), 2), lambda: f"a must have at least rank 2, got rank {len(a)}")
     rule.require(ge(len(b), 2), lambda: f"b must have at least rank 2, got rank {len(b)}")
@@ -119,7 +135,7 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
     return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, g_extents=g_extents, m=m, n=n, k=k, p=p, u=u, q=q, w=w)
 
 
-# specs/quantisation.yaml:114
+# specs/quantisation.yaml:117
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -146,7 +162,7 @@ def qlinear_matmul_relation(
     )
 
 
-# specs/quantisation.yaml:148
+# specs/quantisation.yaml:151
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec, bias: Vec | None, bits: Any, block_size: Any
 ) -> Bound:

@@ -105,11 +105,25 @@ DEQUANTIZE_LINEAR = Property(
             "specs/quantisation.yaml:55",
         ),
         Example(
+            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 0, "block_size": 1},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:56",
+        ),
+        Example(
+            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 0, "block_size": 1},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:57",
+        ),
+        Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:56",
+            "specs/quantisation.yaml:58",
         ),
     ),
     "specs/quantisation.yaml:25",
@@ -124,7 +138,7 @@ DEQUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:58
+# specs/quantisation.yaml:60
 def quantize_linear_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.run("q")
@@ -134,7 +148,7 @@ def quantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
 
 
-# specs/quantisation.yaml:72
+# specs/quantisation.yaml:74
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
@@ -154,87 +168,94 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:83",
+            "specs/quantisation.yaml:85",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:84",
+            "specs/quantisation.yaml:86",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:85",
+            "specs/quantisation.yaml:87",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:86",
+            "specs/quantisation.yaml:88",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:87",
+            "specs/quantisation.yaml:89",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:88",
+            "specs/quantisation.yaml:90",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:89",
+            "specs/quantisation.yaml:91",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:90",
+            "specs/quantisation.yaml:92",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:91",
+            "specs/quantisation.yaml:93",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:92",
+            "specs/quantisation.yaml:94",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:93",
+            "specs/quantisation.yaml:95",
+        ),
+        Example(
+            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 0, "block_size": 1},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:96",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:94",
+            "specs/quantisation.yaml:97",
         ),
     ),
-    "specs/quantisation.yaml:58",
+    "specs/quantisation.yaml:60",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -246,7 +267,7 @@ QUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:96
+# specs/quantisation.yaml:99
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec(d.dim("m") for _ in range(1))
@@ -257,7 +278,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:106
+# specs/quantisation.yaml:109
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
@@ -270,39 +291,39 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:109"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:112"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:110",
+            "specs/quantisation.yaml:113",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:111",
+            "specs/quantisation.yaml:114",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:112",
+            "specs/quantisation.yaml:115",
         ),
     ),
-    "specs/quantisation.yaml:96",
+    "specs/quantisation.yaml:99",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:102"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:103"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:105"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:106"),
     ),
 )
 
 
-# specs/quantisation.yaml:114
+# specs/quantisation.yaml:117
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec(d.dim("m") for _ in range(1))
@@ -316,7 +337,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:139
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return (lambda t, f, z, r: np.nan_to_num(np.clip(np.rint(t.astype(np.float32) * f) + np.float32(z), r.min, r.max)).astype(zy.dtype))(
         np.matmul(
@@ -347,7 +368,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:142",
+            "specs/quantisation.yaml:145",
         ),
         Example(
             {
@@ -363,7 +384,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:143",
+            "specs/quantisation.yaml:146",
         ),
         Example(
             {
@@ -379,7 +400,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:144",
+            "specs/quantisation.yaml:147",
         ),
         Example(
             {
@@ -395,7 +416,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:145",
+            "specs/quantisation.yaml:148",
         ),
         Example(
             {
@@ -411,19 +432,19 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:146",
+            "specs/quantisation.yaml:149",
         ),
     ),
-    "specs/quantisation.yaml:114",
+    "specs/quantisation.yaml:117",
     asserts=(
-        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:128"),
-        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:129"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:130"),
+        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:131"),
+        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:132"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:133"),
     ),
 )
 
 
-# specs/quantisation.yaml:148
+# specs/quantisation.yaml:151
 def matmul_nbits_case(d: Draw) -> Case:
     p = d.run("p")
     k = d.dim("k")
@@ -445,7 +466,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:168
+# specs/quantisation.yaml:171
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any, block_size: Any) -> Any:
     return (
         lambda part, k: (
@@ -480,7 +501,7 @@ MATMUL_NBITS = Property(
             {"block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:182",
+            "specs/quantisation.yaml:185",
         ),
         Example(
             {
@@ -493,50 +514,50 @@ MATMUL_NBITS = Property(
             {"bits": 8, "block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:183",
+            "specs/quantisation.yaml:186",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"bits": 3, "block_size": 4},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:184",
+            "specs/quantisation.yaml:187",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 0},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:185",
+            "specs/quantisation.yaml:188",
         ),
         Example(
             {"a": Given((2, 9)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "blocks of",
-            "specs/quantisation.yaml:186",
+            "specs/quantisation.yaml:189",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 3)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "integers of",
-            "specs/quantisation.yaml:187",
+            "specs/quantisation.yaml:190",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"bits": 8, "block_size": 4},
             {},
             "hold less",
-            "specs/quantisation.yaml:188",
+            "specs/quantisation.yaml:191",
         ),
     ),
-    "specs/quantisation.yaml:148",
+    "specs/quantisation.yaml:151",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:157"),
-        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:158"),
-        Refusal(r".* integers of .* bits in .* bytes", "specs/quantisation.yaml:159"),
-        Refusal(r".* blocks of .* for .* columns", "specs/quantisation.yaml:160"),
-        Refusal(r".* bytes hold less than .* zero points", "specs/quantisation.yaml:161"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:160"),
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:161"),
+        Refusal(r".* integers of .* bits in .* bytes", "specs/quantisation.yaml:162"),
+        Refusal(r".* blocks of .* for .* columns", "specs/quantisation.yaml:163"),
+        Refusal(r".* bytes hold less than .* zero points", "specs/quantisation.yaml:164"),
     ),
 )

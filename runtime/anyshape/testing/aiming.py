@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from hypothesis import given, reject, settings
-from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from numpy.typing import NDArray
 
@@ -24,6 +23,7 @@ from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError
 from anyshape.graph.opdef import ParamDef
 from anyshape.testing import Property, Refusal
 from anyshape.testing.calls import Call, random_call, static_node
+from anyshape.testing.corpus import calls
 from anyshape.testing.examples import call_of
 
 Array = NDArray[Any]
@@ -90,9 +90,8 @@ def _valid_calls(p: Property) -> list[Call]:
     found: list[Call] = []
 
     @settings(max_examples=STARTS, database=None, derandomize=True)
-    @given(st.data())
-    def run(data: st.DataObject) -> None:
-        c = random_call(p, data.draw)
+    @given(calls(p, random_call))
+    def run(c: Call) -> None:
         if sum(a.size for a in c.flat_inputs()) > 500:
             reject()
         try:

@@ -63,7 +63,8 @@ class Workshop:
         """Draws, oracle and examples of the spec as it stands."""
         (a,) = [a for a in self.analyses if a.spec.name == op]
         known = strategies.known_names([a])
-        found = _run(strategies.strategy(a), {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
+        text = f"{strategies.oracles([a])}\n\n\n{strategies.strategy(a)}"
+        found = _run(text, {n: o for n, o in known.items() if n != "scipy"}, {"scipy": scipy})
         return cast(Property, getattr(found, constant_name(op)))
 
     def generate(self, spec: OpSpec) -> Generated | None:

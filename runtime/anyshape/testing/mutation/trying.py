@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 
 from anyshape import dims
@@ -25,6 +24,7 @@ from anyshape.graph.opdef import OpDef
 from anyshape.graph.value import Node
 from anyshape.testing import Property
 from anyshape.testing.calls import Call, random_call, resolved, static_node, variants
+from anyshape.testing.corpus import calls
 from anyshape.testing.examples import call_of, holds_on_numbers
 from anyshape.testing.execution import run_equations, run_reference
 from anyshape.testing.laws import same
@@ -110,9 +110,8 @@ class Tests:
         found: list[tuple[float, Drawn]] = []
 
         @settings(max_examples=DRAWN, database=None, derandomize=True)
-        @given(st.data())
-        def run(data: st.DataObject) -> None:
-            c = random_call(self.property, data.draw)
+        @given(calls(self.property, random_call))
+        def run(c: Call) -> None:
             if sum(a.size for a in c.flat_inputs()) > LARGEST:
                 return
             d = Drawn(c, False)
