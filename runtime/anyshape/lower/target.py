@@ -77,10 +77,12 @@ def _cache_bytes() -> dict[int, int]:
     return found
 
 
-def _vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int, bool, bool, bool]:
+def vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int, bool, bool, bool]:
     """(vector bytes, registers, fma, masks, scalef) that the feature list allows."""
     if triple.startswith(("aarch64", "arm64")):
         return 16, 32, True, False, False
+    if triple.startswith("riscv64") and features.get("v", False):
+        return 16, 32, True, True, False
     if all(features.get(name, False) for name in _AVX512):
         return 64, 32, True, True, True
     if features.get("avx2", False):
@@ -100,7 +102,7 @@ def host_target() -> Target:
     initialize()
     triple = llvm.get_default_triple()
     names = llvm.get_host_cpu_features()
-    vector_bytes, registers, fma, masks, scalef = _vector_unit(triple, dict(names))
+    vector_bytes, registers, fma, masks, scalef = vector_unit(triple, dict(names))
     sizes = _cache_bytes()
     return Target(
         triple=triple,
