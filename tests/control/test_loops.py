@@ -25,6 +25,24 @@ def growing() -> anyshape.Function:
     return anyshape.function([x, n], [a, b])
 
 
+def scanned(rows: str, state: str, **options: Any) -> anyshape.Executable:
+    """A state to which rows are added, whose length is an expression of dims that no operand of the loop has alone."""
+    x, s = anyshape.input("x", rows), anyshape.input("s", state)
+    (last,) = control.scan(lambda kept, row: [ops.add(kept, row)], [s], [ops.reshape(x, [3, -1])], 0)
+    return anyshape.compile(anyshape.function([x, s], [last]), **options)
+
+
+@pytest.mark.parametrize(
+    "types, dims",
+    [(("f32[n, m]", "f32[k]"), None), (("f32[n, m]", "f32[k]"), {"n": 3}), (("f32[...]", "f32[...]"), None)],
+)
+def test_what_a_body_checks_follows_the_dims_around_it(types: tuple[str, str], dims: dict[str, int] | None) -> None:
+    f = scanned(*types, dims=dims)
+    np.testing.assert_array_equal(f(np.ones((3, 4), np.float32), np.zeros(1, np.float32)), [3, 3, 3, 3])
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        f(np.ones((3, 4), np.float32), np.zeros(3, np.float32))
+
+
 TEXT = """\
 function main(%x: f32[n], %k: i64[]) {
   %0: f32[?0], %1: f32[max(k[0], 0), n] = loop(%x, %x, %k, none, carried=1) {

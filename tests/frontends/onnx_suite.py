@@ -28,8 +28,8 @@ from tests.frontends.stored_cases import stored_cases
 
 RATCHET = Path(__file__).with_name("onnx_ratchet.txt")
 FORMS = ("given", "constants", "operands", "rankless")
-LONGEST = 60.0
-"""Seconds a case may take before its process is ended"""
+LONGEST, LONGEST_REAL = 60.0, 600.0
+"""Seconds a case, and a whole network, may take before its process is ended"""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,19 @@ def in_form(case: Any, form: str) -> tuple[onnx.ModelProto, list[str]]:
     """The model, and the names of the inputs that remain, in the order of the case's data."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
-    names = [i.name for i in model.graph.input]
+    held = {t.name for t in model.graph.initializer}
+    names = [i.name for i in model.graph.input if i.name not in held]
     if form == "given":
         return model, names
     for info in model.graph.output:
         info.ClearField("type")
     del model.graph.value_info[:]
     constant = dict(zip(names, map(as_array, case.data_sets[0][0]))) if form == "constants" and tensors(model) else {}
+    scales = fixed_floats(model)
     kept = []
     for info in list(model.graph.input):
         value = constant.get(info.name)
-        if is_operand(value) and len(case.data_sets) == 1:
+        if (is_operand(value) or (info.name in scales and is_small(value))) and len(case.data_sets) == 1:
             model.graph.initializer.append(onnx.numpy_helper.from_array(value, info.name))
         else:
             forget(tensor_of(info.type), form == "rankless")
@@ -98,9 +100,24 @@ def as_array(a: Any) -> Any:
     return np.asarray(a) if isinstance(a, np.generic) else a
 
 
+def fixed_floats(model: onnx.ModelProto) -> set[str]:
+    """Inputs of operators whose declaration fixes their dtype to f32: they say scales, and are no data."""
+    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    found: set[str] = set()
+    for node in model.graph.node:
+        if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, opset, node.domain):
+            declared = onnx.defs.get_schema(node.op_type, opset, node.domain).inputs
+            found.update(name for name, formal in zip(node.input, declared) if formal.type_str == "tensor(float)")
+    return found
+
+
+def is_small(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim <= 1 and value.size <= 16
+
+
 def is_operand(value: Any) -> bool:
     """Whether an input looks like a shape, axes or bounds: few integers in a vector or scalar."""
-    if not isinstance(value, np.ndarray) or value.ndim > 1 or value.size > 16:
+    if not is_small(value):
         return False
     number = value.dtype.kind in "if" or value.dtype.name == "bfloat16"
     return value.dtype == np.int64 or (number and value.ndim == 0)
@@ -180,7 +197,7 @@ def run_isolated(keys: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
         there.close()
         while at < len(keys):
             try:
-                if not here.poll(LONGEST):
+                if not here.poll(LONGEST_REAL if keys[at][0].startswith("real:") else LONGEST):
                     raise EOFError
                 yield here.recv()
             except EOFError:

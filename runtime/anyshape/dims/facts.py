@@ -9,7 +9,7 @@ something is decided. All else is kept as it is and found again by identity or b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, overload
 
 from anyshape.dims.bound import nonneg
@@ -39,6 +39,7 @@ class Facts:
         "_twins",
         "_values",
         "held",
+        "renamed",
         "respells",
     )
 
@@ -54,6 +55,8 @@ class Facts:
         self._spelled: dict[Dim, Size] = {}
         self.respells: bool = outer is not None and outer.respells
         """Whether `canonical` can change anything."""
+        self.renamed: Mapping[Dim, Size] = {} if outer is None else outer.renamed
+        """What stands for symbols that there were when conditions of regions were learned"""
 
     def under(self, c: Truth) -> Facts:
         branch = Facts(self)

@@ -84,15 +84,15 @@ def typed(region: Function, given: Sequence[Value], facts: Facts | None, constan
         return failed(region.name, [p for p, k in zip(region.params, kept) if k], region.failure)
     params = [inner_param(v, p.name) if k else v for p, v, k in zip(region.params, given, kept, strict=True)]
     own = [p for p, k in zip(params, kept) if k]
-    checks = moved_checks(region, params)
+    checks = moved_checks(region, params, facts.renamed if facts is not None else {})
     entry = EntryFacts(Function(own, (), region.name, (), checks), facts)
     mapped = _mapped(region.nodes, dict(zip(region.params, params)), entry)
     return Function(own, [mapped.get(v, v) for v in region.results], region.name, region.result_names, entry.checks)
 
 
-def moved_checks(region: Function, params: Sequence[Value]) -> list[Check]:
-    """The region's checks, in the symbols of other parameters."""
-    values: dict[Dim, Size] = {}
+def moved_checks(region: Function, params: Sequence[Value], renamed: Mapping[Dim, Size]) -> list[Check]:
+    """The region's checks, in the symbols of other parameters, and of what stands for symbols around it."""
+    values: dict[Dim, Size] = dict(renamed)
     for old, new in zip(region.params, params, strict=True):
         for a, b in zip(old.type.shape or (), new.type.shape or ()):
             if isinstance(a, Dim) and a.is_symbol and a is not b:

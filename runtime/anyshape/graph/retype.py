@@ -55,7 +55,7 @@ def with_dims(f: Function, values: Mapping[Dim, Size]) -> Function:
         return f
     params = [Value(p.type.substitute(values), p.name) if p.type.symbols() & set(values) else p for p in f.params]
     checks = [substituted_check(c, values) for c in f.checks]
-    return rebuild(f, dict(zip(f.params, params)), params, f.nodes, [c for c in checks if c is not None])
+    return rebuild(f, dict(zip(f.params, params)), params, f.nodes, [c for c in checks if c is not None], values)
 
 
 def rebuild(
@@ -64,11 +64,14 @@ def rebuild(
     params: Sequence[Value],
     nodes: Collection[Node],
     checks: Sequence[Check] = (),
+    renamed: Mapping[Dim, Size] | None = None,
 ) -> Function:
-    """f over `params`, with `final` in place of values of f; `nodes` are those to make anew, in order."""
+    """f over `params`, with `final` in place of values of f; `nodes` are those to make anew, in order. `renamed`: what stands for
+    symbols of f now, also where they are only in what regions check."""
     mapped = dict(final)
     known = Function(params, (), f.name, (), checks)
     entry = EntryFacts(known)
+    entry.facts.renamed = renamed or {}
     for node in nodes:
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
         made = rebuild_node(node, inputs, entry.facts)

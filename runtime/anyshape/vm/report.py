@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from anyshape.dims import Dim
 from anyshape.graph.function import Function
+from anyshape.graph.value import Node
 from anyshape.vm.causes import Causes
 
 
 @dataclass(eq=False)
 class Report:
-    """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims. `still_dynamic`: the others, each
-    with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and `kernels` count what was compiled;
-    `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled again instead of loaded."""
+    """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims and those of what they work on.
+    `still_dynamic`: the others, each with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and
+    `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled
+    again instead of loaded."""
 
     imported_dyn: int = 0
     became_static: int = 0
@@ -57,7 +60,7 @@ class Report:
         left = [n for n in optimised.all_nodes() if n.op.variant == "dyn"]
         self.imported_dyn = sum(n.op.variant == "dyn" for n in imported.all_nodes())
         self.became_static = max(0, self.imported_dyn - len(left))
-        dynamic = [n for n in left if any(v.type.shape is None or not v.type.symbols() <= entry for v in n.outputs)]
+        dynamic = [n for n in left if _decides_a_size(n, entry)]
         self.dyn_symbolic = len(left) - len(dynamic)
         causes = Causes(optimised)
         self.still_dynamic = [causes.of_node(n) for n in dynamic]
@@ -77,3 +80,10 @@ class Report:
         if self.rebuilt:
             lines.append(f"compiled again from the saved file: {self.rebuilt}")
         return "\n".join(lines)
+
+
+def _decides_a_size(node: Node, entry: set[Dim]) -> bool:
+    """Whether a result has a size, or a rank, that nothing says but the values of the node's operands."""
+    data = node.inputs[: len(node.inputs) - len(node.op.operands)]
+    known = entry.union(*(v.type.symbols() for v in data if v is not None))
+    return any(v.type.shape is None or not v.type.symbols() <= known for v in node.outputs)
