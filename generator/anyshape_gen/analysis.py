@@ -20,6 +20,7 @@ from anyshape_gen.analysis_model import (
     ValueKind,
 )
 from anyshape_gen.check import check_completeness, check_meaning
+from anyshape_gen.check_compose import check_compositions
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
@@ -61,8 +62,11 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
     ops = [_analysed(op, file.path, findings, known, complete, memo) for file in files for op in file.ops]
+    analysis = Analysis(tuple(op for op in ops if op is not None))
+    if len(analysis.ops) == len(ops):  # otherwise an op that could not be read may be the one that is called
+        check_compositions(analysis.ops, findings)
     findings.raise_if_any()
-    return Analysis(tuple(op for op in ops if op is not None))
+    return analysis
 
 
 def _loaded(path: str, content: str, findings: Findings, memo: Memo) -> SpecFile:

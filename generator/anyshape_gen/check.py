@@ -230,14 +230,15 @@ def _unused(spec: OpSpec, names: NameChecker, findings: Findings) -> None:
     """Parameters and names of the rule that nothing reads."""
     in_signature = {name for operand in spec.inputs for name in piece_names(operand)}
     by_dtype = {name for rule in spec.dtypes if rule.expr is not None for name in free_names(rule.expr)}
-    used = names.used | by_dtype
+    composed = {n.id for n in walk(spec.compose) if isinstance(n, Name)} if spec.compose is not None else set()
+    used = names.used | by_dtype | composed
     for param in spec.params:
         # What a family brings along may be of use to its other ops only.
         own = spec.family is None or param.span.line >= spec.span.line
-        if own and param.name not in used | in_signature and spec.compose is None:
+        if own and param.name not in used | in_signature:
             findings.add(param.span, f"the parameter '{param.name}' is never used")
     for statement in spec.shape:
-        if isinstance(statement, Assign) and not set(statement.names) & used and spec.compose is None:
+        if isinstance(statement, Assign) and not set(statement.names) & used:
             listed = ", ".join(statement.names)
             findings.add(statement.span, f"'{listed}' is computed but never used")
 

@@ -82,7 +82,7 @@ def _members(spec: OpSpec, findings: Findings) -> None:
     """Comparisons of an enumeration with what is not one of its members."""
     members = {param.name: param.kind.members for param in spec.params if param.kind.base == "enum"}
     bodies: list[Node] = [*spec.shape, *spec.defines]
-    bodies += [body for body in (spec.kernel, spec.procedure) if body is not None]
+    bodies += [body for body in (spec.kernel, spec.procedure, spec.compose) if body is not None]
     for node in walk_all(bodies):
         if not isinstance(node, Compare):
             continue
@@ -124,17 +124,17 @@ def _must_be_static(spec: OpSpec, condition: Expr, findings: Findings) -> None:
     dims = {inner.name for operand in spec.inputs for piece in operand.signature.pieces for inner in _named(piece)}
     operands = {param.name for param in spec.dyn_params}
     tensors = {operand.name for operand in (*spec.inputs, *spec.outputs)}
-    for name in _deciding(condition):
+    for name in deciding(condition):
         what = "a tensor" if name.id in tensors else "an operand" if name.id in operands else "a dim"
         if name.id in dims | operands | tensors:
             text = f"`if` is decided by attributes, ranks and dtypes, but '{name.id}' is {what}; use `a if c else b`"
             findings.add(name.span, text)
 
 
-def _deciding(node: Node) -> Iterator[Name]:
+def deciding(node: Node) -> Iterator[Name]:
     """Names whose values decide a condition; of what only a length is taken, the rank is static."""
     if isinstance(node, Name):
         yield node
     elif not (isinstance(node, Call) and node.func in ("len", "rank", "present", "is_int", "is_float")):
         for child in children(node):
-            yield from _deciding(child)
+            yield from deciding(child)

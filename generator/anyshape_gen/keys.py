@@ -36,6 +36,9 @@ OP_KEYS = (
     Key("view", "`{y: x}`: the output is the input's buffer under another shape.", "names"),
     Key("procedure", "The op as bounds-checked loops, where no equation says it.", "code"),
     Key("compose", "The op as calls of other ops.", "code"),
+    Key(
+        "operator", "The sign that stands for a call of the op in `compose:`, such as `+`, `<`, `not` or `[]`.", "word"
+    ),
     Key("rewrites", "`pattern [as y] >> term [if condition]`.", "texts"),
     Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "code"),
     Key("onnx", '`{Op: {since: "x, p=attr"}}`.', "onnx"),

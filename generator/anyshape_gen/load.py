@@ -26,7 +26,7 @@ from anyshape_gen.nodes import Function, Name, Node
 from anyshape_gen.parse_kernel import parse_kernel, parse_procedure
 from anyshape_gen.parse_onnx import parse_mapping
 from anyshape_gen.parse_rewrites import parse_rewrite
-from anyshape_gen.parse_rules import RuleReader, parse_expression
+from anyshape_gen.parse_rules import SIGNS, RuleReader, parse_expression
 from anyshape_gen.parse_signature import parse_kind, parse_signature
 from anyshape_gen.parse_values import (
     CLASSES,
@@ -193,6 +193,7 @@ class _Loader:
             reference=self.parsed(node.get("reference"), self.reference),
             onnx=tuple(self._onnx(node.get("onnx"), tuple(operand.name for operand in inputs))),
             examples=(),
+            operator=self.sign(node.get("operator")),
             span=key.span,
         )
         tensors = {operand.name for operand in inputs}
@@ -270,6 +271,15 @@ class _Loader:
                 self.findings.unknown(text.span(), "trait", text.value, TRAITS)
             elif text is not None:
                 yield text.value
+
+    def sign(self, node: YNode | None) -> str:
+        """The operator that an op is, if it is one."""
+        text = self.text(node)
+        if text is None:
+            return ""
+        if text.value not in SIGNS:
+            self.findings.unknown(text.span(), "operator", text.value, SIGNS)
+        return text.value
 
     def _rewrites(self, node: YNode | None) -> Iterator[Rewrite]:
         for item in self.items(node):

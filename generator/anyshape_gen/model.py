@@ -293,6 +293,8 @@ class OpSpec(Node):
     reference: Reference | None
     onnx: tuple[OnnxMapping, ...]
     examples: tuple[Example, ...]
+    operator: str = ""
+    """the sign that stands for it in `compose:`"""
 
     @property
     def dyn_params(self) -> tuple[ParamSpec, ...]:

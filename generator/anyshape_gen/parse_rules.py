@@ -87,6 +87,15 @@ COMPARE: dict[type[ast.cmpop], str] = {
     ast.Is: "is",
     ast.IsNot: "is not",
 }
+SIGNS = (
+    *BINARY.values(),
+    *(sign for sign in COMPARE.values() if not sign.isalpha() and " " not in sign),
+    "and",
+    "or",
+    "not",
+    "[]",
+)
+"""What an op may say that it is, for compositions."""
 
 
 @dataclass

@@ -216,7 +216,7 @@ def equation_text(equation: Equation) -> str:
 
 
 def procedure_text(procedure: Procedure) -> str:
-    """A `procedure:` entry."""
+    """A `procedure:` or `compose:` entry."""
     return "".join(line + "\n" for line in _steps(procedure.steps, ""))
 
 

@@ -36,10 +36,9 @@ def elementwise(kernel: str = "x[i]", more: str = "", given: str = "f32[n]") -> 
 
 METHODS = "[*list(e.replace(' ', '').strip()), *e.split(',')] == e.partition('-') or e.count('a') == 1"
 TEXT = elementwise(more=f"params: {{e: str}}, shape: \"assert {METHODS}, 'no'\", ")
-COMPOSE, CONTAINER, STRINGS = "Calls of other ops", "Containers", "Strings"
+CONTAINER, STRINGS = "Containers", "Strings"
 RANDOM = "Counter-based"
 NOT_YET: dict[str, tuple[str, str]] = {
-    "key compose": (COMPOSE, "inputs: {x: 'f32[n]'}, outputs: {y: 'f32[n]'}, reference: x, compose: 'y = tried(x)'"),
     **dict.fromkeys(("container opt", "Signature with container"), (CONTAINER, elementwise(given="opt f32[n]"))),
     "container seq": (
         CONTAINER, "inputs: {x: 'seq f32[n] for v in c'}, outputs: {y: 'f32[n]'}, reference: x, kernel: 'y[i] = x[0][i]'",

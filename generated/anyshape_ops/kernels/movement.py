@@ -58,10 +58,10 @@ def gather_kernel(eqs: Equations, bound: Bound) -> None:
     o, j, i, n = bound.o, bound.j, bound.i, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, b, c = eqs.indices("a", o), eqs.indices("b", j), eqs.indices("c", i)
-    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:197")
+    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:198")
 
 
-# specs/movement.yaml:204
+# specs/movement.yaml:205
 def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     b, m, n, k, upper = bound.b, bound.m, bound.n, bound.k, bound.upper
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -69,5 +69,5 @@ def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, i, j],
         where(ge(j, i + k) if upper else le(j, i + k), lambda: x[*g, i, j], lambda: 0),
-        "specs/movement.yaml:211",
+        "specs/movement.yaml:212",
     )

@@ -12,52 +12,52 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/comparison.yaml:33
+# specs/comparison.yaml:34
 def equal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.equal(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:33
+# specs/comparison.yaml:34
 def equal_7(n: OnnxNode) -> Sequence[Value]:
     return [api.equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:40
+# specs/comparison.yaml:42
 def less_1(n: OnnxNode) -> Sequence[Value]:
     return [api.less(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:40
+# specs/comparison.yaml:42
 def less_7(n: OnnxNode) -> Sequence[Value]:
     return [api.less(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:47
+# specs/comparison.yaml:50
 def less_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.less_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:54
+# specs/comparison.yaml:58
 def greater_1(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:54
+# specs/comparison.yaml:58
 def greater_7(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:61
+# specs/comparison.yaml:66
 def greater_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.greater_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:68
+# specs/comparison.yaml:73
 def is_na_n_9(n: OnnxNode) -> Sequence[Value]:
     return [api.is_nan(n.input(0), source=n.source)]
 
 
-# specs/comparison.yaml:78
+# specs/comparison.yaml:83
 def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.is_inf(
@@ -69,37 +69,37 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:93
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:87
+# specs/comparison.yaml:93
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:101
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:101
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:108
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:108
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:111
+# specs/comparison.yaml:119
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 

@@ -12,22 +12,22 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/elementwise.yaml:28
+# specs/elementwise.yaml:29
 def add_1(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:28
+# specs/elementwise.yaml:29
 def add_7(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:29
+# specs/elementwise.yaml:30
 def sum_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.add, n.inputs())]
 
 
-# specs/elementwise.yaml:30
+# specs/elementwise.yaml:31
 def mean_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.div(
@@ -38,142 +38,142 @@ def mean_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:37
+# specs/elementwise.yaml:39
 def sub_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:37
+# specs/elementwise.yaml:39
 def sub_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:45
+# specs/elementwise.yaml:48
 def mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:45
+# specs/elementwise.yaml:48
 def mul_7(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:58
 def div_1(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:58
 def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:69
+# specs/elementwise.yaml:74
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:69
+# specs/elementwise.yaml:74
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:80
+# specs/elementwise.yaml:86
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:92
+# specs/elementwise.yaml:98
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:100
+# specs/elementwise.yaml:106
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:110
+# specs/elementwise.yaml:117
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:120
+# specs/elementwise.yaml:127
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:134
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:141
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:142
+# specs/elementwise.yaml:149
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:157
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:165
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:176
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:183
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:190
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:197
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:204
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:211
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:214
+# specs/elementwise.yaml:221
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:233
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=n.attr("approximate"), source=n.source)]
 
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:234
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:235
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gelu(
@@ -184,22 +184,22 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:236
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:243
+# specs/elementwise.yaml:250
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:264
+# specs/elementwise.yaml:271
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:266
+# specs/elementwise.yaml:273
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 24) or (n.attr("round_mode", "nearest") == "nearest")):
         n.refuse("rounding up or down to powers of two")
@@ -208,7 +208,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:281
+# specs/elementwise.yaml:288
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

@@ -29,7 +29,7 @@ ADD = OpDef(
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:32
+# specs/elementwise.yaml:33
 # sub: no dyn variant, it has no parameters
 SUB = OpDef(
     name="sub",
@@ -44,10 +44,10 @@ SUB = OpDef(
     relation=relations.sub_relation,
     kernel=kernels.sub_kernel,
     summary="The difference of two tensors, element by element.",
-    source="specs/elementwise.yaml:32",
+    source="specs/elementwise.yaml:33",
 )
 
-# specs/elementwise.yaml:39
+# specs/elementwise.yaml:41
 # mul: no dyn variant, it has no parameters
 MUL = OpDef(
     name="mul",
@@ -62,11 +62,11 @@ MUL = OpDef(
     relation=relations.mul_relation,
     kernel=kernels.mul_kernel,
     summary="The product of two tensors, element by element.",
-    source="specs/elementwise.yaml:39",
+    source="specs/elementwise.yaml:41",
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:47
+# specs/elementwise.yaml:50
 # div: no dyn variant, it has no parameters
 DIV = OpDef(
     name="div",
@@ -81,10 +81,10 @@ DIV = OpDef(
     relation=relations.div_relation,
     kernel=kernels.div_kernel,
     summary="The quotient of two tensors, element by element; of integers it is cut towards zero.",
-    source="specs/elementwise.yaml:47",
+    source="specs/elementwise.yaml:50",
 )
 
-# specs/elementwise.yaml:56
+# specs/elementwise.yaml:60
 # pow: no dyn variant, it has no parameters
 POW = OpDef(
     name="pow",
@@ -102,10 +102,10 @@ POW = OpDef(
     relation=relations.pow_relation,
     kernel=kernels.pow_kernel,
     summary="The first tensor raised to the power of the second, in the dtype of the first.",
-    source="specs/elementwise.yaml:56",
+    source="specs/elementwise.yaml:60",
 )
 
-# specs/elementwise.yaml:71
+# specs/elementwise.yaml:76
 # mod: no dyn variant, it has no parameters that are operands
 MOD = OpDef(
     name="mod",
@@ -120,10 +120,10 @@ MOD = OpDef(
     relation=relations.mod_relation,
     kernel=kernels.mod_kernel,
     summary="What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.",
-    source="specs/elementwise.yaml:71",
+    source="specs/elementwise.yaml:76",
 )
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:92
 # maximum: no dyn variant, it has no parameters
 MAXIMUM = OpDef(
     name="maximum",
@@ -138,11 +138,11 @@ MAXIMUM = OpDef(
     relation=relations.maximum_relation,
     kernel=kernels.maximum_kernel,
     summary="The larger of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:86",
+    source="specs/elementwise.yaml:92",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:94
+# specs/elementwise.yaml:100
 # minimum: no dyn variant, it has no parameters
 MINIMUM = OpDef(
     name="minimum",
@@ -157,11 +157,11 @@ MINIMUM = OpDef(
     relation=relations.minimum_relation,
     kernel=kernels.minimum_kernel,
     summary="The smaller of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:94",
+    source="specs/elementwise.yaml:100",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:108
 # neg: no dyn variant, it has no parameters
 NEG = OpDef(
     name="neg",
@@ -173,12 +173,12 @@ NEG = OpDef(
     relation=relations.neg_relation,
     kernel=kernels.neg_kernel,
     summary="The negative of every element.",
-    source="specs/elementwise.yaml:102",
+    source="specs/elementwise.yaml:108",
     traits=("involution",),
     rewrites=rewrites.NEG,
 )
 
-# specs/elementwise.yaml:112
+# specs/elementwise.yaml:119
 # abs: no dyn variant, it has no parameters
 ABS = OpDef(
     name="abs",
@@ -190,12 +190,12 @@ ABS = OpDef(
     relation=relations.abs_relation,
     kernel=kernels.abs_kernel,
     summary="The absolute value of every element.",
-    source="specs/elementwise.yaml:112",
+    source="specs/elementwise.yaml:119",
     traits=("idempotent",),
     rewrites=rewrites.ABS,
 )
 
-# specs/elementwise.yaml:122
+# specs/elementwise.yaml:129
 # exp: no dyn variant, it has no parameters
 EXP = OpDef(
     name="exp",
@@ -207,10 +207,10 @@ EXP = OpDef(
     relation=relations.exp_relation,
     kernel=kernels.exp_kernel,
     summary="e to the power of every element.",
-    source="specs/elementwise.yaml:122",
+    source="specs/elementwise.yaml:129",
 )
 
-# specs/elementwise.yaml:129
+# specs/elementwise.yaml:136
 # log: no dyn variant, it has no parameters
 LOG = OpDef(
     name="log",
@@ -222,10 +222,10 @@ LOG = OpDef(
     relation=relations.log_relation,
     kernel=kernels.log_kernel,
     summary="The natural logarithm of every element.",
-    source="specs/elementwise.yaml:129",
+    source="specs/elementwise.yaml:136",
 )
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:143
 # floor: no dyn variant, it has no parameters
 FLOOR = OpDef(
     name="floor",
@@ -237,11 +237,11 @@ FLOOR = OpDef(
     relation=relations.floor_relation,
     kernel=kernels.floor_kernel,
     summary="The largest integer that is not above an element.",
-    source="specs/elementwise.yaml:136",
+    source="specs/elementwise.yaml:143",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:151
 # ceil: no dyn variant, it has no parameters
 CEIL = OpDef(
     name="ceil",
@@ -253,11 +253,11 @@ CEIL = OpDef(
     relation=relations.ceil_relation,
     kernel=kernels.ceil_kernel,
     summary="The smallest integer that is not below an element.",
-    source="specs/elementwise.yaml:144",
+    source="specs/elementwise.yaml:151",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:152
+# specs/elementwise.yaml:159
 # round: no dyn variant, it has no parameters
 ROUND = OpDef(
     name="round",
@@ -269,11 +269,11 @@ ROUND = OpDef(
     relation=relations.round_relation,
     kernel=kernels.round_kernel,
     summary="The nearest integer, the even one of two.",
-    source="specs/elementwise.yaml:152",
+    source="specs/elementwise.yaml:159",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:167
 # sign: no dyn variant, it has no parameters
 SIGN = OpDef(
     name="sign",
@@ -285,11 +285,11 @@ SIGN = OpDef(
     relation=relations.sign_relation,
     kernel=kernels.sign_kernel,
     summary="1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.",
-    source="specs/elementwise.yaml:160",
+    source="specs/elementwise.yaml:167",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:171
+# specs/elementwise.yaml:178
 # sqrt: no dyn variant, it has no parameters
 SQRT = OpDef(
     name="sqrt",
@@ -301,10 +301,10 @@ SQRT = OpDef(
     relation=relations.sqrt_relation,
     kernel=kernels.sqrt_kernel,
     summary="The square root of every element.",
-    source="specs/elementwise.yaml:171",
+    source="specs/elementwise.yaml:178",
 )
 
-# specs/elementwise.yaml:178
+# specs/elementwise.yaml:185
 # reciprocal: no dyn variant, it has no parameters
 RECIPROCAL = OpDef(
     name="reciprocal",
@@ -316,10 +316,10 @@ RECIPROCAL = OpDef(
     relation=relations.reciprocal_relation,
     kernel=kernels.reciprocal_kernel,
     summary="One divided by every element.",
-    source="specs/elementwise.yaml:178",
+    source="specs/elementwise.yaml:185",
 )
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:192
 # tanh: no dyn variant, it has no parameters
 TANH = OpDef(
     name="tanh",
@@ -331,10 +331,10 @@ TANH = OpDef(
     relation=relations.tanh_relation,
     kernel=kernels.tanh_kernel,
     summary="The hyperbolic tangent of every element.",
-    source="specs/elementwise.yaml:185",
+    source="specs/elementwise.yaml:192",
 )
 
-# specs/elementwise.yaml:192
+# specs/elementwise.yaml:199
 # sigmoid: no dyn variant, it has no parameters
 SIGMOID = OpDef(
     name="sigmoid",
@@ -346,10 +346,10 @@ SIGMOID = OpDef(
     relation=relations.sigmoid_relation,
     kernel=kernels.sigmoid_kernel,
     summary="The logistic function of every element.",
-    source="specs/elementwise.yaml:192",
+    source="specs/elementwise.yaml:199",
 )
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:206
 # erf: no dyn variant, it has no parameters
 ERF = OpDef(
     name="erf",
@@ -361,10 +361,10 @@ ERF = OpDef(
     relation=relations.erf_relation,
     kernel=kernels.erf_kernel,
     summary="The error function of every element.",
-    source="specs/elementwise.yaml:199",
+    source="specs/elementwise.yaml:206",
 )
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:213
 # relu: no dyn variant, it has no parameters
 RELU = OpDef(
     name="relu",
@@ -376,12 +376,12 @@ RELU = OpDef(
     relation=relations.relu_relation,
     kernel=kernels.relu_kernel,
     summary="Every element, but nothing below zero.",
-    source="specs/elementwise.yaml:206",
+    source="specs/elementwise.yaml:213",
     traits=("idempotent",),
     rewrites=rewrites.RELU,
 )
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:223
 # gelu: no dyn variant, it has no parameters that are operands
 GELU = OpDef(
     name="gelu",
@@ -393,10 +393,10 @@ GELU = OpDef(
     relation=relations.gelu_relation,
     kernel=kernels.gelu_kernel,
     summary="Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.",
-    source="specs/elementwise.yaml:216",
+    source="specs/elementwise.yaml:223",
 )
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:243
 # identity: no dyn variant, it has no parameters
 IDENTITY = OpDef(
     name="identity",
@@ -434,11 +434,11 @@ IDENTITY = OpDef(
     relation=relations.identity_relation,
     view={"y": "x"},
     summary="The same tensor.",
-    source="specs/elementwise.yaml:236",
+    source="specs/elementwise.yaml:243",
     rewrites=rewrites.IDENTITY,
 )
 
-# specs/elementwise.yaml:245
+# specs/elementwise.yaml:252
 # cast: no dyn variant, it has no parameters that are operands
 CAST = OpDef(
     name="cast",
@@ -479,10 +479,10 @@ CAST = OpDef(
     relation=relations.cast_relation,
     kernel=kernels.cast_kernel,
     summary="Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.",
-    source="specs/elementwise.yaml:245",
+    source="specs/elementwise.yaml:252",
 )
 
-# specs/elementwise.yaml:274
+# specs/elementwise.yaml:281
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -498,5 +498,5 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:274",
+    source="specs/elementwise.yaml:281",
 )

@@ -19,7 +19,7 @@ def add_case(d: Draw) -> Case:
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:26
+# specs/elementwise.yaml:27
 def add_reference(a: Any, b: Any) -> Any:
     return np.add(a, b)
 
@@ -36,13 +36,13 @@ ADD = Property(
 )
 
 
-# specs/elementwise.yaml:32
+# specs/elementwise.yaml:33
 def sub_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:36
+# specs/elementwise.yaml:38
 def sub_reference(a: Any, b: Any) -> Any:
     return np.subtract(a, b)
 
@@ -55,17 +55,17 @@ SUB = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:32",
+    "specs/elementwise.yaml:33",
 )
 
 
-# specs/elementwise.yaml:39
+# specs/elementwise.yaml:41
 def mul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:44
+# specs/elementwise.yaml:47
 def mul_reference(a: Any, b: Any) -> Any:
     return np.multiply(a, b)
 
@@ -78,17 +78,17 @@ MUL = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:39",
+    "specs/elementwise.yaml:41",
 )
 
 
-# specs/elementwise.yaml:47
+# specs/elementwise.yaml:50
 def div_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:53
+# specs/elementwise.yaml:57
 def div_reference(a: Any, b: Any) -> Any:
     return np.divide(a, b) if a.dtype.kind == "f" else (a // b + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
@@ -101,17 +101,17 @@ DIV = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:47",
+    "specs/elementwise.yaml:50",
 )
 
 
-# specs/elementwise.yaml:56
+# specs/elementwise.yaml:60
 def pow_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:65
+# specs/elementwise.yaml:70
 def pow_reference(a: Any, b: Any) -> Any:
     return (
         lambda cut, whole: np.power(a, b.astype(a.dtype))
@@ -141,18 +141,18 @@ POW = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:56",
+    "specs/elementwise.yaml:60",
 )
 
 
-# specs/elementwise.yaml:71
+# specs/elementwise.yaml:76
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:79
+# specs/elementwise.yaml:85
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -162,27 +162,27 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:82"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:83"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:88"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:89"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:84",
+            "specs/elementwise.yaml:90",
         ),
     ),
-    "specs/elementwise.yaml:71",
+    "specs/elementwise.yaml:76",
 )
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:92
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:91
+# specs/elementwise.yaml:97
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -195,17 +195,17 @@ MAXIMUM = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:86",
+    "specs/elementwise.yaml:92",
 )
 
 
-# specs/elementwise.yaml:94
+# specs/elementwise.yaml:100
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:99
+# specs/elementwise.yaml:105
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -218,17 +218,17 @@ MINIMUM = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:94",
+    "specs/elementwise.yaml:100",
 )
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:108
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:109
+# specs/elementwise.yaml:116
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -241,17 +241,17 @@ NEG = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:102",
+    "specs/elementwise.yaml:108",
 )
 
 
-# specs/elementwise.yaml:112
+# specs/elementwise.yaml:119
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:119
+# specs/elementwise.yaml:126
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -264,17 +264,17 @@ ABS = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:112",
+    "specs/elementwise.yaml:119",
 )
 
 
-# specs/elementwise.yaml:122
+# specs/elementwise.yaml:129
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:126
+# specs/elementwise.yaml:133
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -287,17 +287,17 @@ EXP = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:122",
+    "specs/elementwise.yaml:129",
 )
 
 
-# specs/elementwise.yaml:129
+# specs/elementwise.yaml:136
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:133
+# specs/elementwise.yaml:140
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -310,17 +310,17 @@ LOG = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:129",
+    "specs/elementwise.yaml:136",
 )
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:143
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:141
+# specs/elementwise.yaml:148
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -333,17 +333,17 @@ FLOOR = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:136",
+    "specs/elementwise.yaml:143",
 )
 
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:151
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:149
+# specs/elementwise.yaml:156
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -356,17 +356,17 @@ CEIL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:144",
+    "specs/elementwise.yaml:151",
 )
 
 
-# specs/elementwise.yaml:152
+# specs/elementwise.yaml:159
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:164
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -379,17 +379,17 @@ ROUND = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:152",
+    "specs/elementwise.yaml:159",
 )
 
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:167
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:168
+# specs/elementwise.yaml:175
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -402,17 +402,17 @@ SIGN = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:160",
+    "specs/elementwise.yaml:167",
 )
 
 
-# specs/elementwise.yaml:171
+# specs/elementwise.yaml:178
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:175
+# specs/elementwise.yaml:182
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -425,17 +425,17 @@ SQRT = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:171",
+    "specs/elementwise.yaml:178",
 )
 
 
-# specs/elementwise.yaml:178
+# specs/elementwise.yaml:185
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:182
+# specs/elementwise.yaml:189
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -448,17 +448,17 @@ RECIPROCAL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:178",
+    "specs/elementwise.yaml:185",
 )
 
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:192
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:189
+# specs/elementwise.yaml:196
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -471,17 +471,17 @@ TANH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:185",
+    "specs/elementwise.yaml:192",
 )
 
 
-# specs/elementwise.yaml:192
+# specs/elementwise.yaml:199
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:196
+# specs/elementwise.yaml:203
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -494,17 +494,17 @@ SIGMOID = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:192",
+    "specs/elementwise.yaml:199",
 )
 
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:206
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:203
+# specs/elementwise.yaml:210
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -517,17 +517,17 @@ ERF = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:199",
+    "specs/elementwise.yaml:206",
 )
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:213
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:220
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -540,18 +540,18 @@ RELU = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:206",
+    "specs/elementwise.yaml:213",
 )
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:223
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:231
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -563,28 +563,28 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:231"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:232"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:233"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:238"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:239"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:240"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:234",
+            "specs/elementwise.yaml:241",
         ),
     ),
-    "specs/elementwise.yaml:216",
+    "specs/elementwise.yaml:223",
 )
 
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:243
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:249
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -597,11 +597,11 @@ IDENTITY = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:236",
+    "specs/elementwise.yaml:243",
 )
 
 
-# specs/elementwise.yaml:245
+# specs/elementwise.yaml:252
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -609,7 +609,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:264
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -633,34 +633,34 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:269"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:270"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:276"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:277"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:271",
+            "specs/elementwise.yaml:278",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:272",
+            "specs/elementwise.yaml:279",
         ),
     ),
-    "specs/elementwise.yaml:245",
+    "specs/elementwise.yaml:252",
 )
 
 
-# specs/elementwise.yaml:274
+# specs/elementwise.yaml:281
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:287
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -675,8 +675,8 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:283",
+            "specs/elementwise.yaml:290",
         ),
     ),
-    "specs/elementwise.yaml:274",
+    "specs/elementwise.yaml:281",
 )

@@ -61,6 +61,8 @@ def page(a: OpAnalysis) -> str:
         rule=statements_text(spec.shape).rstrip(),
         kernel=kernel_text(spec.kernel).rstrip() if spec.kernel is not None else "",
         procedure=procedure_text(spec.procedure).rstrip() if spec.procedure is not None else "",
+        compose=procedure_text(spec.compose).rstrip() if spec.compose is not None else "",
+        operator=spec.operator,
         view=[(v.output, v.input) for v in spec.view],
         rewrites=[r.text for r in spec.rewrites],
         traits=spec.traits,
@@ -87,7 +89,7 @@ def _row(a: OpAnalysis) -> dict[str, str]:
 def _body(spec: OpSpec) -> str:
     if spec.kernel is not None:
         return str(len(spec.kernel.equations))
-    return "view" if spec.view else "steps"
+    return "view" if spec.view else "steps" if spec.procedure is not None else "calls"
 
 
 def _sizes(a: OpAnalysis) -> str:

@@ -57,10 +57,10 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
         code.add(
             f"computed={{{', '.join(f'{quoted(v)}: {tuple_text(map(quoted, c))}' for v, c in computed.items())}}},"
         )
-    if spec.compose is not None:
-        raise NotExecuted(spec.compose, "a composition of ops")
     if a.kernel is not None or a.procedure is not None:
         code.add(f"kernel=kernels.{spec.name}_kernel,")
+    if spec.compose is not None:
+        code.add(f"composition=compositions.{constant_name(spec.name)},")
     if spec.view:
         code.add(f"view={{{', '.join(f'{quoted(v.output)}: {quoted(v.input)}' for v in spec.view)}}},")
     if spec.summary:

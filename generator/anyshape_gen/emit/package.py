@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
-from anyshape_gen.emit import api, kernels, onnx, ops, procedures, relations, rewrites, strategies
+from anyshape_gen.emit import api, compositions, kernels, onnx, ops, procedures, relations, rewrites, strategies
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import Code, Doc, python_module
 from anyshape_gen.emit.names import constant_name
@@ -70,6 +70,7 @@ class PackageEmitter:
 
     def _family(self, family: Family) -> None:
         built: dict[str, KernelCode] = {}
+        bodies: dict[str, tuple[str, ...]] = {}
 
         def kernel(a: OpAnalysis) -> str:
             if a.kernel is None and a.procedure is None:
@@ -78,19 +79,27 @@ class PackageEmitter:
             built[a.spec.name] = self.memo.get("kernel", (a,), lambda: emit(a))
             return built[a.spec.name].text
 
+        def body(a: OpAnalysis) -> str:
+            if a.spec.compose is None:
+                return ""
+            code = compositions.composition(a, self.specs, self.package)
+            bodies[a.spec.name] = code.bound
+            return code.text
+
         def relation(a: OpAnalysis) -> str:
             code = built.get(a.spec.name, KernelCode("", (), {}))
-            names = dict.fromkeys([*code.bound, *(p.name for p in a.spec.params)])
-            return self.memo.get("relation", (a,), lambda: relations.relation(a, names, code.hoisted))
+            names = dict.fromkeys([*code.bound, *bodies.get(a.spec.name, ()), *(p.name for p in a.spec.params)])
+            return self.memo.get(("relation", tuple(names)), (a,), lambda: relations.relation(a, names, code.hoisted))
 
         self._module(family, "kernels", "Index equations", kernels.KNOWN, kernel)
+        self._module(family, "compositions", "Calls of other ops", compositions.KNOWN, body)
         self._module(family, "relations", "Type relations", relations.KNOWN, relation)
         self._module(family, "rewrites", "Rewrites", rewrites.KNOWN, lambda a: rewrites.rewrites(a, self.specs))
         self._strategies(family)
         self._onnx(family)
         rooms = {
             room: f"import {self.package}.{room}.{family.stem} as {room}"
-            for room in ("kernels", "relations", "rewrites")
+            for room in ("compositions", "kernels", "relations", "rewrites")
         }
         self._module(family, "ops", "Op definitions", {**ops.KNOWN, **rooms}, self._op_defs, gap="\n\n")
 
@@ -227,6 +236,7 @@ _TITLES = {
     "dyn": "Dynamic variants: parameters that shape the output are operands.",
 }
 _ROOMS = {
+    "compositions": "Bodies of composed ops, one module per spec file.",
     "kernels": "Kernel builders, one module per spec file.",
     "ops": "Op definitions, one module per spec file.",
     "relations": "Type relations, one module per spec file.",

@@ -226,9 +226,11 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
 
 
 def _absent_dtype(node: Node, dtype: str) -> DType:
+    """Where nothing else has the input's dtype variable, any that it may be: only the input's constant is read."""
     from anyshape.dtypes import parse_dtype
 
-    return node.dtypes[dtype] if dtype in node.dtypes else parse_dtype(dtype)
+    found: DType | None = node.dtypes.get(dtype)
+    return found if found is not None else parse_dtype(next(iter(node.op.dtypes.get(dtype, ())), dtype))
 
 
 def flat(tensors: Mapping[str, Any]) -> list[Tensor]:

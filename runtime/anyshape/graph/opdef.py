@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anyshape.dims import Facts
+    from anyshape.graph.composition import Composition
     from anyshape.graph.infer import Inference
     from anyshape.graph.value import Node, Value
     from anyshape.rules.vec import Truth
@@ -150,6 +151,8 @@ class OpDef:
     """Of an op with regions."""
     structure: Structure | None = None
     """Of an op on lists."""
+    composition: Composition | None = None
+    """Of an op that is calls of other ops."""
 
     @property
     def full_name(self) -> str:

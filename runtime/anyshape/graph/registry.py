@@ -48,14 +48,18 @@ def all_ops() -> Mapping[str, OpDef]:
 
 
 def find_op(full_name: str) -> OpDef:
-    """An op, of control flow, lists and calls too. Raises UnsupportedError with near names."""
+    """An op, of control flow, lists, calls and parts of compositions too. Raises UnsupportedError with near names."""
     from anyshape.graph.callee import CALL_OPS
+    from anyshape.graph.composition import part_of
     from anyshape.graph.control import CONTROL_OPS
     from anyshape.graph.lists import LIST_OPS
 
     ops = {**all_ops(), **CONTROL_OPS, **LIST_OPS, **CALL_OPS} if full_name not in all_ops() else all_ops()
     if full_name in ops:
         return ops[full_name]
+    part = part_of(full_name)
+    if part is not None:
+        return part
     from difflib import get_close_matches
 
     near = get_close_matches(full_name, ops, 3)

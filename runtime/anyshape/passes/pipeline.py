@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from anyshape.graph.composition import expand
 from anyshape.graph.function import Function
 from anyshape.passes import simplify
 from anyshape.passes.regions import control_flow, lists_in_sight
@@ -37,6 +38,11 @@ def spec_rewrites(f: Function) -> Function:
     return rewrite(f, (simplify.spec_rewrites,))
 
 
+def expand_compositions(f: Function) -> Function:
+    """Calls of composed ops become the calls that they are made of."""
+    return rewrite(f, (expand,))
+
+
 def eliminate_common_subexpressions(f: Function) -> Function:
     """Equal calls are made once."""
     return rewrite(f, (simplify.CommonSubexpressions(),))
@@ -54,6 +60,7 @@ def optimise(f: Function) -> Function:
             simplify.dyn_to_static,
             simplify.idle_views,
             simplify.spec_rewrites,
+            expand,
             simplify.CommonSubexpressions(),
         ),
     )
@@ -64,6 +71,7 @@ PASSES: dict[str, Pass] = {
     "fold": fold,
     "dyn_to_static": dyn_to_static,
     "spec_rewrites": spec_rewrites,
+    "expand_compositions": expand_compositions,
     "eliminate_common_subexpressions": eliminate_common_subexpressions,
     "optimise": optimise,
 }

@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Dim, bounds, symbol
 from anyshape.dtypes import DType, is_dtype_name, parse_dtype
+from anyshape.equations.builder import Equation
 from anyshape.errors import ShapeError
 from anyshape.graph.call import call_node
+from anyshape.graph.composition import body
+from anyshape.graph.function import topological
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.registry import all_ops
@@ -220,6 +223,20 @@ def equations(node: Node) -> tuple[Any, list[Any], list[Any]]:
     """The node's equations over fresh tensors; its input tensors and output tensors, flattened."""
     ins, outs = tensors_of(node)
     return equations_of(node, ins, outs), flat(ins), flat(outs)
+
+
+def equations_below(node: Node) -> list[Equation]:
+    """What a call computes, the bodies of composed ops and of loops looked through."""
+    found: list[Equation] = []
+    waiting = [node]
+    while waiting:
+        n = waiting.pop()
+        if n.op.composition is not None and n.bound is not None:
+            waiting += topological(body(n))
+        elif n.op.kernel is not None and n.bound is not None:
+            found += equations(n)[0].equations
+        waiting += [inner for region in n.regions for inner in region.nodes]
+    return found
 
 
 def resolved(node: Node, p: Property) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from anyshape.errors import TypeRelationError, UnsupportedError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
+from anyshape.testing import eager
 from anyshape.testing.calls import (
     ByName,
     Call,
@@ -79,7 +80,7 @@ def _narrowed(a: Array, dtype: DType) -> Array:
 
 
 def run_equations(c: Call, node: Node) -> list[Array]:
-    """The outputs by the slow reading of the equations (or the view). Remembered with the call."""
+    """The outputs by the slow reading of the equations (or the view), of a composed op by that of what it calls. Remembered with the call."""
     return c.remembered("equations", node, lambda: _equations(c, node))
 
 
@@ -89,10 +90,17 @@ def _equations(c: Call, node: Node) -> list[Array]:
         shape = node.outputs[0].type.shape
         assert shape is not None
         return [np.reshape(source, [int(str(n)) for n in shape])]
+    if node.op.composition is not None:
+        return eager.run(node, operands_of(c))
     eqs, ins, outs = equations(node)
     arrays = dict(zip([t for t in ins if t.absent is None], c.flat_inputs(), strict=True))
     results = interpret(eqs.equations, arrays)
     return [results[t] for t in outs]
+
+
+def operands_of(c: Call) -> list[Array | None]:
+    """The arrays of all inputs, flattened; None where one is absent."""
+    return [a for v in c.inputs.values() for a in (v if isinstance(v, list) else [v])]
 
 
 class Remembered(Generic[T]):

@@ -32,6 +32,8 @@ from anyshape.testing.running import PROPERTIES, Record, register
 ORDER = (
     "examples:test_example",
     "laws:test_relation_gives_the_shape_that_comes_out",
+    "laws:test_the_body_has_the_types_of_the_rule",
+    "laws:test_the_body_has_the_types_of_the_rule_on_symbols",
     "laws:test_symbols_with_numbers_put_in",
     "laws:test_dyn_is_static",
     "laws:test_operand_symbols_with_numbers_put_in",
@@ -79,6 +81,7 @@ def _check(place: str, op: str) -> Check | None:
     missing = ("dyn_op" in wanted and len(variants(op)) < 2) or (
         "rewriting_op" in wanted and not variants(op)[0].rewrites
     )
+    missing |= "composed_op" in wanted and variants(op)[0].composition is None
     missing |= "asserting_op" in wanted and not PROPERTIES[op].asserts
     words = name.removeprefix("test_").replace("_", " ")
     return None if missing else Check(words, (("", lambda record: law(op, record)),))

@@ -16,7 +16,7 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.dtypes import from_numpy
-from anyshape.equations.builder import Equations
+from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Apply, Expr, Reduce, walk
 
 Array = NDArray[Any]
@@ -37,9 +37,9 @@ class Allowance:
     """That of the coarsest dtype that arithmetic is done in, which may be coarser than the result's."""
 
 
-def allowance(eqs: Equations | None, inputs: Sequence[Array], shape: tuple[int, ...]) -> Allowance:
+def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[int, ...]) -> Allowance:
     """By what the equations do: nothing rounds, one operation per element rounds, several do, or a sum does."""
-    nodes = [e for q in eqs.equations for e in walk(q.value)] if eqs is not None else []
+    nodes = [e for q in stated for e in walk(q.value)]
     kinds = {e.kind for e in nodes if isinstance(e, Reduce)}
     eps = _coarsest(nodes)
     if kinds & {"sum", "prod"}:

@@ -1,0 +1,258 @@
+"""Compositions: that every name is known where it is read, that calls fit the ops they call, and that loops and branches give something.
+
+In: an op's analysis, the specs of all ops. Out: findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.check_compose_calls import Block, ExpressionChecker
+from anyshape_gen.composing import TENSORS, called_ops
+from anyshape_gen.model import OpSpec
+from anyshape_gen.nodes import (
+    Assert,
+    Branch,
+    Break,
+    Call,
+    Expr,
+    For,
+    Index,
+    Item,
+    Name,
+    Node,
+    Set,
+    Step,
+    Store,
+    VecLit,
+    While,
+)
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import walk
+
+K = ValueKind
+
+
+def check_compositions(ops: tuple[OpAnalysis, ...], findings: Findings) -> None:
+    """All composed ops of an analysis."""
+    specs = {a.spec.name: a.spec for a in ops}
+    _one_op_a_sign(specs, findings)
+    for a in ops:
+        if a.spec.compose is not None:
+            _Checker(a, specs, findings).check()
+            _no_circle(a.spec, specs, findings)
+
+
+def _one_op_a_sign(specs: Mapping[str, OpSpec], findings: Findings) -> None:
+    first: dict[tuple[str, int], OpSpec] = {}
+    for spec in specs.values():
+        if spec.operator:
+            other = first.setdefault((spec.operator, len(spec.inputs)), spec)
+            if other is not spec:
+                findings.add(spec.span, f"'{spec.operator}' stands for '{other.name}' already, at {other.span}")
+
+
+def _no_circle(spec: OpSpec, specs: Mapping[str, OpSpec], findings: Findings) -> None:
+    """A body would never end that calls its own op, by itself or through others."""
+    reached: dict[str, str] = {}
+    waiting = [(spec.name, "")]
+    while waiting:
+        name, through = waiting.pop()
+        for called in sorted(called_ops(specs[name], specs) - set(reached)):
+            reached[called] = through or called
+            waiting.append((called, through or called))
+    if spec.name in reached:
+        by = reached[spec.name]
+        findings.add(
+            spec.span, f"op '{spec.name}' is composed of itself" + (f", through '{by}'" if by != spec.name else "")
+        )
+
+
+class _Checker(ExpressionChecker):
+    """One body, step by step."""
+
+    def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], findings: Findings) -> None:
+        super().__init__(a, specs, findings)
+        self.made: dict[str, Node] = {}
+
+    def check(self) -> None:
+        assert self.spec.compose is not None
+        for statement in self.spec.shape:
+            if isinstance(statement, Assert) and any(
+                isinstance(n, Index) and isinstance(n.base, Name) and n.base.id in self.of.inputs
+                for n in walk(statement.cond)
+            ):
+                self.findings.add(
+                    statement.span, "an assert of a composed op reads no elements; an op that it calls may"
+                )
+        block = Block(dict(self.of.inputs))
+        self.steps(self.spec.compose.steps, block)
+        for operand in self.spec.outputs:
+            self.read.add(operand.name)
+            wanted = K.TENSORS if operand.signature.variadic else K.TENSOR
+            got = block.scope.get(operand.name) if operand.name in self.made else None
+            if got is None:
+                why = block.elsewhere.get(operand.name)
+                text = f"the composition does not make the output '{operand.name}'" + (f": {why}" if why else "")
+                self.findings.add(operand.span, text, self.made)
+            elif got != wanted:
+                words = ("several tensors", "one") if wanted is K.TENSORS else ("one tensor", "several")
+                self.findings.add(
+                    operand.span, f"the output '{operand.name}' is {words[0]}, and the body gives {words[1]}"
+                )
+        for name, node in self.made.items():
+            if name not in self.read:
+                self.findings.add(node.span, f"'{name}' is computed but never used")
+
+    # --- steps
+
+    def steps(self, steps: tuple[Step, ...], block: Block) -> None:
+        for step in steps:
+            match step:
+                case Set(op="=") if all(t.items is None for t in step.targets):
+                    self._assign(step, block)
+                case Set(targets=(target,), op="+=", value=VecLit(items=(element,))) if target.items is None:
+                    self._collect(target, element, block)
+                case Set(op="+=", targets=(Store(items=None),)):
+                    self.findings.add(
+                        step.span, "`+=` collects what turns of a loop make, as a list of one: `ys += [e]`"
+                    )
+                case Set():
+                    self.findings.add(
+                        step.span,
+                        "a composed op makes tensors, and changes none: `name = op(…)`, or `ys += [e]` in a loop",
+                    )
+                case For():
+                    self._for(step, block)
+                case While():
+                    self._while(step, block)
+                case Branch():
+                    self._branch(step, block)
+                case Break():
+                    self.findings.add(step.span, "a loop of a composed op ends with its number or its `while`")
+
+    def _assign(self, step: Set, block: Block) -> None:
+        value = step.value
+        kind = self.tensor(value, block)
+        if kind not in (*TENSORS, K.ANY):
+            self.findings.add(value.span, "this is no tensor; what is made of sizes and parameters is said in `shape:`")
+            kind = K.ANY
+        if len(step.targets) > 1:
+            self._several(step, kind, block)
+            kind = K.TENSOR
+        for target in step.targets:
+            self._makes(target, kind, block)
+
+    def _several(self, step: Set, kind: ValueKind, block: Block) -> None:
+        called = self.of.called(step.value, block.scope) if isinstance(step.value, Call) else None
+        if called is not None and not any(o.signature.variadic for o in called.outputs):
+            if len(called.outputs) != len(step.targets):
+                plural = "" if len(called.outputs) == 1 else "s"
+                text = f"'{called.name}' gives {len(called.outputs)} output{plural}, and {len(step.targets)} names are given"
+                self.findings.add(step.span, text)
+        elif kind not in (K.TENSORS, K.ANY):
+            self.findings.add(step.span, "this is one tensor, and several names are given")
+
+    def _makes(self, target: Store, kind: ValueKind, block: Block) -> None:
+        name = target.tensor
+        taken = "an input" if name in self.of.inputs else "a parameter" if self.spec.param(name) else "a dim or size"
+        if name in self.of.inputs or name in self.of.rule:
+            self.findings.add(target.span, f"'{name}' is already the name of {taken}")
+        self.made.setdefault(name, target)
+        block.scope[name] = kind
+        block.made.add(name)
+        block.elsewhere.pop(name, None)
+
+    def _collect(self, target: Store, element: Item, block: Block) -> None:
+        self.one(element, block)
+        if block.collected is None:
+            self.findings.add(target.span, "`ys += [e]` stands in a loop itself, not in a branch or outside")
+        elif target.tensor in block.scope or target.tensor in block.collected:
+            self.findings.add(
+                target.span, f"'{target.tensor}' is made already; a loop collects under a name of its own"
+            )
+        else:
+            self.made.setdefault(target.tensor, target)
+            block.collected[target.tensor] = target
+            block.elsewhere[target.tensor] = "a loop collects it, and it is whole behind the loop"
+
+    def _for(self, step: For, block: Block) -> None:
+        domain = step.domain
+        ends = domain.args if isinstance(domain, Call) and domain.func == "range" else (domain,)
+        for end in ends:
+            if self.tensor(end, block) not in (K.TENSOR, K.INT, K.ANY):
+                self.findings.add(step.span, "a loop of a composed op counts: `for t in n` or `for t in range(a, b)`")
+        inner = block.inside({})
+        if len(step.targets) != 1 or step.targets[0].run:
+            self.findings.add(step.span, "a loop of a composed op counts: `for t in n` or `for t in range(a, b)`")
+        for target in step.targets:
+            if target.name in self.of.rule or target.name in block.scope:
+                self.findings.add(target.span, f"'{target.name}' is known already; call the turn otherwise")
+            inner.scope[target.name] = K.TENSOR
+        self._turns(step, inner, block)
+
+    def _while(self, step: While, block: Block) -> None:
+        self._condition(step.cond, block)
+        if self.tensor(step.limit, block) not in (K.TENSOR, K.INT, K.ANY):
+            self.findings.add(step.limit.span, "the limit of a loop is a number of turns")
+        self._turns(step, block.inside({}), block)
+
+    def _turns(self, step: For | While, inner: Block, block: Block) -> None:
+        assert inner.collected is not None
+        self.steps(step.body, inner)
+        carried = {n for n in inner.made if n in block.scope}
+        for name in sorted(carried):
+            self._one_carried(name, inner, step)
+        self._leave(inner.made - carried, f"it is made in each turn of the loop in line {step.span.line}", block)
+        for name in inner.collected:
+            block.scope[name] = K.TENSOR
+            block.elsewhere.pop(name, None)
+        block.made |= carried | set(inner.collected)
+        if isinstance(step, While):
+            self._condition(step.cond, Block({**block.scope}, block.elsewhere))
+        if not carried and not inner.collected:
+            self.findings.add(step.span, "nothing comes out of this loop: it changes no name and collects nothing")
+
+    def _one_carried(self, name: str, inner: Block, step: Step) -> None:
+        if inner.scope[name] not in (K.TENSOR, K.ANY):
+            self.findings.add(step.span, f"'{name}' is several tensors; loops and branches hand on one by one")
+
+    def _branch(self, step: Branch, block: Block) -> None:
+        static = self._condition(step.cond, block)
+        then, other = block.inside(), block.inside()
+        self.steps(step.then, then)
+        self.steps(step.other, other)
+        both = then.made & other.made
+        kept = both | {n for n in then.made | other.made if n in block.scope}
+        for name in sorted(kept):
+            self.kept(name, then, other, step, static)
+            block.scope[name] = (then if name in then.made else other).scope[name]
+            block.elsewhere.pop(name, None)
+        self._leave(
+            (then.made | other.made) - kept, f"only one side of the `if` in line {step.span.line} makes it", block
+        )
+        block.made |= kept
+        if not kept:
+            self.findings.add(
+                step.span, "nothing comes out of this branch: its sides make no name that is known behind it"
+            )
+
+    def kept(self, name: str, then: Block, other: Block, step: Branch, static: bool) -> None:
+        """What is known behind a branch."""
+        kinds = {side.scope[name] for side in (then, other)} - {K.ANY}
+        if len(kinds) > 1:
+            self.findings.add(step.span, f"'{name}' is one tensor on one side of this `if`, and several on the other")
+        elif not static:
+            self._one_carried(name, then if name in then.made else other, step)
+
+    def _leave(self, names: set[str], why: str, block: Block) -> None:
+        for name in names:
+            block.elsewhere.setdefault(name, why)
+
+    def _condition(self, cond: Expr, block: Block) -> bool:
+        """Whether it is decided when the body is built."""
+        kind = self.tensor(cond, block)
+        if kind not in (K.TENSOR, K.BOOL, K.ANY):
+            self.findings.add(cond.span, "a condition is a tensor of one truth, or a comparison of what the rule knows")
+        return kind not in TENSORS and self.of.is_static(cond)

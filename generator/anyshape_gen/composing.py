@@ -1,0 +1,158 @@
+"""What an expression of a `compose:` entry is: a tensor, several, or something that the rule knows.
+
+In: an op's analysis, the specs of all ops. Out: kinds of expressions, which op a call or a sign means, and what is decided when a body
+is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.check_kinds import deciding
+from anyshape_gen.emit.api import returns_tuple
+from anyshape_gen.functions import CONSTANTS, FUNCTIONS
+from anyshape_gen.kinds import kind_of
+from anyshape_gen.model import OpSpec, ParamSpec
+from anyshape_gen.nodes import (
+    Assign,
+    BinOp,
+    BoolOp,
+    Call,
+    Compare,
+    Expr,
+    If,
+    IfExp,
+    Index,
+    Item,
+    Name,
+    Node,
+    Star,
+    Statement,
+    Unary,
+    VecLit,
+)
+from anyshape_gen.solve import piece_names
+from anyshape_gen.traverse import walk
+
+K = ValueKind
+TENSORS = (K.TENSOR, K.TENSORS)
+OF_SIGNATURES = ("shape", "rank", "len", "present")
+"""Functions that ask about an input of the op, and are never ops."""
+Scope = Mapping[str, ValueKind]
+
+
+@dataclass(frozen=True)
+class Given:
+    """An argument of a call of an op: of this input, or this parameter."""
+
+    name: str
+    value: Item
+    param: ParamSpec | None
+
+
+class Composer:
+    """One composed op among all ops."""
+
+    def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec]) -> None:
+        self.a, self.spec, self.specs = a, a.spec, specs
+        self.rule: dict[str, ValueKind] = {**dict.fromkeys(CONSTANTS, K.FLOAT), **a.kinds}
+        self.rule |= dict.fromkeys((rule.var for rule in a.spec.dtypes), K.DTYPE)
+        self.inputs = {o.name: K.TENSORS if o.signature.variadic else K.TENSOR for o in a.spec.inputs}
+        self.open = _open_names(a)
+        self.signs = {(s.operator, len(s.inputs)): s for s in specs.values() if s.operator}
+
+    # --- kinds
+
+    def kind(self, e: Item, scope: Scope) -> ValueKind:
+        """`scope`: the inputs, and what the body has made so far."""
+        match e:
+            case Name(id=name):
+                return scope.get(name, self.rule.get(name, K.ANY))
+            case Call():
+                called = self.called(e, scope)
+                if called is not None:
+                    return K.TENSORS if returns_tuple(called) else K.TENSOR
+            case Index(base=base) if self.kind(base, scope) in TENSORS:
+                return K.TENSOR
+            case BinOp(left=left, right=right):
+                return self._computed(e, (left, right), scope)
+            case Unary(operand=operand):
+                return self._computed(e, (operand,), scope)
+            case Compare(first=first, rest=rest):
+                return self._computed(e, (first, *(side for _, side in rest)), scope)
+            case BoolOp(items=items):
+                return self._computed(e, items, scope)
+            case IfExp(then=then, other=other):
+                found = [k for x in (then, other) if (k := self.kind(x, scope)) in TENSORS]
+                return found[0] if found else kind_of(e, self.rule)
+            case VecLit(items=listed) if any(self.kind(i, scope) in TENSORS for i in listed):
+                return K.TENSORS
+            case Star(value=value):
+                return self.kind(value, scope)
+        return kind_of(e, self.rule)
+
+    def _computed(self, e: Expr, parts: tuple[Expr, ...], scope: Scope) -> ValueKind:
+        return K.TENSOR if any(self.kind(x, scope) in TENSORS for x in parts) else kind_of(e, self.rule)
+
+    def is_tensor(self, e: Item, scope: Scope) -> bool:
+        return self.kind(e, scope) in TENSORS
+
+    # --- calls
+
+    def called(self, e: Call, scope: Scope) -> OpSpec | None:
+        """The op that is called; None for a function of the language, which a tensor among its arguments makes an op of the same name."""
+        found = self.specs.get(e.func)
+        if found is None or e.func in OF_SIGNATURES:
+            return None
+        words = [*e.args, *(value for _, value in e.keywords)]
+        is_rule = e.func in FUNCTIONS and FUNCTIONS[e.func].where != "kernel"
+        return found if not is_rule or any(self.is_tensor(x, scope) for x in words) else None
+
+    def arguments(self, called: OpSpec, e: Call) -> Iterator[Given | tuple[str, Item]]:
+        """By input and parameter; what belongs to neither as its name and value."""
+        places: list[tuple[str, ParamSpec | None]] = [(o.name, None) for o in called.inputs]
+        places += [(p.name, p) for p in called.params]
+        for k, value in enumerate(e.args):
+            yield Given(places[k][0], value, places[k][1]) if k < len(places) else ("", value)
+        for name, word in e.keywords:
+            found = [Given(n, word, p) for n, p in places if n == name]
+            yield found[0] if found else (name, word)
+
+    def signed(self, sign: str, inputs: int) -> OpSpec | None:
+        """The op of a sign."""
+        return self.signs.get((sign, inputs))
+
+    # --- what is decided when a body is built
+
+    def is_static(self, e: Node) -> bool:
+        """Whether attributes, ranks and dtypes decide it."""
+        return not any(name.id in self.open for name in deciding(e))
+
+
+def _open_names(a: OpAnalysis) -> set[str]:
+    """Dims of inputs, operand parameters and what the rule computes from them."""
+    found = {name for o in a.spec.inputs for name in piece_names(o)} | {p.name for p in a.spec.dyn_params}
+    found = (found | {o.name for o in a.spec.inputs}) - {p.name for p in a.spec.params if not p.dyn}
+    while True:
+        more = set(_computed_from(a.spec.shape, found)) - found
+        if not more:
+            return found
+        found |= more
+
+
+def _computed_from(statements: tuple[Statement, ...], names: set[str]) -> Iterator[str]:
+    for statement in statements:
+        match statement:
+            case Assign(names=assigned, value=value) if any(n.id in names for n in deciding(value)):
+                yield from assigned
+            case If(then=then, other=other):
+                yield from _computed_from((*then, *other), names)
+
+
+def called_ops(spec: OpSpec, specs: Mapping[str, OpSpec]) -> set[str]:
+    """Ops whose names a body calls, or whose signs it may mean."""
+    if spec.compose is None:
+        return set()
+    return {node.func for node in walk(spec.compose) if isinstance(node, Call) and node.func in specs}

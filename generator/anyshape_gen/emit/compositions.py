@@ -1,0 +1,407 @@
+"""Bodies of composed ops: one function per op that calls the ops of its spec.
+
+In: an op's analysis, the specs of all ops. Out: the text of `<op>_body` and of its `Composition`, and the names of the rule that it reads.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.composing import Composer, Given
+from anyshape_gen.emit.api import python_name
+from anyshape_gen.emit.kernels import dtype_keys
+from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.names import constant_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.relations import NOT_LITERAL, attribute_name, attributes_of, literal
+from anyshape_gen.emit.rule_text import ATOM, RuleText, Spelled, source_of
+from anyshape_gen.model import OpSpec, ParamSpec
+from anyshape_gen.nodes import (
+    BinOp,
+    BoolOp,
+    Branch,
+    Call,
+    Compare,
+    Expr,
+    For,
+    IfExp,
+    Index,
+    Item,
+    Name,
+    NoneLit,
+    Set,
+    Slice,
+    Star,
+    Step,
+    Unary,
+    VecLit,
+    While,
+)
+from anyshape_gen.parse_values import DTYPES, NARROW
+from anyshape_gen.printer import to_text
+
+KNOWN = {
+    **dict.fromkeys(("Composing", "Composition"), "anyshape.graph.composition"),
+    **dict.fromkeys(("inf", "pi"), "math"),
+    "rules": "anyshape",
+    "parse_dtype": "anyshape.dtypes",
+    "Any": "typing",
+}
+_OWN = {"c", "api", "rule", "rules", "bound", "inf", "pi", "parse_dtype", "Any", "tuple", "list"}
+_CLASSES = {"is_int": "is_integer", "is_float": "is_float", "is_narrow_float": "is_narrow_float"}
+K = ValueKind
+
+
+@dataclass(frozen=True)
+class CompositionCode:
+    """A body, and what it needs from the relation."""
+
+    text: str
+    bound: tuple[str, ...]
+
+
+def composition(a: OpAnalysis, specs: Mapping[str, OpSpec], package: str) -> CompositionCode:
+    """The body; raises NotExecuted."""
+    return _Emitter(a, specs, package).emit()
+
+
+def local(name: str) -> str:
+    """A tensor of the body as a name of Python."""
+    return f"{name}_" if name in _OWN or keyword.iskeyword(name) else name
+
+
+class _RuleText(RuleText):
+    """What the rule knows, read from what it bound."""
+
+    def __init__(self, a: OpAnalysis, used: dict[str, None], inputs: Iterable[str], asked: dict[str, None]) -> None:
+        self.used, self.inputs, self.asked = used, frozenset(inputs), asked
+        self.dtypes = dtype_keys(a)
+        super().__init__(a.kinds, attributes_of(a), self._name, "rules.")
+
+    def _name(self, name: str) -> str:
+        if name in self.dtypes:
+            return f"c.dtype({quoted(self.dtypes[name])})"
+        if name in self.inputs:
+            self.asked[name] = None
+            return local(name)
+        self.used[name] = None
+        return f"bound.{attribute_name(name)}"
+
+    def call(self, e: Call) -> Spelled:
+        match e:
+            case Call("present", (Name(name),), ()):
+                return f"c.present({quoted(name)})", ATOM
+            case Call("is_int" | "is_float" | "is_narrow_float" as func, (Name(name),), ()):
+                return f"{self._name(name)}.{_CLASSES[func]}", ATOM
+            case Call("shape" | "rank", (Name(name),), ()) if name in self.inputs:
+                vector = f"rules.Vec({self._name(name)}.type.shape)"
+                return (vector if e.func == "shape" else f"len({vector})"), ATOM
+        return super().call(e)
+
+
+class _Emitter:
+    def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], package: str) -> None:
+        self.a, self.spec, self.package = a, a.spec, package
+        self.of = Composer(a, specs)
+        self.code = Code()
+        self.used: dict[str, None] = {}
+        self.read: dict[str, None] = {}
+        self.rule = _RuleText(a, self.used, self.of.inputs, self.read)
+        self.sizes: dict[str, str] = {}
+        self.truths: dict[str, None] = {}
+        self.regions = 0
+
+    def emit(self) -> CompositionCode:
+        assert self.spec.compose is not None
+        self.code.indent()
+        scope: dict[str, ValueKind] = dict(self.of.inputs)
+        self._steps(self.spec.compose.steps, scope)
+        results = [local(o.name) for o in self.spec.outputs]
+        self.code.add(f"return [{', '.join(results)}]")
+        name = self.spec.name
+        head = Code()
+        head.comment(source_of(self.spec))
+        head.add(f"def {name}_body(c: Composing) -> list[Any]:")
+        head.indent()
+        head.add(f"from {self.package} import api")
+        head.add()
+        lines = "\n".join(self.code.lines)
+        for word, value in (("bound", "c.bound"), ("rule", "c.rule")):
+            if re.search(rf"(?<![\w\"]){word}\.", lines):
+                head.add(f"{word} = {value}")
+        for used in self.read:
+            head.add(f"{local(used)} = c.input({quoted(used)})")
+        text = head.text() + "\n" + lines + "\n\n\n" + self._constant()
+        return CompositionCode(text, tuple(self.used))
+
+    def _constant(self) -> str:
+        code = Code()
+        code.add(f"{constant_name(self.spec.name)} = Composition(")
+        code.indent()
+        code.add(f"build={self.spec.name}_body,")
+        if not self.sizes:
+            code.add("sizes={},")
+        else:
+            code.add("sizes={")
+            code.indent()
+            for text, value in self.sizes.items():
+                code.add(f"{quoted(text)}: lambda rule, bound: {value},")
+            code.dedent()
+            code.add("},")
+        if self.truths:
+            code.add(f"truths=frozenset({tuple_text(map(quoted, self.truths))}),")
+        code.dedent()
+        code.add(")")
+        return code.text()
+
+    # --- steps
+
+    def _steps(self, steps: tuple[Step, ...], scope: dict[str, ValueKind]) -> None:
+        for step in steps:
+            match step:
+                case Set(targets=targets, op="+=", value=VecLit(items=(element,))):
+                    self.code.add(f"{local(targets[0].tensor)} = {self.operand(element, scope)}")
+                case Set(targets=targets, value=value):
+                    self.code.add(f"{', '.join(local(t.tensor) for t in targets)} = {self.tensor(value, scope)}")
+                    kind = self.of.kind(value, scope) if len(targets) == 1 else K.TENSOR
+                    scope.update(dict.fromkeys((t.tensor for t in targets), kind))
+                case For():
+                    self._for(step, scope)
+                case While():
+                    self._while(step, scope)
+                case Branch():
+                    self._branch(step, scope)
+                case _:
+                    raise NotExecuted(step, "this step of a composition")
+
+    def _for(self, step: For, scope: dict[str, ValueKind]) -> None:
+        domain, (turn,) = step.domain, step.targets
+        begin: Item | None = None
+        if isinstance(domain, Call) and domain.func == "range":
+            begin, domain = _ends(domain)
+        inner = {**scope, turn.name: K.TENSOR}
+        first = []
+        if begin is not None:
+            plus = self.of.signed("+", 2)
+            if plus is None:
+                raise NotExecuted(step, "a loop that does not begin with 0, where no op is `+`")
+            first = [f"{local(turn.name)} = {self.apply(plus, [local(turn.name), self.operand(begin, scope)])}"]
+        self._turns(step, local(turn.name), self.operand(domain, scope), None, first, inner, scope)
+
+    def _while(self, step: While, scope: dict[str, ValueKind]) -> None:
+        self._turns(step, "_", self.operand(step.limit, scope), step.cond, [], dict(scope), scope)
+
+    def _turns(
+        self,
+        step: For | While,
+        turn: str,
+        trip: str,
+        cond: Expr | None,
+        first: list[str],
+        inner: dict[str, ValueKind],
+        scope: dict[str, ValueKind],
+    ) -> None:
+        carried = [n for n in assigned(step.body, scope) if n in scope]
+        stacked = collected(step.body)
+        name = self._region("turn")
+        parameters = "".join(f", {local(n)}: Any" for n in carried)
+        self._gap()
+        self.code.add(f"def {name}({turn}: Any{parameters}) -> list[Any]:")
+        self.code.indent()
+        for line in first:
+            self.code.add(line)
+        self._steps(step.body, inner)
+        results = [local(n) for n in (*carried, *stacked)]
+        again = [] if cond is None else [self.truth(cond, {**scope})]
+        self.code.add(f"return [{', '.join([*again, *results])}]")
+        self.code.dedent()
+        self.code.add()
+        words = [trip, name, f"[{', '.join(map(local, carried))}]", f"[{', '.join(map(quoted, carried))}]"]
+        words += [f"collects={len(stacked)}"] if stacked else []
+        words += [f"cond={self.truth(cond, scope)}"] if cond is not None else []
+        self.code.add(f"{_targets(results)} = c.loop({', '.join(words)})")
+        scope.update(dict.fromkeys((*carried, *stacked), K.TENSOR))
+
+    def _branch(self, step: Branch, scope: dict[str, ValueKind]) -> None:
+        then, other = assigned(step.then, scope), assigned(step.other, scope)
+        kept = [n for n in dict.fromkeys((*then, *other)) if n in scope or (n in then and n in other)]
+        first, second = dict(scope), dict(scope)
+        if not self.of.is_tensor(step.cond, scope) and self.of.is_static(step.cond):
+            self.code.add(f"if {self.rule.text(step.cond)}:")
+            self._block(step.then, first)
+            if step.other:
+                self.code.add("else:")
+                self._block(step.other, second)
+        else:
+            cond = self.truth(step.cond, scope)
+            names = [self._region("then"), self._region("other")]
+            for name, steps, inside in zip(names, (step.then, step.other), (first, second)):
+                known = [n for n in assigned(steps, scope) if n in scope]
+                self._gap()
+                self.code.add(f"def {name}({', '.join(f'{local(n)}: Any = {local(n)}' for n in known)}) -> list[Any]:")
+                self.code.indent()
+                self._steps(steps, inside)
+                self.code.add(f"return [{', '.join(map(local, kept))}]")
+                self.code.dedent()
+                self.code.add()
+            self.code.add(f"{_targets(list(map(local, kept)))} = c.if_({cond}, {names[0]}, {names[1]})")
+        for n in kept:
+            scope[n] = (first if n in then else second)[n]
+
+    def _block(self, steps: tuple[Step, ...], scope: dict[str, ValueKind]) -> None:
+        self.code.indent()
+        self._steps(steps, scope)
+        self.code.dedent()
+
+    def _gap(self) -> None:
+        if self.code.lines and self.code.lines[-1]:
+            self.code.add()
+
+    def _region(self, word: str) -> str:
+        self.regions += word != "other"
+        return f"{word}{self.regions}"
+
+    # --- expressions
+
+    def operand(self, e: Item, scope: dict[str, ValueKind]) -> str:
+        """A tensor, or what the rule knows as one."""
+        if self.of.is_tensor(e, scope):
+            return self.tensor(e, scope)
+        if isinstance(e, NoneLit):
+            return "None"
+        if isinstance(e, (Star, Slice)):
+            raise NotExecuted(e, "a star or a slice of what is no tensor")
+        return self.known(e)
+
+    def known(self, e: Expr) -> str:
+        """What the rule knows: as Python where it is decided now, else by its text among the sizes."""
+        if isinstance(e, VecLit) and literal(e) is not NOT_LITERAL:
+            return repr(literal(e))
+        if self.of.is_static(e):
+            return self.rule.text(e)
+        text = to_text(e)
+        self.sizes[text] = self.rule.text(e)
+        if self.of.kind(e, {}) is K.BOOL:
+            self.truths[text] = None
+        return f"c.size({quoted(text)})"
+
+    def truth(self, e: Expr, scope: dict[str, ValueKind]) -> str:
+        return self.tensor(e, scope) if self.of.is_tensor(e, scope) else self.known(e)
+
+    def tensor(self, e: Item, scope: dict[str, ValueKind]) -> str:
+        match e:
+            case Name(id=name):
+                if name in self.of.inputs:
+                    self.read[name] = None
+                return local(name)
+            case Call():
+                return self._call(e, scope)
+            case Index(base=base, items=(item,)):
+                if self.of.kind(base, scope) is K.TENSORS:
+                    return f"{self.tensor(base, scope)}[{self._item(item)}]"
+                return self._signed("[]", (base, item), scope, e)
+            case BinOp(op=op, left=left, right=right):
+                return self._signed(op, (left, right), scope, e)
+            case Unary(op=op, operand=operand):
+                return self._signed(op, (operand,), scope, e)
+            case Compare(first=first, rest=((op, right),)):
+                return self._signed(op, (first, right), scope, e)
+            case BoolOp(op=op, items=items):
+                text = self.operand(items[0], scope)
+                for item in items[1:]:
+                    text = self.apply(self._sign(op, 2, e), [text, self.operand(item, scope)])
+                return text
+            case IfExp(cond=cond, then=then, other=other):
+                return f"({self.operand(then, scope)} if {self.rule.text(cond)} else {self.operand(other, scope)})"
+            case VecLit(items=items):
+                return f"[{', '.join(self._listed(i, scope) for i in items)}]"
+        raise NotExecuted(e, "this expression in a composition")
+
+    def _item(self, item: Item) -> str:
+        if isinstance(item, Star):
+            raise NotExecuted(item, "a star as an index")
+        return self.rule.item(item)
+
+    def _listed(self, item: Item, scope: dict[str, ValueKind]) -> str:
+        return f"*{self.tensor(item.value, scope)}" if isinstance(item, Star) else self.operand(item, scope)
+
+    def _sign(self, sign: str, inputs: int, e: Expr) -> OpSpec:
+        found = self.of.signed(sign, inputs)
+        if found is None:
+            raise NotExecuted(e, f"`{sign}` between tensors, where no op is it")
+        return found
+
+    def _signed(self, sign: str, parts: tuple[Item, ...], scope: dict[str, ValueKind], e: Expr) -> str:
+        return self.apply(self._sign(sign, len(parts), e), [self.operand(p, scope) for p in parts])
+
+    def apply(self, called: OpSpec, words: list[str]) -> str:
+        return f"api.{python_name(called.name)}({', '.join([*words, 'source=c.source'])})"
+
+    def _call(self, e: Call, scope: dict[str, ValueKind]) -> str:
+        called = self.of.called(e, scope)
+        if called is None:
+            raise NotExecuted(e, f"a call of {e.func}")
+        words: list[str] = []
+        for k, argument in enumerate(self.of.arguments(called, e)):
+            if not isinstance(argument, Given):
+                raise NotExecuted(e, f"this call of {e.func}")
+            text = (
+                self.operand(argument.value, scope)
+                if argument.param is None
+                else self._param(argument.param, argument.value, scope)
+            )
+            plain = argument.param is None and k < len(e.args)
+            words.append(text if plain else f"{python_name(argument.name)}={text}")
+        return self.apply(called, words)
+
+    def _param(self, p: ParamSpec, value: Item, scope: dict[str, ValueKind]) -> str:
+        match value:
+            case Name(id=name) if p.kind.base == "dtype" and name in (*DTYPES, *NARROW) and name not in self.of.rule:
+                return f"parse_dtype({quoted(name)})"
+            case NoneLit():
+                return "None"
+        return self.operand(value, scope)
+
+
+def _ends(e: Call) -> tuple[Item | None, Expr]:
+    """Where a range begins, if not at 0, and how many turns it has."""
+    match e.args:
+        case (low, high) if not isinstance(low, Star) and not isinstance(high, Star):
+            return low, BinOp("-", high, low, span=e.span)  # type: ignore[arg-type]
+        case (high,):
+            return None, high  # type: ignore[return-value]
+    raise NotExecuted(e, "this range")
+
+
+def assigned(steps: tuple[Step, ...], known: Iterable[str]) -> list[str]:
+    """Names that are known behind the steps, and that the steps make or change; `known` were known before."""
+    found: dict[str, None] = {}
+    for step in steps:
+        before = {*known, *found}
+        match step:
+            case Set(targets=targets, op="="):
+                found |= dict.fromkeys(t.tensor for t in targets)
+            case For(body=body) | While(body=body):
+                found |= dict.fromkeys(n for n in assigned(body, before) if n in before)
+                found |= dict.fromkeys(collected(body))
+            case Branch(then=then, other=other):
+                sides = assigned(then, before), assigned(other, before)
+                both = set(sides[0]) & set(sides[1])
+                found |= dict.fromkeys(n for n in (*sides[0], *sides[1]) if n in before or n in both)
+    return list(found)
+
+
+def collected(steps: tuple[Step, ...]) -> list[str]:
+    """What a loop with this body collects."""
+    return [step.targets[0].tensor for step in steps if isinstance(step, Set) and step.op == "+="]
+
+
+def _targets(names: list[str]) -> str:
+    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+
+__all__ = ["KNOWN", "CompositionCode", "composition"]

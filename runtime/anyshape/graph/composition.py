@@ -1,0 +1,259 @@
+"""Ops that are calls of other ops: their nodes are put in the place of the call, once, before anything is fused.
+
+In: a node of an op that has a `Composition`. Out: values in place of its outputs. The op's rule says the types; what its body turns out to
+be is held against that. Three ops come along with every such op, and are named after it:
+
+    op:input(x)    a view of an input, which makes the checks of the op's rule before anything is computed from it
+    op:size(e)     a size, or a vector of sizes, that the body reads: an expression over the names of the rule
+    op:output(y)   a view of a result, which checks that it has the shape that the rule says
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from anyshape.dims import Cond, Dim
+from anyshape.dtypes import DType
+from anyshape.equations import Equations
+from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.graph.infer import build
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef
+from anyshape.graph.value import Node, Value, constant
+from anyshape.rules import Bound, Rule, Vec
+
+if TYPE_CHECKING:
+    from anyshape.graph.opdef import Relation
+
+Turn = Callable[..., list[Any]]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The body of an op, as its spec states it."""
+
+    build: Callable[[Composing], Sequence[Any]]
+    """Gives the outputs; a variadic one as a sequence."""
+    sizes: Mapping[str, Callable[[Rule, Bound], Any]]
+    """By their text: what the body reads of the rule where a tensor may stand."""
+    truths: frozenset[str] = frozenset()
+    """Those that are conditions."""
+
+
+class Composing:
+    """What a body builds with: the inputs of one call, the names of its rule, its dtypes."""
+
+    def __init__(self, node: Node) -> None:
+        assert node.op.composition is not None and node.bound is not None
+        self.node, self.source, self.bound = node, node.source, node.bound
+        self.sizes = node.op.composition.sizes
+        self.rule = Rule(node.op.full_name, node.source)
+        self.inputs = _checked(node) if node.checks else node.inputs
+
+    def input(self, name: str) -> Any:
+        """An input; None for one that is absent, its constant if it has one, a tuple of a variadic one."""
+        op = self.node.op
+        given = replaced(self.node, self.inputs).grouped_inputs()[name]
+        (d,) = (i for i in op.inputs if i.name == name)
+        if given is None and d.default is not None:
+            dtype = self.dtype(d.dtype)
+            return constant(dtype.numpy.type(d.absent(dtype)))
+        return given
+
+    def present(self, name: str) -> bool:
+        """Whether the call gives that input."""
+        return self.node.grouped_inputs()[name] is not None
+
+    def dtype(self, key: str) -> DType:
+        """That of a variable in this call, or the dtype of that name."""
+        from anyshape.dtypes import parse_dtype
+
+        found = self.node.dtypes.get(key)
+        return parse_dtype(key) if found is None else found
+
+    def size(self, text: str) -> Any:
+        """A size that the rule knows: a number, a truth, a tuple of numbers, or a Value where only the run tells."""
+        rule = Rule(self.node.op.full_name, self.source)
+        found = self.sizes[text](rule, self.bound)
+        items = found if isinstance(found, Vec) else (found,)
+        if not rule.checks and not any(isinstance(n, Dim | Cond) for n in items):
+            return tuple(items) if isinstance(found, Vec) else found
+        made = replaced(self.node, self.inputs)
+        return build(_size(self.node.op, text), made.inputs, made.attrs, self.source).outputs[0]
+
+    def if_(self, cond: Any, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]]) -> tuple[Any, ...]:
+        from anyshape import control
+
+        return control.if_(cond, then, otherwise, self.source)
+
+    def loop(
+        self, trip: Any, turn: Turn, carried: Sequence[Any], names: Sequence[str], collects: int = 0, cond: Any = None
+    ) -> tuple[Any, ...]:
+        from anyshape import control
+
+        return control.loop(trip, turn, carried, cond, collects, self.source, names)
+
+
+def replaced(node: Node, inputs: Sequence[Value | None]) -> Node:
+    """The call with other operands, its types not inferred."""
+    made = Node(node.op, tuple(inputs), node.attrs, node.source)
+    made.bound, made.dtypes = node.bound, node.dtypes
+    return made
+
+
+def body(node: Node) -> list[Value]:
+    """The results of a call by its body, whatever the rule says of them. Raises what inference raises."""
+    assert node.op.composition is not None
+    found: list[Value] = []
+    for v in node.op.composition.build(Composing(node)):
+        found += v if isinstance(v, list | tuple) else [v]
+    return found
+
+
+def expand(node: Node) -> Sequence[Value] | None:
+    """A call of a composed op as its body; None where that is for later, since a rank is not known."""
+    if node.op.composition is None or node.bound is None:
+        return None
+    try:
+        results = body(node)
+    except AnyshapeError as e:
+        if str(e).startswith(node.op.full_name):
+            raise
+        raise type(e)(f"{node.op.full_name}: {e}") from e
+    unguarded = bool(node.checks) and not _is_guarded(node)
+    ensured: list[Value] = []
+    for k, (v, declared) in enumerate(zip(results, node.outputs, strict=True)):
+        name, element = _output_at(node, k)
+        if v.type == declared.type and not unguarded:
+            ensured.append(v)
+        else:
+            op = _output(node.op, name, element, declared.type.dtype.name)
+            ensured += build(op, (v, *node.inputs), node.attrs, node.source).outputs
+    return ensured
+
+
+def _output_at(node: Node, k: int) -> tuple[str, int]:
+    """The name of a result among the outputs, and which element it is of a variadic one, else -1."""
+    outputs = node.op.outputs
+    many = len(node.outputs) - len(outputs) + 1
+    for o in outputs:
+        if o.variadic:
+            if k < many:
+                return o.name, k
+            k -= many
+        else:
+            if k == 0:
+                return o.name, -1
+            k -= 1
+    raise AssertionError(f"{node} has no output {k}")
+
+
+def _is_guarded(node: Node) -> bool:
+    """Whether the checks of the rule stand before the inputs: there are some, and not any number of them."""
+    return not any(i.variadic for i in node.op.inputs) and any(node.grouped_inputs().values())
+
+
+def _checked(node: Node) -> tuple[Value | None, ...]:
+    """The operands, each of the data with the checks of the rule before it."""
+    if not _is_guarded(node):
+        return node.inputs
+    found = list(node.inputs)
+    for k, i in enumerate(node.op.inputs):
+        if node.inputs[k] is not None:
+            found[k] = build(_input(node.op, i.name), node.inputs, node.attrs, node.source).outputs[0]
+    return tuple(found)
+
+
+# --- the ops that come along
+
+
+def part_of(full_name: str) -> OpDef | None:
+    """One of the three ops by its name; None if it is none."""
+    from anyshape.graph.registry import all_ops
+
+    owner, colon, part = full_name.partition(":")
+    op = all_ops().get(owner)
+    if not colon or op is None or op.composition is None:
+        return None
+    kind, _, said = part.removesuffix(")").partition("(")
+    match kind, said.split(","):
+        case "input", [name]:
+            return _input(op, name)
+        case "size", _:
+            return _size(op, said)
+        case "output", [name, element, dtype]:
+            return _output(op, name, int(element), dtype)
+    raise UnsupportedError(f"there is no op {full_name}")
+
+
+@cache
+def _size(op: OpDef, text: str) -> OpDef:
+    """The size as an op on the same operands: it is what the rule finds for them, whatever is known of them by then."""
+    assert op.composition is not None
+    of = op.composition.sizes[text]
+
+    def relation(rule: Rule, **operands: Any) -> Bound:
+        rule.op = op.full_name
+        bound = op.relation(rule, **operands)
+        found = of(rule, bound)
+        items = found if isinstance(found, Vec) else None
+        return rule.bind(outputs={"size": Vec(()) if items is None else Vec((len(items),))}, found=found)
+
+    def kernel(eqs: Equations, bound: Bound) -> None:
+        size = eqs.tensor("size")
+        if isinstance(bound.found, Vec):
+            for k, n in enumerate(bound.found):
+                eqs.define(size[k], n, op.source)
+        else:
+            eqs.define(size[()], bound.found, op.source)
+
+    dtype = "bool" if text in op.composition.truths else "i64"
+    return _derived(op, f"size({text})", op.inputs, OutputDef("size", dtype), relation, kernel=kernel)
+
+
+@cache
+def _input(op: OpDef, name: str) -> OpDef:
+    (given,) = (i for i in op.inputs if i.name == name)
+
+    def relation(rule: Rule, **operands: Any) -> Bound:
+        rule.op = op.full_name
+        op.relation(rule, **operands)
+        shape = Vec(rule.facts.canonical(n) for n in operands[name])
+        return rule.bind(outputs={"same": shape})
+
+    return _derived(op, f"input({name})", op.inputs, OutputDef("same", given.dtype), relation, view={"same": name})
+
+
+@cache
+def _output(op: OpDef, name: str, element: int, dtype: str) -> OpDef:
+    """`element` is that of a variadic output, else -1."""
+
+    def relation(rule: Rule, made: Any, **operands: Any) -> Bound:
+        rule.op = op.full_name
+        wanted = op.relation(rule, **operands).outputs[name]
+        wanted = wanted if element < 0 else wanted[element]
+        return rule.bind(outputs={"same": rule.equal(wanted, made, f"{name}, as its body makes it")})
+
+    inputs = (InputDef("made", dtype), *op.inputs)
+    part = f"output({name},{element},{dtype})"
+    return _derived(op, part, inputs, OutputDef("same", dtype), relation, view={"same": "made"})
+
+
+def _derived(
+    op: OpDef, part: str, inputs: tuple[InputDef, ...], output: OutputDef, relation: Relation, **more: Any
+) -> OpDef:
+    return replace(
+        op,
+        name=f"{op.full_name}:{part}",
+        variant="",
+        inputs=inputs,
+        outputs=(output,),
+        relation=relation,
+        composition=None,
+        kernel=more.get("kernel"),
+        view=more.get("view", {}),
+        traits=(),
+        rewrites=(),
+    )
