@@ -80,7 +80,7 @@ def _narrowed(a: Array, dtype: DType) -> Array:
 
 
 def run_equations(c: Call, node: Node) -> list[Array]:
-    """The outputs by the slow reading of the equations (or the view), of a composed op by that of what it calls. Remembered with the call."""
+    """The outputs by the slow reading of the equations (or the view), of a composed op by that of what it calls. Remembered."""
     return c.remembered("equations", node, lambda: _equations(c, node))
 
 

@@ -23,7 +23,7 @@ from anyshape.graph.registry import all_ops
 from anyshape.testing import Property
 from anyshape_gen.analysis import analyse_op
 from anyshape_gen.analysis_model import Analysis
-from anyshape_gen.emit import kernels, ops, relations, rewrites, strategies
+from anyshape_gen.emit import compositions, kernels, ops, relations, rewrites, strategies
 from anyshape_gen.emit.module import used_names
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -45,10 +45,11 @@ class Generated:
     relation: str
     rewrites: str
     ops: str
+    composition: str = ""
 
     @property
     def text(self) -> str:
-        return "\n".join((self.kernel, self.relation, self.rewrites, self.ops))
+        return "\n".join((self.kernel, self.composition, self.relation, self.rewrites, self.ops))
 
 
 class Workshop:
@@ -79,13 +80,22 @@ class Workshop:
                 return None
             kernel = kernels.kernel(a) if a.kernel is not None else None
             hoisted = kernel.hoisted if kernel is not None else {}
-            bound = dict.fromkeys([*(kernel.bound if kernel is not None else ()), *(p.name for p in spec.params)])
+            specs = {**self.specs, spec.name: spec}
+            body = compositions.composition(a, specs, "anyshape_ops") if spec.compose is not None else None
+            bound = dict.fromkeys(
+                [
+                    *(kernel.bound if kernel is not None else ()),
+                    *(body.bound if body is not None else ()),
+                    *(p.name for p in spec.params),
+                ]
+            )
             relation = relations.relation(a, bound, hoisted)
             return Generated(
                 kernel.text if kernel is not None else "",
                 relation,
-                rewrites.rewrites(a, {**self.specs, spec.name: spec}),
+                rewrites.rewrites(a, specs),
                 ops.op_defs(a),
+                body.text if body is not None else "",
             )
         except (NotExecuted, SpecError):
             return None
@@ -98,6 +108,7 @@ class Workshop:
 def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:
     """The variants of an op, from their texts."""
     rooms = {
+        "compositions": _run(text.composition, compositions.KNOWN),
         "kernels": _run(text.kernel, kernels.KNOWN),
         "relations": _run(text.relation, relations.KNOWN),
         "rewrites": _run(text.rewrites, rewrites.KNOWN),

@@ -1,0 +1,60 @@
+"""The laws tell a wrong composition from a right one: each of these has one thing wrong, and is generated as a spec's own would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anyshape.testing import laws
+from anyshape.testing.mutation.making import Workshop, in_place, load
+from anyshape.testing.profile import load_profile, usual
+from anyshape.testing.running import register
+from anyshape_gen.analysis import analyse
+from anyshape_gen.cli import read_folder
+from anyshape_gen.parse_kernel import parse_procedure
+from anyshape_gen.printer import procedure_text
+from anyshape_gen.source import Findings
+from anyshape_gen.text import Text
+
+SPECS = Path(__file__).parents[2] / "specs"
+OP = "linear_attention"
+VALUES, TYPES = laws.test_interpreter_is_reference, laws.test_the_body_has_the_types_of_the_rule
+WRONG: dict[str, tuple[str, str, Callable[..., None], str]] = {
+    "a sum left out": ("last = last + keys[t] * made", "last = keys[t] * made", VALUES, "elements differ"),
+    "a turn late": ("last = last * kept[t]", "last = last * kept[0]", VALUES, "elements differ"),
+    "axes mixed up": ("transpose(scaled, axes=[1, 0, 2, 3, 4])", "scaled", VALUES, "elements differ"),
+    "another dtype": ("cast(transpose(scaled, axes=[1, 0, 2, 3, 4]), to=F)", "cast(scaled, to=f64)", TYPES, "the body makes f64"),
+    "another shape": ("[b, n, groups * shared * f]", "[n, b, groups * shared * f]", TYPES, "and the rule says"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_shrinking() -> Iterator[None]:
+    load_profile(40, shrink=False)
+    yield
+    load_profile(usual())
+
+
+@pytest.fixture(scope="module")
+def workshop() -> Workshop:
+    register("anyshape_ops")
+    return Workshop(analyse(read_folder(SPECS)))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_it_is_rejected(name: str, workshop: Workshop) -> None:
+    right, wrong, law, why = WRONG[name]
+    spec = workshop.specs[OP]
+    assert spec.compose is not None
+    text = procedure_text(spec.compose)
+    assert right in text
+    findings = Findings()
+    code = workshop.generate(replace(spec, compose=parse_procedure(Text.plain(text.replace(right, wrong)), findings)))
+    assert code is not None and not findings.found
+    record: Callable[[str, Any], None] = lambda key, value: None  # noqa: E731
+    with in_place(load(spec, code)), pytest.raises(Exception, match=why):
+        law(OP, record)
