@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape import ops
+from anyshape import ops, passes
 from anyshape.passes.fuse import fuse
 from anyshape.passes.steps import KernelStep
 from anyshape.vm import compile
@@ -88,3 +88,27 @@ def test_a_product_of_scores_with_themselves_stays() -> None:
     q = anyshape.input("q", "f32[b, 2, s, 8]")
     soft = ops.softmax(ops.matmul(q, turned(q)), axis=-1)
     assert all(names.count("matmul") < 2 for names in kernels(anyshape.function([q], ops.matmul(soft, soft))))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_the_operator_takes_its_heads_where_they_lie(groups: int) -> None:
+    """What is around it moves heads; one kernel unless heads share keys in groups."""
+    q = anyshape.input("q", "f32[b, s, 4, 8]")
+    k, v = (anyshape.input(name, f"f32[b, t, {groups}, 8]") for name in "kv")
+    heads = [ops.transpose(x, axes=[0, 2, 1, 3]) for x in (q, k, v)]
+    f = anyshape.function([q, k, v], ops.transpose(ops.attention(*heads), axes=[0, 2, 1, 3]))
+    assert len(kernels(f)) == (2 if groups == 2 else 1)
+    rng = np.random.default_rng(2)
+    given = [rng.normal(size=(2, n, h, 8)).astype(np.float32) for n, h in ((5, 4), (7, groups), (7, groups))]
+    np.testing.assert_allclose(
+        compile(f)(*given), compile(f, kernels="interpret", fuse=False)(*given), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_conversion_to_the_dtype_that_is_there_separates_nothing() -> None:
+    params = inputs()
+    q, k, v, mask = params
+    soft = ops.cast(ops.softmax(ops.add(ops.matmul(q, turned(k)), mask), axis=-1), to="f32")
+    f = passes.optimise(anyshape.function(params, ops.matmul(ops.transpose(soft, axes=[0, 1, 2, 3]), v)))
+    assert [n.op.name for n in f.nodes] == ["transpose", "matmul", "add", "softmax", "matmul"]
+    assert len(kernels(f)) == 1

@@ -149,6 +149,14 @@ def _children(e: Expr) -> tuple[Expr, ...]:
     return children(e)
 
 
+def without_units(q: Equation) -> Equation:
+    """The equation without variables of extent 1 that its index adds to others: h for h * 1 + c."""
+    ones: dict[Var, Expr] = {v: as_expr(0) for i in q.index if isinstance(i, Apply) for v in i.free if v.extent == 1}
+    if not ones or q.form is not None:
+        return q
+    return replace(q, index=tuple(substitute(i, ones) for i in q.index), value=substitute(q.value, ones))
+
+
 def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
     """Variables replaced by expressions."""
     return replace_node(e, values)

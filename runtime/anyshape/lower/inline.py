@@ -219,7 +219,8 @@ class _Inliner:
         for q in self.group.equations:
             for e in walk_expr(q.value):
                 if isinstance(e, Read):
-                    plain = all(isinstance(i, Var) for i in e.index) and len(set(e.index)) == len(e.index)
+                    long = [i for i, n in zip(e.index, e.tensor.shape, strict=True) if n != 1]
+                    plain = all(isinstance(i, Var) for i in long) and len(set(long)) == len(long)
                     forms.setdefault(e.tensor, set()).add(("plain",) if plain else e.index)
         return forms
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Read
-from anyshape.equations.recurrences import as_steps
+from anyshape.equations.expr import Read, Var
+from anyshape.equations.recurrences import as_steps, without_units
 from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
@@ -90,7 +90,7 @@ class _Fusion:
 
     def add(self, node: Node) -> None:
         ins, outs = tensors_of(node, self.tensors)
-        equations = as_steps(equations_of(node, ins, outs).equations)
+        equations = [without_units(q) for q in as_steps(equations_of(node, ins, outs).equations)]
         self.equations[node] = equations
         group = _Group(
             len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node)
@@ -214,6 +214,9 @@ class _Fusion:
         read = q.value
         if others or not isinstance(read, Read) or read.tensor is not self.tensors[value] or not read.index:
             return False
+        made = self.equations[value.node][-1] if value.node in self.equations else q
+        if not all(isinstance(i, Var) for i in made.index):
+            return False  # its elements are found by no index of the value, so that it would have to be in memory first
         return (
             read.index[-1] is q.index[-1]
             and set(read.index) == set(q.index)

@@ -59,6 +59,7 @@ def optimise(f: Function) -> Function:
             simplify.fold_constants,
             simplify.dyn_to_static,
             simplify.idle_views,
+            simplify.idle_copies,
             simplify.spec_rewrites,
             expand,
             simplify.CommonSubexpressions(),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape import dims
+from anyshape.equations.expr import Read, Var
 from anyshape.equations.interpret import interpret
 from anyshape.errors import AnyshapeError
 from anyshape.graph.infer import build, equations_of, flat, tensors_of
@@ -67,6 +68,23 @@ def idle_views(node: Node) -> Sequence[Value] | None:
         return None
     source = node.grouped_inputs()[next(iter(node.op.view.values()))]
     return [source] if isinstance(source, Value) and source.type == node.outputs[0].type else None
+
+
+def idle_copies(node: Node) -> Sequence[Value] | None:
+    """A call whose equation puts every element where it was is its operand: a conversion to the dtype that is there, a transposition of
+    axes onto themselves."""
+    data = [v for v in node.inputs if v is not None]
+    if len(data) != 1 or len(node.outputs) != 1 or data[0].type != node.outputs[0].type:
+        return None
+    if node.checks or node.regions or node.bound is None or node.op.kernel is None or data[0].type.rank is None:
+        return None
+    ins, outs = tensors_of(node)
+    equations = equations_of(node, ins, outs).equations
+    if len(equations) != 1 or equations[0].form is not None:
+        return None
+    value, index = equations[0].value, equations[0].index
+    same = isinstance(value, Read) and value.outside is None and value.index == index
+    return data if same and all(isinstance(i, Var) for i in index) and len(set(index)) == len(index) else None
 
 
 def dyn_to_static(node: Node) -> Sequence[Value] | None:

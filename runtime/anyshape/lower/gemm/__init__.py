@@ -3,9 +3,10 @@
 `emit_contraction` writes the loops of one product into a kernel; the micro-kernels and packers it calls are shared.
 """
 
-from .driver import emit_contraction, emit_panels, emit_prepack
+from .driver import emit_contraction
 from .library import ELEMENTS, resolve
 from .packing import prepack_b, prepacked_elements
+from .panels import emit_panels, emit_prepack
 from .spec import Batch, ContractionSpec, Destination, Epilogue, Packed, Prepacked, RowBody, RowsDone, Strided, Tile
 from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 

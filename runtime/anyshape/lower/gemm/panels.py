@@ -1,0 +1,50 @@
+"""A B in memory as panels, packed when the kernel runs: for one product, or once for several.
+
+In: an open kernel, a `Strided` B, room for the panels. Out: calls of the shared packer.
+"""
+
+from __future__ import annotations
+
+from ..llvm.builder import Function
+from ..llvm.types import I64, VOID, Operand, Type, Val, const
+from .packing import PACK_ARGUMENTS, pack_name
+from .spec import Strided
+from .tiles import Tiles, tiles_for
+
+
+def emit_prepack(f: Function, element: Type, b: Strided, k: Operand, n: Operand, to: Val) -> None:
+    """Pack a whole B at run time, to be used as `Prepacked(to)` by several contractions; `to` has room for
+    `prepacked_elements(k, n)` and the slack. Strides as in `Strided` for B."""
+    tiles = tiles_for(f.target, element)
+    f.module.declare(pack_name(element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
+    columns, depth = f.i64(n), f.i64(k)
+    pack_strided(f, tiles, b.pointer, b, depth, const(I64, 0), columns, to)
+
+
+def emit_panels(f: Function, element: Type, along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val) -> None:
+    """Pack B for products of `sizes` (rows of all together, columns, length of the sums), if they need it packed. `along_k` is the step
+    of A from one term of a sum to the next; `to` has room for `panel_bytes`."""
+    tiles = tiles_for(f.target, element)
+    f.module.declare(pack_name(element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
+    m, n, k = sizes
+    unit = f.compare("eq", f.i64(b.inner), 1)
+    with f.if_(f.not_(f.or_(unit, fits_dot(f, tiles, along_k, b, m)))):
+        pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to)
+
+
+def fits_dot(f: Function, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
+    """Decided by the sizes of the whole product, so that every part decides alike."""
+    both = f.and_(f.compare("eq", f.i64(b.outer), 1), f.compare("eq", along_k, 1))
+    unit = f.compare("eq", f.i64(b.inner), 1)
+    return f.and_(f.and_(both, f.not_(unit)), f.compare("le", m, tiles.few_rows))
+
+
+def pack_strided(f: Function, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val) -> None:
+    """Columns first .. end - 1 of a B in memory, as panels."""
+    inner, width = f.i64(b.inner), tiles.columns
+    with f.for_range(first, end, width) as loop:
+        source = f.gep(pointer, f.mul(loop.index, inner), tiles.element)
+        target = f.gep(to, f.mul(f.sub(loop.index, first), k), tiles.element)
+        count = f.smin(f.sub(end, loop.index), width)
+        args = [source, inner, f.i64(b.outer), count, const(I64, width), k, target]
+        f.call(pack_name(tiles.element), VOID, args)
