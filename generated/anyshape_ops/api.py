@@ -365,7 +365,7 @@ def attention(
     return call(ATTENTION, [q, k, v, bias], {"causal": causal, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:65
+# specs/attention.yaml:66
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
     neighbours.

@@ -55,7 +55,11 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
     n, h, c, i = eqs.index("n", b), eqs.index("h", g), eqs.index("c", r), eqs.index("i", s)
     eqs.define(
         total[n, h, c, i],
-        reduce_("sum", [t], lambda j: exp(score[n, h, c, i, j] - peak[n, h, c, i])),
+        where(
+            rules.gt(t, 0),
+            lambda: reduce_("sum", [t], lambda j: exp(score[n, h, c, i, j] - peak[n, h, c, i])),
+            lambda: 1,
+        ),
         "specs/attention.yaml:19",
     )
     n, h, c, i, o = eqs.index("n", b), eqs.index("h", g), eqs.index("c", r), eqs.index("i", s), eqs.index("o", f)
@@ -73,7 +77,7 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/attention.yaml:65
+# specs/attention.yaml:66
 def rotate_kernel(eqs: Equations, bound: Bound) -> None:
     interleaved, m, h, b, s, n, c = bound.interleaved, bound.m, bound.h, bound.b, bound.s, bound.n, bound.c
     x, cos_, sin_, y = eqs.tensor("x"), eqs.tensor("cos"), eqs.tensor("sin"), eqs.tensor("y")
@@ -93,17 +97,17 @@ def rotate_kernel(eqs: Equations, bound: Bound) -> None:
 
     along = eqs.scratch("along", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
-    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:84")
+    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:85")
     across = eqs.scratch("across", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         across[g, i, a, j],
         x[g, i, a, partner(j)] * sign(j) * sin_[*fit((g, i), c), number(j)],
-        "specs/attention.yaml:85",
+        "specs/attention.yaml:86",
     )
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         y[g, i, a, j],
         where(ge(j, 2 * m), lambda: x[g, i, a, j], lambda: along[g, i, a, j] + across[g, i, a, j]),
-        "specs/attention.yaml:86",
+        "specs/attention.yaml:87",
     )

@@ -64,11 +64,18 @@ ATTENTION = Property(
             "specs/attention.yaml:29",
         ),
         Example(
+            {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 0, 5)), "v": Given((2, 4, 0, 7))},
+            {},
+            {"y": Given((2, 4, 3, 7))},
+            None,
+            "specs/attention.yaml:30",
+        ),
+        Example(
             {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 3, 5)), "v": Given((2, 4, 3, 5)), "bias": Given((4,))},
             {},
             {},
             "does not broadcast",
-            "specs/attention.yaml:30",
+            "specs/attention.yaml:31",
         ),
     ),
     "specs/attention.yaml:5",
@@ -76,7 +83,7 @@ ATTENTION = Property(
 )
 
 
-# specs/attention.yaml:65
+# specs/attention.yaml:66
 def rotate_case(d: Draw) -> Case:
     b = d.dim("b")
     s = d.dim("s")
@@ -90,7 +97,7 @@ def rotate_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:88
+# specs/attention.yaml:89
 def rotate_reference(x: Any, cos: Any, sin: Any, interleaved: Any) -> Any:
     return (
         lambda m, spread: (
@@ -121,41 +128,41 @@ ROTATE = Property(
             {},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:93",
+            "specs/attention.yaml:94",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 3, 3)), "sin": Given((2, 3, 3))},
             {"interleaved": True},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:94",
+            "specs/attention.yaml:95",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 2)), "sin": Given((2, 2))},
             {},
             {},
             "do not broadcast",
-            "specs/attention.yaml:95",
+            "specs/attention.yaml:96",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 0)), "sin": Given((3, 0))},
             {},
             {},
             "at least one pair",
-            "specs/attention.yaml:96",
+            "specs/attention.yaml:97",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 4)), "sin": Given((3, 4))},
             {},
             {},
             "do not fit",
-            "specs/attention.yaml:97",
+            "specs/attention.yaml:98",
         ),
     ),
-    "specs/attention.yaml:65",
+    "specs/attention.yaml:66",
     asserts=(
-        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:73"),
-        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:74"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:75"),
+        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:74"),
+        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:75"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:76"),
     ),
 )
