@@ -141,6 +141,19 @@ def test_constant_operand_is_packed(transposed: bool, shared: bool) -> None:
     assert len(native.kernel.inputs) == 3 + shared
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("lead", [(1,), (1, 1), (B,)])
+def test_a_row_times_a_constant_is_a_product_of_a_packed_matrix(lead: tuple[Any, ...], transposed: bool) -> None:
+    """A dim of 1 is no loop, and the matrix is packed all the same."""
+    b = Builder("matmul")
+    array = np.random.default_rng(0).random((70, 40) if transposed else (40, 70), np.float32)
+    x, w = b.input([*lead, 40]), b.input(array.shape)
+    b.output(b.map(maximum, b.matmul(x, w, tb=transposed), b.input([70])))
+    group = with_constants(b.group(), {w: array})
+    native = check(group, [{B: n} for n in (0, 1, 3)], tolerance=1e-4, given={w: array})
+    assert native.kernel.schedule == ("product",) and any(isinstance(i, Packed) for i in native.kernel.inputs)
+
+
 def test_constant_batched_operand() -> None:
     b = Builder("experts")
     w = b.input([3, 20, 45])

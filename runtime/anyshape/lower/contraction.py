@@ -18,6 +18,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.collapse import Rebuild
 from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, affine, walk
 from anyshape.lower.schedule import components
+from anyshape.lower.vector_product import with_row
 from anyshape.lower.windows import Windows, product_windows
 
 _ELEMENTS = ("f32", "f64", "i32", "i64")
@@ -69,7 +70,8 @@ def split_phases(
     for stage in stages:
         for part in components(stage):
             found.append(Component())
-            _Splitter(dag, found[-1], constants, sum(len(c.temporaries) for c in found)).component(part)
+            splitter = _Splitter(dag, found[-1], constants, sum(len(c.temporaries) for c in found))
+            splitter.component(with_row(dag, part, constants))
     return tuple(found)
 
 

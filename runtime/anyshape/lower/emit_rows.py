@@ -223,10 +223,11 @@ class Rows(Values):
         """Vectors per block: as many as registers allow where the body is small, few where it is long."""
         loops = list(_loops(scope))
         inner = frozenset(scope.variables).union(*(s.variables for s in loops))
-        heavy = max((cost(n, inner) for s in loops for n in _bodies(s)), default=1)
         count = max((len(s.reductions) for s in loops), default=0)
         if count == 0:
-            return (2,) if heavy >= 40 else (4,)
+            return (2,) if max((cost(n, inner) for s in loops for n in _bodies(s)), default=1) >= 40 else (4,)
+        # what is done once with the sums may be long: the turns of the sums are what takes time
+        heavy = max(cost(n, inner) for s in loops if s.reductions for n in _bodies(s))
         block = 16 if heavy <= 5 else 8 if heavy <= 9 else 4 if heavy < 20 else 2
         while block > 1 and block * count > 16:
             block //= 2
