@@ -47,7 +47,9 @@ FUNCTIONS: dict[str, LanguageFunction] = {
     **_table(
         "kernel", {"tanh": (1, 1), "erf": (1, 1), "sin": (1, 1), "cos": (1, 1), "cast": (2, 2), "saturate": (2, 2)}
     ),
-    **_table("kernel", {"pad": (2, 2), "philox": (2, 2), "array": (2, 2), "first": (1, 1), "last": (1, 1)}),
+    **_table(
+        "kernel", {"pad": (2, 2), "philox": (2, 2), "entropy": (0, 0), "array": (2, 2), "first": (1, 1), "last": (1, 1)}
+    ),
     **_table("kernel", dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), (2, 2))),
     "argsort": LanguageFunction(1, 1, "kernel", ("descending",)),
     "argmax": LanguageFunction(1, 1, "kernel", ("last",)),

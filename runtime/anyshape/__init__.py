@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anyshape.equations.entropy import seed
     from anyshape.frontends.onnx.simplified import simplify
     from anyshape.graph.building import function, input
     from anyshape.graph.function import Function
@@ -24,7 +25,7 @@ _PLACES = {
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.saved", "parse": "anyshape.graph.parse",
-    "profile": "anyshape.vm.profile",
+    "profile": "anyshape.vm.profile", "seed": "anyshape.equations.entropy",
     "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
@@ -52,6 +53,7 @@ __all__ = [
     "parse",
     "passes",
     "profile",
+    "seed",
     "simplify",
 ]
 

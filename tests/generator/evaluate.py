@@ -148,6 +148,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "broadcast": broadcast,
     "broadcasts": lambda p, to: len(p) <= len(to) and all(a in (1, b) for a, b in zip(p[::-1], to[::-1])),
     "inside": lambda index, d: all(0 <= i < n for i, n in zip(index, d, strict=True)),
+    "ravel": lambda index, d: sum(i * math.prod(d[k + 1 :]) for k, i in enumerate(index)),
     "unravel": lambda place, d: [place // math.prod(d[k + 1 :]) % (n if k else place + 1) for k, n in enumerate(d)],
     "ceil_div": lambda a, b: spread(lambda x, y: -(-x // y), a, b),
     "exact_div": lambda a, b: spread(exact_div, a, b),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.dtypes import from_numpy, highest, lowest
+from anyshape.equations.philox import numbers
 from anyshape_gen.analysis_model import ResolvedEquation, Role
 from anyshape_gen.nodes import (
     Along,
@@ -237,6 +238,10 @@ class KernelEvaluation(Evaluation):
                 return int(np.clip(self.expr(inner, env), info.min, info.max))  # type: ignore[arg-type]
             case Call(func="lowest" | "highest" as func, args=(Name(id=var),)):
                 return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
+            case Call(func=func, args=(Call(func="philox", args=given),)):
+                return self._number(
+                    numbers(*map(np.asarray, self._items(given, env)), from_numpy(self.dtypes.get(func, func)))[()]
+                )
             case Call(func=func, args=(inner,)) if func in self.dtypes:
                 return self._number(self.dtypes[func](self.expr(inner, env)))  # type: ignore[arg-type]
             case Call(func="i32" | "i64", args=(inner,)):

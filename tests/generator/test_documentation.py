@@ -37,7 +37,6 @@ def elementwise(kernel: str = "x[i]", more: str = "", given: str = "f32[n]") -> 
 METHODS = "[*list(e.replace(' ', '').strip()), *e.split(',')] == e.partition('-') or e.count('a') == 1"
 TEXT = elementwise(more=f"params: {{e: str}}, shape: \"assert {METHODS}, 'no'\", ")
 CONTAINER, STRINGS = "Containers", "Strings"
-RANDOM = "Counter-based"
 NOT_YET: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("container opt", "Signature with container"), (CONTAINER, elementwise(given="opt f32[n]"))),
     "container seq": (
@@ -47,7 +46,6 @@ NOT_YET: dict[str, tuple[str, str]] = {
         ("kind str", "expression Method", "function list", *(f"string method {m}" for m in STRING_METHODS)), (STRINGS, TEXT)
     ),
     "dtype str": (STRINGS, elementwise(given="str[n]")),
-    **dict.fromkeys(("function philox", "trait random"), (RANDOM, elementwise("x[i] + philox(0, i)", "traits: [random], "))),
 }  # fmt: skip
 """By construct: why it has no code, and an entry that the generator therefore refuses"""
 

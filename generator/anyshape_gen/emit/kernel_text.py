@@ -146,6 +146,8 @@ class KernelText:
             "f64",
             "i32",
             "i64",
+            "philox",
+            "entropy",
         )
 
     def is_vector(self, e: Expr) -> bool:
@@ -271,7 +273,13 @@ class KernelText:
             return f"{e.func}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
         if e.func in ("lowest", "highest"):
             return f"{e.func}({self.dtype_text(plain[0])})", ATOM
+        if e.func == "entropy":
+            return "entropy()", ATOM
         if e.func in self.dtypes or e.func in ("f32", "f64", "i32", "i64"):
+            inner = plain[0]
+            if isinstance(inner, Call) and inner.func == "philox":
+                given = ", ".join(self.text(a) for a in inner.args if not isinstance(a, (Star, Slice)))
+                return f"philox({given}, {self.dtype_text(Name(e.func))})", ATOM
             return f"cast({self.text(plain[0])}, {self.dtype_text(Name(e.func))})", ATOM
         if e.func in self.functions:
             return f"{kernel_name(e.func)}({', '.join(map(self.text, plain))})", ATOM

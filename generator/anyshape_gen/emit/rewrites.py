@@ -17,11 +17,11 @@ from anyshape_gen.emit.relations import attribute_name
 from anyshape_gen.emit.rule_text import RuleText, source_of
 from anyshape_gen.model import OpSpec, Rewrite
 from anyshape_gen.nodes import Call, Expr, Index, Name, Node, Slice, Star
-from anyshape_gen.traverse import free_names, walk
+from anyshape_gen.traverse import free_names, rebuild, walk
 
 KNOWN = {
     **RULE_NAMES,
-    **dict.fromkeys(("given", "is_default", "make", "producer", "shape_of"), "anyshape.graph.matching"),
+    **dict.fromkeys(("element_of", "given", "is_default", "make", "producer", "shape_of"), "anyshape.graph.matching"),
     "RewriteDef": "anyshape.graph.opdef",
     "GraphNode": "anyshape.graph.value",
     "Node": "anyshape.graph.value",
@@ -143,9 +143,28 @@ class _Rewriter:
             self.code.add(f"{local} = shape_of({self.scope.values[name]})")
         if shaped:
             self._leave(" or ".join(f"{local} is None" for local in shaped.values()))
+        cond = self._elements(cond)
         text = RuleText(dict.fromkeys(self.scope.params, ValueKind.ANY), rename=lambda n: shaped.get(n, n))
         self.code.add(f"rule = Rule({quoted(self.spec.name)})")
         self._leave(f"rule.decide({text.text(cond)}) is not True")
+
+    def _elements(self, cond: Expr) -> Expr:
+        """The condition with a local for every `r[()]`, the only element of an operand: where it is not known, the rewrite is not made."""
+        read: dict[str, None] = {}
+
+        def replace(node: Node) -> Node:
+            match node:
+                case Index(Name(id), ()) if id in self.scope.values:
+                    read[id] = None
+                    return Name(f"element_{id}", span=node.span)
+            return rebuild(node, replace)
+
+        found = replace(cond)
+        for id in read:
+            self.code.add(f"element_{id} = element_of({self.scope.values[id]})")
+        if read:
+            self._leave(" or ".join(f"element_{id} is None" for id in read))
+        return found  # type: ignore[return-value]
 
     def _value(self, e: Node) -> str:
         match e:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anyshape.dims import Dim, Size
 from anyshape.dtypes import BOOL, I64, DType
-from anyshape.equations.expr import Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast, walk
+from anyshape.equations.expr import Apply, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast, walk
 from anyshape.equations.procedure import Procedure, Program
 from anyshape.errors import SpecError
 
@@ -175,7 +175,10 @@ class Equations:
     def define(self, target: Expr, value: ExprLike, source: str = "") -> None:
         """target is a read, `t[i, *j]`. A weak value takes t's dtype; a strong one must have it, but for bool and index values."""
         tensor, index = self._left(target)
-        self.equations.append(Equation(tensor, index, _adapted(value, tensor.dtype), source))
+        made = _adapted(value, tensor.dtype)
+        # What no two evaluations agree about is evaluated once, by a kernel of its own that runs in one part.
+        form = Update("set") if isinstance(made, Apply) and made.op == "entropy" else None
+        self.equations.append(Equation(tensor, index, made, source, form))
 
     def born(self, size: Size, value: ExprLike, source: str = "") -> None:
         """The size is what value turns out to be: `k = count(...)`."""

@@ -168,6 +168,7 @@ OPERATIONS: dict[str, int] = {
     "within": 2,
     **dict.fromkeys(_COMPARISONS, 2),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), 2),
+    "philox": 2, "entropy": 0,
     "and": 2, "or": 2, "not": 1, "neg": 1, "abs": 1, "select": 3, "cast": 1,
     **dict.fromkeys(("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round_even", "trunc"), 1),
 }  # fmt: skip
@@ -356,6 +357,16 @@ def cast(value: ExprLike, dtype: DType) -> Expr:
     if e.dtype is None:
         return adapt(e, dtype)
     return e if e.dtype is dtype else _apply("cast", (e,), dtype)
+
+
+def drawn(seed: ExprLike, position: ExprLike, dtype: DType) -> Expr:
+    """The number of a dtype that Philox gives for a seed and a position: `equations.philox` says which."""
+    return _apply("philox", (cast(seed, I64), cast(position, I64)), dtype)
+
+
+def entropy() -> Expr:
+    """An i64 that no other evaluation gets: `equations.entropy`."""
+    return _apply("entropy", (), I64)
 
 
 def reduce_node(kind: str, variables: tuple[Var, ...], body: Expr, where: Expr | None, dtype: DType | None) -> Expr:

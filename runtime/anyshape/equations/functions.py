@@ -19,6 +19,8 @@ from anyshape.equations.expr import (
     as_expr,
     cast,
     const,
+    drawn,
+    entropy,
     is_integer,
     read,
     reduce_node,
@@ -212,6 +214,11 @@ def int_(c: ExprLike) -> Expr:
     return apply("select", e, 1, 0)
 
 
+def philox(seed: ExprLike, position: ExprLike, dtype: DType) -> Expr:
+    """A random number, the same for equal seeds and positions: in [0, 1) of a float dtype, all its bits of an integer dtype."""
+    return drawn(seed, position, dtype)
+
+
 class Checked:
     """A tensor whose indices are checked when they are used, whatever they are; one that is out of range is an error at run time."""
 
@@ -383,8 +390,8 @@ def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tup
 
 __all__ = [
     "Checked", "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
-    "cast", "ceil", "checked", "clamp", "cos",
-    "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum", "minimum",
-    "ne", "not_", "or_", "pad", "pow_", "present", "ravel", "reduce_", "reduce_range", "reflect", "round_even", "saturate",
-    "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",
+    "cast", "ceil", "checked", "clamp", "cos", "entropy",
+    "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum",
+    "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "ravel", "reduce_", "reduce_range", "reflect",
+    "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",
 ]  # fmt: skip

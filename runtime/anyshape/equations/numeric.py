@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dtypes import I32, I64, DType, from_numpy, highest, lowest
+from anyshape.equations import entropy, philox
 from anyshape.equations.expr import Apply, Reduce
 
 Array = NDArray[Any]
@@ -97,6 +98,11 @@ def apply_numeric(e: Apply, args: list[Array]) -> Array:
     if e.op == "cast":
         assert e.dtype is not None
         return _cast(args[0], e.dtype)
+    if e.op == "philox":
+        assert e.dtype is not None
+        return philox.numbers(args[0], args[1], e.dtype)
+    if e.op == "entropy":
+        return np.array(entropy.draw())
     if len(args) == 2:
         return np.asarray(_BINARY[e.op](args[0], args[1]))
     out = np.asarray(_UNARY[e.op](args[0]))

@@ -38,6 +38,14 @@ def shape_of(value: Value | None) -> Vec | None:
     return None if value is None or value.type.shape is None else Vec(value.type.shape)
 
 
+def element_of(value: Value | None) -> int | float | bool | None:
+    """The only element of a value, if it is known."""
+    if value is None or value.constant is None or value.constant.size != 1:
+        return None
+    element: int | float | bool = value.constant.reshape(-1).tolist()[0]
+    return element
+
+
 def make(op: str, inputs: Sequence[Any], params: Mapping[str, Any], source: str) -> Value:
     """A call of an op by its plain name; static unless a promoted parameter is a Value."""
     ops = all_ops()

@@ -159,6 +159,11 @@ class OpDef:
         return f"{self.variant}.{self.name}" if self.variant else self.name
 
     @property
+    def is_random(self) -> bool:
+        """Whether equal calls give different results: such a node is made as often as the model says, and when it runs."""
+        return "random" in self.traits
+
+    @property
     def attributes(self) -> tuple[ParamDef, ...]:
         return tuple(p for p in self.params if not p.operand)
 

@@ -12,7 +12,7 @@ from anyshape.lower.dag import Access, LoopVar, Node, Store
 
 _COST = {
     "exp": 10, "log": 12, "tanh": 14, "erf": 16, "sin": 16, "cos": 16, "pow": 30, "div": 3, "sqrt": 4,
-    "floordiv": 12, "mod": 12, "fmod": 12, "trunc_div": 12,
+    "floordiv": 12, "mod": 12, "fmod": 12, "trunc_div": 12, "philox": 120,
 }  # fmt: skip
 
 

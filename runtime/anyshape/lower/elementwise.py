@@ -13,9 +13,11 @@ from anyshape.dtypes import F64 as DOUBLE
 from anyshape.dtypes import I8 as BYTE
 from anyshape.dtypes import I32 as WORD
 from anyshape.dtypes import NARROW, NARROW_FLOATS, U8, DType
+from anyshape.equations import entropy
 from anyshape.lower.llvm import narrow
 from anyshape.lower.llvm import vecmath as vm
 from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.philox import philox
 from anyshape.lower.llvm.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Type, Val, const
 
 _REGISTER: dict[str, Type] = {
@@ -70,6 +72,10 @@ def memory_type(dtype: DType) -> Type:
 
 def apply(f: Function, op: str, dtype: DType, args: Sequence[Val], kinds: Sequence[DType]) -> Val:
     """`op` on values of dtypes `kinds`, giving a value of `dtype`."""
+    if op == "philox":
+        return philox(f, args[0], args[1], dtype, register_type(dtype))
+    if op == "entropy":
+        return f.atomic_update("add", f.module.declare_word(entropy.SYMBOL), const(I64, 1))
     args = _level(f, args)
     if op == "cast":
         return convert(f, args[0], kinds[0], dtype)

@@ -12,7 +12,7 @@ from enum import Enum
 from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, walk
 
-TRANSCENDENTAL = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow", "sqrt", "div"))
+TRANSCENDENTAL = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow", "sqrt", "div", "philox"))
 
 
 class Kind(Enum):

@@ -37,7 +37,12 @@ def _static_shape(v: Value) -> tuple[int, ...]:
 
 def fold_constants(node: Node) -> Sequence[Value] | None:
     """A call on constants alone is made now, by the equation interpreter (or is a view of the same elements)."""
-    if node.checks or node.bound is None or not all(v is None or v.is_constant for v in node.inputs):
+    if (
+        node.checks
+        or node.bound is None
+        or node.op.is_random
+        or not all(v is None or v.is_constant for v in node.inputs)
+    ):
         return None
     sizes = [dims.bounds(v.type.count())[1] for v in node.outputs]
     if sum(n if n is not None else FOLD_ELEMENTS + 1 for n in sizes) > FOLD_ELEMENTS:
@@ -139,6 +144,8 @@ class CommonSubexpressions:
         return CommonSubexpressions()
 
     def __call__(self, node: Node) -> Sequence[Value] | None:
+        if node.op.is_random:
+            return None
         key = (node.op, node.regions, tuple(self._key(v) for v in node.inputs), tuple(sorted(node.attrs.items())))
         first = self.seen.setdefault(key, node)
         return None if first is node else first.outputs

@@ -29,7 +29,7 @@ from anyshape.testing.calls import (
     variants,
 )
 from anyshape.testing.execution import input_arrays, run_equations, run_reference
-from anyshape.testing.laws import same
+from anyshape.testing.laws import same_as_reference
 from anyshape.testing.running import PROPERTIES
 from anyshape.testing.tolerance import is_float
 from anyshape.testing.values import contents
@@ -68,7 +68,7 @@ def test_example(example: tuple[str, Example]) -> None:
     inputs = flat_values(c.values(typed))
     native = anyshape.compile(Function(inputs, call(c.op, c.values(ByName(inputs)), c.params)))
     arrays = input_arrays(c)
-    same(
+    same_as_reference(
         native.run({name: arrays[name] for name in native.input_names}),
         results,
         c,
@@ -86,7 +86,7 @@ def holds_on_numbers(c: Call, e: Example) -> list[Any] | None:
     node = static_node(c)
     results = run_reference(c, node)
     got = run_equations(c, node)
-    same(got, results, c, node, "interpreter against reference")
+    same_as_reference(got, results, c, node, "interpreter against reference")
     for found in (results, got):
         at = 0
         for o in node.op.outputs:

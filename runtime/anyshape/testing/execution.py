@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import anyshape
 from anyshape.dtypes import DType, from_numpy, parse_dtype
+from anyshape.equations import entropy
 from anyshape.equations.interpret import interpret
 from anyshape.errors import TypeRelationError, UnsupportedError
 from anyshape.graph.call import call
@@ -94,6 +95,7 @@ def _equations(c: Call, node: Node) -> list[Array]:
         return eager.run(node, operands_of(c))
     eqs, ins, outs = equations(node)
     arrays = dict(zip([t for t in ins if t.absent is None], c.flat_inputs(), strict=True))
+    entropy.restart(0)
     results = interpret(eqs.equations, arrays)
     return [results[t] for t in outs]
 
@@ -171,8 +173,13 @@ def run_native(c: Call, static: bool = False) -> list[Array] | None:
         raise exe.with_traceback(None)
     if any(t.shape is None for t in exe.output_types):
         return None
-    given = arguments(c, static)
-    return list(exe.run({name: given[name] for name in exe.input_names}))
+    return run_alike(exe, arguments(c, static))
+
+
+def run_alike(f: Any, arrays: Mapping[str, Array]) -> list[Array]:
+    """A compiled program on arrays by name. What draws without a seed draws the same as whatever else is run so."""
+    entropy.restart(0)
+    return list(f.run({name: arrays[name] for name in f.input_names}))
 
 
 def call_key(c: Call) -> Hashable:

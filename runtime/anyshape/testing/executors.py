@@ -17,7 +17,16 @@ import anyshape
 from anyshape.errors import TypeRelationError, UnsupportedError
 from anyshape.graph.call import call_node
 from anyshape.testing.calls import Call, Symbols, valid_node
-from anyshape.testing.execution import IN_MEMORY, Remembered, arguments, call_key, compiled, program, program_key
+from anyshape.testing.execution import (
+    IN_MEMORY,
+    Remembered,
+    arguments,
+    call_key,
+    compiled,
+    program,
+    program_key,
+    run_alike,
+)
 from anyshape.testing.parts import one_part_is_many
 from anyshape.testing.running import on_random_calls
 from anyshape.vm.options import make_options
@@ -70,7 +79,7 @@ def test_every_executor_gives_the_same_bits(op: str, record_property: Record) ->
         if isinstance(found, TypeRelationError):
             raise UnsatisfiedAssumption("refused on symbols")
         given = arguments(c)
-        results = {way: f.run({name: given[name] for name in f.input_names}) for way, f in found.items()}
+        results = {way: run_alike(f, given) for way, f in found.items()}
         want = results[NATIVE]
         for way, got in results.items():
             for k, (a, b) in enumerate(zip(want, got, strict=True)):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim
+from anyshape.equations import entropy
 from anyshape.errors import UnsupportedError
 from anyshape.graph.value import Node
 from anyshape.lower import Group, Kernel, Lowering, Packed
@@ -58,6 +59,7 @@ class Parts:
         scratch = np.full(int(dims.evaluate(self.kernel.scratch, sizes)) + 128, 0xFF, np.uint8)
         start = scratch.ctypes.data + -scratch.ctypes.data % 64
         status = 0
+        entropy.restart(0)
         for part in range(parts):
             scratch[:] = 0xFF
             status = status or self.entry(scalars.ctypes.data, table.ctypes.data, start, part, parts)

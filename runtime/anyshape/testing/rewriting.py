@@ -7,6 +7,7 @@ what comes in. A rewrite that never fires tests nothing, and fails.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from anyshape import dims
 from anyshape.errors import AnyshapeError
 from anyshape.graph.call import call
 from anyshape.graph.opdef import RewriteDef
-from anyshape.graph.value import Value
+from anyshape.graph.value import Value, constant
 from anyshape.rules import Vec
 from anyshape.testing import Case
 from anyshape.testing.calls import Recipe, Symbols, input_dtype, made, random_call, typed, variants
@@ -73,6 +74,8 @@ class Instance:
     """of the calls so far, inner ones first"""
     again: list[Recipe] = field(default_factory=list)
     """the calls to make in place of random ones"""
+    known: frozenset[str] = frozenset()
+    """operands whose elements the condition reads: they are constants, often 0 or 1"""
 
     def of(self, pattern: ast.Call) -> Value:
         """Raises what inference raises; rejects a draw that does not fit what comes in."""
@@ -118,6 +121,10 @@ class Instance:
         assert isinstance(part, ast.Name)
         if part.id in self.bound:
             return self.bound[part.id]
+        if part.id in self.known:
+            value = constant([drawn, np.zeros_like(drawn), np.ones_like(drawn)][self.recipes[-1].seed % 3])
+            self.symbolic[value] = self.bound[part.id] = value
+            return value
         name = f"in{len(self.arrays)}"
         self.arrays[name] = drawn
         value = typed(drawn, name)
@@ -130,6 +137,11 @@ class Instance:
 def _shape(v: Value) -> tuple[int, ...]:
     assert v.type.shape is not None
     return tuple(int(str(n)) for n in v.type.shape)
+
+
+def elements_read(rewrite: RewriteDef) -> frozenset[str]:
+    """The operands of which the condition reads an element, `r[()]`."""
+    return frozenset(re.findall(r"(\w+)\[\(\)\]", rewrite.text))
 
 
 def pattern_of(rewrite: RewriteDef) -> ast.Call:
@@ -160,7 +172,7 @@ def fires(op: str, number: int) -> tuple[int, int]:
     @settings()
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        instance = Instance(data.draw)
+        instance = Instance(data.draw, known=elements_read(rewrite))
         counts[1] += 1
         try:
             counts[0] += applied(rewrite, instance)
@@ -222,7 +234,7 @@ def rerun(package: str, op: str, number: int, calls: Sequence[Mapping[str, Any]]
     if sum(isinstance(n, ast.Call) for n in ast.walk(pattern_of(rewrite))) != len(calls):
         print(f"{rewrite.text} is another rewrite than these calls were made for")
         return
-    fired = applied(rewrite, Instance(None, again=again))
+    fired = applied(rewrite, Instance(None, again=again, known=elements_read(rewrite)))
     print(f"{rewrite.text} {'holds for' if fired else 'does not fire on'} these calls")
 
 

@@ -34,29 +34,6 @@ def identity_1(n: OnnxNode) -> Sequence[Value]:
     return _first(n)
 
 
-def dropout_1(n: OnnxNode) -> Sequence[Value]:
-    """Dropout with an attribute for its ratio: at inference it hands its input on. Its mask was never given a meaning."""
-    return _first(n)
-
-
-def dropout_10(n: OnnxNode) -> Sequence[Value]:
-    """With a mask, of what was kept: everything."""
-    (x,) = _first(n)
-    if n.output_count < 2:
-        return (x,)
-    from anyshape import ops
-
-    return x, ops.full(True, ops.shape_of(x, source=n.source), source=n.source)
-
-
-def dropout_12(n: OnnxNode) -> Sequence[Value]:
-    """With an operand that says whether it trains, which must be false."""
-    training = n.input(2)
-    if training is not None and (training.constant is None or bool(training.constant)):
-        n.refuse("training_mode must be the constant false")
-    return dropout_10(n)
-
-
 def _first(n: OnnxNode) -> Sequence[Value]:
     x = n.input(0)
     if x is None:
@@ -67,5 +44,4 @@ def _first(n: OnnxNode) -> Sequence[Value]:
 BOOKKEEPING: dict[str, dict[int, Mapping | None]] = {
     "Constant": {1: constant_1},
     "Identity": {1: identity_1},
-    "Dropout": {1: dropout_1, 10: dropout_10, 12: dropout_12},
 }

@@ -113,7 +113,7 @@ class _NamingImport(Import):
                 self.within[scope.inside] = (nodes, scope.values.maps[0])
             return
         for node in nodes:
-            drawn = _draws(node, self.drawing)
+            drawn = _draws(node, self.drawing) or _trains(node, scope.values)
             if not drawn:
                 super()._translate([node], scope)
             for name in node.output:
@@ -161,6 +161,14 @@ def drawing(model: Any) -> set[str]:
 
 def _draws(node: Any, drawing: set[str]) -> bool:
     return node.op_type in drawing or any(_draws(n, drawing) for g in subgraphs(node) for n in g.node)
+
+
+def _trains(node: Any, values: Mapping[str, Value | None]) -> bool:
+    """Whether it is a dropout that trains, or may."""
+    if node.op_type != "Dropout" or len(node.input) < 3 or not node.input[2]:
+        return False
+    training = values.get(node.input[2])
+    return training is None or training.constant is None or bool(training.constant.any())
 
 
 def overridable(model: Any) -> set[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from anyshape.code_version import code_version
+from anyshape.equations import entropy
 
 from ..llvm.builder import Module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
@@ -58,9 +59,12 @@ def elements_of(symbols: Iterable[str]) -> list[Type]:
 
 
 def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
-    """Addresses of the library's symbols among a module's `imports`."""
+    """Addresses of a module's `imports`: symbols of the library, and the counter of entropy."""
     found: dict[str, int] = {}
     for symbol in symbols:
+        if symbol == entropy.SYMBOL:
+            found[symbol] = entropy.ADDRESS
+            continue
         element = next((e for e in ELEMENTS if symbol in symbols_of(e)), None)
         if element is None:
             raise CodegenError(f"{symbol!r} is no symbol of the matrix-product library")

@@ -95,6 +95,13 @@ class Module:
             self.imports.append(name)
         return Val(f"@{name}", PTR)
 
+    def declare_word(self, name: str) -> Val:
+        """The address of an i64 that whoever loads the code has."""
+        if name not in self._declared:
+            self._declared[name] = f"@{name} = external global i64, align 8"
+            self.imports.append(name)
+        return Val(f"@{name}", PTR)
+
     def text(self) -> str:
         """The module as LLVM assembly."""
         parts = [f'target triple = "{self.target.triple}"', *self._globals]

@@ -1,0 +1,73 @@
+"""Random numbers: which dtype they have, and that only what says so is different at every run.
+
+In: an `OpSpec`. Out: findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from anyshape_gen.model import OpSpec
+from anyshape_gen.nodes import Call, Equation, Node
+from anyshape_gen.parse_values import CLASSES
+from anyshape_gen.source import Findings
+from anyshape_gen.traverse import children, walk_all
+
+NAMED = ("f32", "f64", "i32", "i64")
+"""Dtypes that an expression can name"""
+UNFIT = {"bool", *CLASSES["narrow"]}
+"""Dtypes that no random number has"""
+
+
+def check_random(spec: OpSpec, findings: Findings) -> None:
+    _numbers(spec, findings)
+    _entropy(spec, findings)
+
+
+def _numbers(spec: OpSpec, findings: Findings) -> None:
+    """Every philox() is made a number of a dtype on the spot."""
+    choices = {rule.var: rule.choices for rule in spec.dtypes}
+    bodies: list[Node] = [*spec.defines, *([spec.kernel] if spec.kernel is not None else [])]
+    for parent, call in _with_parent(bodies):
+        if call.func != "philox":
+            continue
+        maker = parent.func if isinstance(parent, Call) else ""
+        if maker not in NAMED and maker not in choices:
+            text = "how many bits philox() draws is for a dtype to say: write T(philox(seed, position)), with a dtype for T"
+            findings.add(call.span, text)
+        for unfit in (c for c in choices.get(maker, ()) if c in UNFIT):
+            findings.add(
+                call.span, f"philox() draws floats and integers that are computed with, and '{maker}' may be {unfit}"
+            )
+            break
+
+
+def _with_parent(nodes: list[Node]) -> Iterator[tuple[Node | None, Call]]:
+    stack: list[tuple[Node | None, Node]] = [(None, n) for n in reversed(nodes)]
+    while stack:
+        parent, node = stack.pop()
+        if isinstance(node, Call):
+            yield parent, node
+        stack.extend((node, child) for child in reversed(list(children(node))))
+
+
+def _entropy(spec: OpSpec, findings: Findings) -> None:
+    """entropy() is all of an equation for the only element of an output, of an op with the trait `random`."""
+    equations = spec.kernel.equations if spec.kernel is not None else ()
+    whole = {id(e.value) for e in equations if _is_single(spec, e)}
+    calls = [n for n in walk_all([*spec.defines, *equations]) if isinstance(n, Call) and n.func == "entropy"]
+    for call in calls:
+        if id(call) not in whole:
+            text = "entropy() is drawn once: it stands alone in the equation of an output without dims, `y[()] = entropy()`"
+            findings.add(call.span, text)
+        elif "random" not in spec.traits:
+            findings.add(call.span, "an op that draws entropy() differs at every run: it has the trait `random`")
+    if "random" in spec.traits and not calls:
+        text = f"'{spec.name}' has the trait `random`, and nothing in it is entropy(): equal calls give equal results"
+        findings.add(spec.span, text)
+
+
+def _is_single(spec: OpSpec, e: Equation) -> bool:
+    output = spec.output(e.target.tensor)
+    alone = e.op == "=" and not e.conditions and output is not None and not output.signature.pieces
+    return alone and output is not None and output.signature.variadic is None
