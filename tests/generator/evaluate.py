@@ -277,6 +277,8 @@ class Evaluation:
         match node:
             case Name(id="inf"):
                 return math.inf
+            case Name(id="pi"):
+                return math.pi
             case Name(id=name):
                 return env[name]
             case Int(value=value) | Float(value=value) | Str(value=value) | Bool(value=value):
