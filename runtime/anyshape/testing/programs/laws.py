@@ -199,11 +199,11 @@ def _is_said(message: str, said: Sequence[str], without: Sequence[Any]) -> bool:
 
 def _same_words(mine: str, said: str) -> bool:
     """The same up to what is behind the second colon, where a check that is made early has sizes as they are written; equations that
-    refuse values do not know which op they are of."""
-    what = said.split(": ")
-    return (
-        mine.startswith(said) or mine.partition(": ")[2] == said or (len(what) > 2 and mine.split(": ")[:2] == what[:2])
-    )
+    refuse values do not know which op they are of. Of several sizes of one call that do not agree, those are compared first that are known
+    first."""
+    what, words = said.split(": "), mine.split(": ")
+    sizes = all(len(w) > 2 and w[2].startswith("wanted ") for w in (what, words)) and what[0] == words[0]
+    return mine.startswith(said) or ": ".join(words[1:]) == said or sizes or (len(what) > 2 and words[:2] == what[:2])
 
 
 _RANGE = re.compile(r"^index -?\d+ ")
