@@ -238,6 +238,13 @@ class OpAnalysis:
     """the reads, by number, of which nothing proved that they are in bounds: they carry a check"""
 
 
+    @property
+    def reading(self) -> tuple[Assert, ...]:
+        """The asserts that read values, resolved."""
+        body = self.kernel or self.procedure
+        return body.asserts if body is not None else ()
+
+
 @dataclass(frozen=True)
 class Analysis:
     """All specs, analysed."""

@@ -322,7 +322,7 @@ class _Case:
                     case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if free_names(n) <= self.drawn:
                         size = f"min({self.text.text(n)}, default=1)"  # type: ignore[arg-type]
                         found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
-        for check in self.a.kernel.asserts if self.a.kernel is not None else ():
+        for check in self.a.reading:
             for node in walk(check.cond):
                 match node:
                     case Compare(low, (("<=", TensorRead(tensor)), ("<" | "<=" as op, high))) if (

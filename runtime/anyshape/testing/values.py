@@ -19,10 +19,12 @@ STYLES = ("plain", "plain", "small", "special", "extreme")
 def contents(
     shape: tuple[int, ...], dtype: DType, seed: int, style: str, bounds: tuple[int, int] | None = None
 ) -> Array:
-    """An array of that style; `bounds` are those of an index."""
+    """An array of that style; `bounds` are those of an index, or of a float, which may be anything up to the last integer."""
     rng = np.random.default_rng(seed)
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)
+    if bounds is not None and dtype.is_float:
+        return np.asarray(rng.uniform(bounds[0], max(bounds[1] - 1, bounds[0]), shape)).astype(dtype.numpy)
     if bounds is not None:
         return np.asarray(rng.integers(bounds[0], max(bounds[1], bounds[0] + 1), shape)).astype(dtype.numpy)
     if dtype.is_integer:
