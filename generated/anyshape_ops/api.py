@@ -603,7 +603,7 @@ def linear_attention(
     )
 
 
-# specs/detection.yaml:25
+# specs/detection.yaml:24
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,
@@ -614,9 +614,7 @@ def non_max_suppression(
     *,
     source: str = "",
 ) -> Value:
-    """For each batch and class the boxes with the highest scores, without those that overlap a better one: a row
-    of batch, class and box for each, in the order of the scores. Boxes are two opposite corners, or with
-    `center` a centre and sizes.
+    """The batch, class and number of each box whose score is best, of those that overlap it, in its class.
 
     Whichever of limit is a Value makes this the dyn variant; without any it is the static one.
 

@@ -57,7 +57,7 @@ from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.window import DYN_MAX_UNPOOL
 
 
-# specs/detection.yaml:25
+# specs/detection.yaml:24
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,
@@ -68,9 +68,7 @@ def non_max_suppression(
     *,
     source: str = "",
 ) -> Value:
-    """For each batch and class the boxes with the highest scores, without those that overlap a better one: a row
-    of batch, class and box for each, in the order of the scores. Boxes are two opposite corners, or with
-    `center` a centre and sizes.
+    """The batch, class and number of each box whose score is best, of those that overlap it, in its class.
 
     Here limit may be computed at run time: operands.
 

@@ -237,7 +237,6 @@ class OpAnalysis:
     unproved: frozenset[int] = frozenset()
     """the reads, by number, of which nothing proved that they are in bounds: they carry a check"""
 
-
     @property
     def reading(self) -> tuple[Assert, ...]:
         """The asserts that read values, resolved."""

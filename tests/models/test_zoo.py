@@ -12,15 +12,10 @@ import pytest
 from onnxruntime import quantization
 
 import anyshape
-from anyshape.errors import UnsupportedError
 from benchmarks.models import structure
 from benchmarks.models.zoo.arguments import MAKERS, calls
 
 NAMES = sorted(p.stem.removeprefix("zoo_") for p in structure.FOLDER.glob("zoo_*.onnx"))
-
-
-WAITING = {"detector"}
-"""Refused by name until their operators come."""
 
 
 def peer(path: Path) -> onnxruntime.InferenceSession:
@@ -55,12 +50,7 @@ def test_every_model_of_the_zoo_is_here() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_agrees_with_onnxruntime(name: str, tmp_path: Path) -> None:
     path = structure.build(f"zoo_{name}", tmp_path / "m.onnx", seed=7)
-    try:
-        agrees(path, name, 2e-5)
-    except UnsupportedError as e:
-        if name not in WAITING:
-            raise
-        pytest.skip(str(e))
+    agrees(path, name, 2e-5)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])

@@ -25,6 +25,27 @@ def softmax(v: np.ndarray, axis: int) -> np.ndarray:
     return e / e.sum(axis, keepdims=True)
 
 
+def overlap(a: np.ndarray, b: np.ndarray) -> float:
+    """The area that two boxes of corners share, of the area that they cover."""
+    sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
+    both = np.prod(np.maximum(sides, 0))
+    return float(both / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - both))
+
+
+def kept_boxes(boxes: np.ndarray, scores: np.ndarray, most: float, least: float, limit: int) -> np.ndarray:
+    found = []
+    for u, v in np.ndindex(scores.shape[:2]):
+        kept: list[int] = []
+        for j in sorted(range(scores.shape[2]), key=lambda j: (-scores[u, v, j], j)):
+            apart = all(overlap(boxes[u, j], boxes[u, i]) <= most for i in kept)
+            kept += [j] if apart and scores[u, v, j] > least and len(kept) < limit else []
+        found += [[u, v, j] for j in kept]
+    return np.array(found, np.int64).reshape(-1, 3)
+
+
+CORNERS = np.random.default_rng(2).uniform(0, 1, (2, 9, 2))
+BOXES = np.concatenate([CORNERS, CORNERS + 0.4], -1)
+
 ONE_TWO = ("f32[?, 2]", "f32[?, 2]")
 
 CASES: dict[str, Case] = {
@@ -246,6 +267,18 @@ CASES: dict[str, Case] = {
         lambda x: np.pad(x, ((0, 0), (1, 1), (1, 1)), "reflect"),
     ),
     "repeat": Case([any_of(4)], lambda x: ops.repeat(x, 4, axis=2), [(2, 1, 1, 4)], lambda x: np.repeat(x, 4, 2)),
+    "non_max_suppression": Case(
+        [any_of(3), any_of(3), "i64[]"],
+        lambda x, s, n: ops.non_max_suppression(x, s, np.float32(0.4), limit=n),
+        [BOXES, (2, 1, 9), 4],
+        lambda x, s, n: kept_boxes(x, s, 0.4, -np.inf, n),
+    ),
+    "non_max_suppression of all classes": Case(
+        [any_of(3), any_of(3), "f32[]", "f32[]"],
+        lambda x, s, most, least: ops.non_max_suppression(x, s, most, least, limit=9),
+        [BOXES, (2, 3, 9), 0.2, 0.3],
+        lambda x, s, most, least: kept_boxes(x, s, most, least, 9),
+    ),
     "gather_nd": Case(
         ["f32[?, 2]", "i64[?, 2]"],
         ops.gather_nd,

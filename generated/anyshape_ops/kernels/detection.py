@@ -8,13 +8,13 @@ from typing import Any
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import and_, cast, checked, ge, gt, le, maximum, minimum, not_, or_, reduce_
+from anyshape.equations.functions import and_, cast, checked, eq, gt, le, maximum, minimum, not_, or_, reduce_
 from anyshape.rules import Bound
 
 
-# specs/detection.yaml:25
+# specs/detection.yaml:24
 def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
-    s, b, c, limit, n, t, center = bound.s, bound.b, bound.c, bound.limit, bound.n, bound.t, bound.center
+    s, b, c, most, n, t, center = bound.s, bound.b, bound.c, bound.most, bound.n, bound.t, bound.center
     boxes = eqs.tensor("boxes")
     scores = eqs.tensor("scores")
     iou_threshold = eqs.tensor("iou_threshold")
@@ -28,25 +28,25 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         and_(le(0, iou_threshold[*rules.fill(len(s), 0)]), le(iou_threshold[*rules.fill(len(s), 0)], 1)),
         ("iou_threshold is not within 0..1",),
-        "specs/detection.yaml:42",
+        "specs/detection.yaml:40",
     )
-    procedure = eqs.procedure({bound.k: b * c * rules.clamp(limit, 0, n)})
+    procedure = eqs.procedure({bound.k: b * c * most})
     kept = procedure.output("kept")
     k = procedure.variable("k", parse_dtype("i64"))
-    most = procedure.variable("most", eqs.dtypes["F"])
+    far = procedure.variable("far", eqs.dtypes["F"])
     m = procedure.variable("m", parse_dtype("i64"))
     found = procedure.variable("found", parse_dtype("i64"))
     j = procedure.variable("j", parse_dtype("i64"))
     pick = procedure.array("pick", parse_dtype("i64"), rules.Vec((n,)))
-    low = procedure.array("low", eqs.dtypes["F"], rules.Vec((2, n)))
-    high = procedure.array("high", eqs.dtypes["F"], rules.Vec((2, n)))
-    area = procedure.array("area", eqs.dtypes["F"], rules.Vec((n,)))
+    low = procedure.array("low", eqs.dtypes["F"], rules.Vec((2, most)))
+    high = procedure.array("high", eqs.dtypes["F"], rules.Vec((2, most)))
+    area = procedure.array("area", eqs.dtypes["F"], rules.Vec((most,)))
     procedure.set(k[()], 0)
     procedure.fill(pick, 0)
     procedure.fill(low, cast(0, eqs.dtypes["F"]))
     procedure.fill(high, cast(0, eqs.dtypes["F"]))
     procedure.fill(area, cast(0, eqs.dtypes["F"]))
-    procedure.set(most[()], checked(iou_threshold)[*rules.fill(len(s), 0)])
+    procedure.set(far[()], checked(iou_threshold)[*rules.fill(len(s), 0)])
     with procedure.loop("u", b) as u:
         with procedure.loop("v", c) as v:
             procedure.set(m[()], 0)
@@ -63,7 +63,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
             with procedure.ordered(
                 "p", [procedure.size(m[()])], lambda l: checked(scores)[u, v, checked(pick)[l]], descending=True
             ) as p:
-                with procedure.when(ge(found[()], limit)):
+                with procedure.when(eq(found[()], most)):
                     procedure.leave()
                 procedure.set(j[()], checked(pick)[p])
                 if center:
@@ -117,7 +117,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
                                     checked(area)[l],
                                     checked(area)[found[()]],
                                 ),
-                                most[()],
+                                far[()],
                             ),
                         )
                     )
@@ -127,4 +127,4 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
                     )
                     procedure.set(found[()], 1, "add")
                     procedure.set(k[()], 1, "add")
-    procedure.end({bound.k: k}, source="specs/detection.yaml:45")
+    procedure.end({bound.k: k}, source="specs/detection.yaml:44")

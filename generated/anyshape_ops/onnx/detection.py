@@ -10,7 +10,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/detection.yaml:81
+# specs/detection.yaml:80
 def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.non_max_suppression(

@@ -9,7 +9,7 @@ import anyshape_ops.kernels.detection as kernels
 import anyshape_ops.relations.detection as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/detection.yaml:25
+# specs/detection.yaml:24
 STATIC_NON_MAX_SUPPRESSION = OpDef(
     name="non_max_suppression",
     variant="static",
@@ -27,8 +27,8 @@ STATIC_NON_MAX_SUPPRESSION = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.non_max_suppression_relation,
     kernel=kernels.non_max_suppression_kernel,
-    summary="For each batch and class the boxes with the highest scores, without those that overlap a better one: a row of batch, class and box for each, in the order of the scores. Boxes are two opposite corners, or with `center` a centre and sizes.",
-    source="specs/detection.yaml:25",
+    summary="The batch, class and number of each box whose score is best, of those that overlap it, in its class.",
+    source="specs/detection.yaml:24",
 )
 DYN_NON_MAX_SUPPRESSION = OpDef(
     name="non_max_suppression",
@@ -47,6 +47,6 @@ DYN_NON_MAX_SUPPRESSION = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.non_max_suppression_relation,
     kernel=kernels.non_max_suppression_kernel,
-    summary="For each batch and class the boxes with the highest scores, without those that overlap a better one: a row of batch, class and box for each, in the order of the scores. Boxes are two opposite corners, or with `center` a centre and sizes.",
-    source="specs/detection.yaml:25",
+    summary="The batch, class and number of each box whose score is best, of those that overlap it, in its class.",
+    source="specs/detection.yaml:24",
 )

@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, clamp, eq, prod
 
 
-# specs/detection.yaml:25
+# specs/detection.yaml:24
 def non_max_suppression_relation(
     rule: Rule,
     *,
@@ -37,5 +37,6 @@ def non_max_suppression_relation(
         t = Vec(())
     rule.require(eq(prod(s), 1), lambda: f"iou_threshold {s} is not one number")
     rule.require(eq(prod(t), 1), lambda: f"score_threshold {t} is not one number")
-    k = rule.born("k", 0, b * c * clamp(limit, 0, n))
-    return rule.bind(outputs={"kept": Vec((k, 3))}, s=s, b=b, c=c, limit=limit, n=n, t=t, center=center, k=k)
+    most = clamp(limit, 0, n)
+    k = rule.born("k", 0, b * c * most)
+    return rule.bind(outputs={"kept": Vec((k, 3))}, s=s, b=b, c=c, most=most, n=n, t=t, center=center, k=k, limit=limit)
