@@ -20,7 +20,7 @@ def kept_boxes(boxes: Any, scores: Any, most: Any, least: Any, limit: Any, cente
     area = np.prod(high - low, -1)
     with np.errstate(all="ignore"):
         close = both / (area[:, :, None] + area[:, None] - both) > np.float64(most).astype(boxes.dtype)
-    found = []
+    found: list[list[int]] = []
     for u, v in np.ndindex(scores.shape[:2]):
         left = np.ones(scores.shape[2], bool) if least is None else scores[u, v] > least
         most_here = len(found) + limit
