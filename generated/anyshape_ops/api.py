@@ -44,7 +44,13 @@ from anyshape_ops.ops.comparison import (
     LOGICAL_XOR,
 )
 from anyshape_ops.ops.contraction import CONTRACT, GEMM, MATMUL
-from anyshape_ops.ops.decoding import LINEAR_ATTENTION
+from anyshape_ops.ops.decoding import (
+    DYN_APPEND_AT,
+    DYN_GROUPED_QUERY_ATTENTION,
+    LINEAR_ATTENTION,
+    STATIC_APPEND_AT,
+    STATIC_GROUPED_QUERY_ATTENTION,
+)
 from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION, STATIC_NON_MAX_SUPPRESSION
 from anyshape_ops.ops.elementwise import (
     ABS,
@@ -574,7 +580,66 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/decoding.yaml:22
+# specs/decoding.yaml:61
+def append_at(past: Operand, new: Operand, filled: Operand, size: int | Value, *, source: str = "") -> Value:
+    """Entries by position of each batch, the first `filled` of them old and new ones behind, and zeros where there
+    are none.
+
+    Whichever of size is a Value makes this the dyn variant; without any it is the static one.
+
+    (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b]) -> (y: T[b, g, size, e])
+    """
+    return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled], {"size": size}, source)[0]
+
+
+# specs/decoding.yaml:74
+def grouped_query_attention(
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    last: Operand,
+    past_k: Operand = None,
+    past_v: Operand = None,
+    cos: Operand = None,
+    sin: Operand = None,
+    position: Operand = None,
+    bias: Operand = None,
+    sink: Operand = None,
+    *,
+    total: int | Value,
+    scale: float = 0.0,
+    softcap: float = 0.0,
+    window: int = -1,
+    interleaved: bool = False,
+    smooth: bool = False,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
+    one of keys.
+
+    Whichever of total is a Value makes this the dyn variant; without any it is the static one.
+
+    (q: F[b, s, (g, r), e], k: F[b, s, g, e], v: F[b, s, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
+    past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
+    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f])
+    """
+    return call_alias(
+        STATIC_GROUPED_QUERY_ATTENTION,
+        DYN_GROUPED_QUERY_ATTENTION,
+        [q, k, v, last, past_k, past_v, cos, sin, position, bias, sink],
+        {
+            "total": total,
+            "scale": scale,
+            "softcap": softcap,
+            "window": window,
+            "interleaved": interleaved,
+            "smooth": smooth,
+        },
+        source,
+    )
+
+
+# specs/decoding.yaml:156
 def linear_attention(
     query: Operand,
     key: Operand,
@@ -588,8 +653,7 @@ def linear_attention(
     scale: float = 0.0,
     source: str = "",
 ) -> tuple[Value, ...]:
-    """What queries read of a state to which every token adds its key times its value; groups of queries may share
-    one.
+    """What queries read of a state to which every token adds its key times its value.
 
     (query: F[b, n, (groups, shared, e)], key: F[b, n, (groups, e)], value: F[b, n, (groups, f)], state: S[b,
     groups, e, f]?, decay: F[b, n, *w:1] = 0, beta: F[b, n, *r:1] = 1) -> (y: F[b, n, (groups, shared, f)],
@@ -2575,6 +2639,7 @@ __all__ = [
     "affine_grid",
     "all",
     "any",
+    "append_at",
     "arange",
     "argmax",
     "argmin",
@@ -2641,6 +2706,7 @@ __all__ = [
     "greater_equal",
     "grid_sample",
     "group_norm",
+    "grouped_query_attention",
     "gru",
     "hard_sigmoid",
     "hard_swish",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
+from anyshape_ops.ops.decoding import STATIC_APPEND_AT, STATIC_GROUPED_QUERY_ATTENTION
 from anyshape_ops.ops.detection import STATIC_NON_MAX_SUPPRESSION
 from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESIZE
 from anyshape_ops.ops.indexing import (
@@ -55,6 +56,64 @@ from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_FULL, STATIC_ONES, STA
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.window import STATIC_MAX_UNPOOL
+
+
+# specs/decoding.yaml:61
+def append_at(past: Operand, new: Operand, filled: Operand, size: int, *, source: str = "") -> Value:
+    """Entries by position of each batch, the first `filled` of them old and new ones behind, and zeros where there
+    are none.
+
+    Here size must be known when the call is built: attributes.
+
+    (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b]) -> (y: T[b, g, size, e])
+    """
+    return call(STATIC_APPEND_AT, [past, new, filled], {"size": size}, source)[0]
+
+
+# specs/decoding.yaml:74
+def grouped_query_attention(
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    last: Operand,
+    past_k: Operand = None,
+    past_v: Operand = None,
+    cos: Operand = None,
+    sin: Operand = None,
+    position: Operand = None,
+    bias: Operand = None,
+    sink: Operand = None,
+    *,
+    total: int,
+    scale: float = 0.0,
+    softcap: float = 0.0,
+    window: int = -1,
+    interleaved: bool = False,
+    smooth: bool = False,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
+    one of keys.
+
+    Here total must be known when the call is built: attributes.
+
+    (q: F[b, s, (g, r), e], k: F[b, s, g, e], v: F[b, s, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
+    past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
+    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f])
+    """
+    return call(
+        STATIC_GROUPED_QUERY_ATTENTION,
+        [q, k, v, last, past_k, past_v, cos, sin, position, bias, sink],
+        {
+            "total": total,
+            "scale": scale,
+            "softcap": softcap,
+            "window": window,
+            "interleaved": interleaved,
+            "smooth": smooth,
+        },
+        source,
+    )
 
 
 # specs/detection.yaml:24
@@ -762,6 +821,7 @@ __all__ = [
     "affine_grid",
     "all",
     "any",
+    "append_at",
     "arange",
     "broadcast_to",
     "center_crop_pad",
@@ -773,6 +833,7 @@ __all__ = [
     "expand_dims",
     "flip",
     "full",
+    "grouped_query_attention",
     "l1",
     "l2",
     "log_sum",

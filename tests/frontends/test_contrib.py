@@ -189,3 +189,59 @@ def test_what_is_not_supported_is_refused_by_name():
         anyshape.compile(model_of("Gelu", feeds, "y", "com.microsoft", shape=1))
     with pytest.raises(UnsupportedError, match=r"GroupQueryAttention .*no mapping"):
         anyshape.compile(model_of("GroupQueryAttention", feeds, "y", "com.microsoft"))
+
+
+def tokens(
+    b: int, s: int, past: int, room: int = 0, packed: bool = False, last: list[int] | None = None
+) -> dict[str, np.ndarray | None]:
+    """Inputs of GroupQueryAttention with 4 heads of queries and 2 of keys, of 16 elements."""
+    total, earlier = past + s, past > 0
+    return {
+        "q": real(b, s, 8 * 16 if packed else 4 * 16),
+        "k": None if packed else real(b, s, 2 * 16),
+        "v": None if packed else real(b, s, 2 * 16),
+        "past_k": real(b, 2, room or past, 16) if earlier else None,
+        "past_v": real(b, 2, room or past, 16) if earlier else None,
+        "last": np.array(last or [total - 1] * b, np.int32),
+        "total": np.array(total, np.int32),
+    }
+
+
+def turning(case: dict[str, np.ndarray | None]) -> dict[str, np.ndarray | None]:
+    return {**case, "cos": real(32, 8), "sin": real(32, 8)}
+
+
+def grouped(cases: list[dict[str, np.ndarray | None]], **attributes: Any) -> None:
+    check("GroupQueryAttention", cases, "y keys values", num_heads=4, kv_num_heads=2, **attributes)
+
+
+def test_grouped_query_attention_of_prompts():
+    grouped([tokens(2, 5, 0), tokens(1, 3, 0)])
+    grouped([turning(tokens(2, 5, 0))], do_rotary=1, rotary_interleaved=1)
+    grouped([turning(tokens(2, 4, 0, packed=True)), turning(tokens(1, 7, 0, packed=True))], do_rotary=1)
+    places = np.tile(np.arange(4), (2, 1))
+    grouped([{**turning(tokens(2, 4, 0)), "places": places}], do_rotary=1)
+
+
+def test_grouped_query_attention_with_a_cache():
+    grouped([tokens(2, 1, 6), tokens(1, 1, 3), tokens(3, 1, 6, room=10, last=[6, 3, 5])])
+    grouped([turning(tokens(2, 1, 6, room=10, last=[6, 4])), turning(tokens(2, 1, 7))], do_rotary=1)
+    grouped([turning(tokens(1, 3, 4, room=8)), turning(tokens(1, 1, 7, room=8))], do_rotary=1)
+
+
+def test_grouped_query_attention_with_other_scores():
+    grouped([tokens(2, 6, 0)], local_window_size=3)
+    grouped([tokens(2, 1, 7, last=[7, 4])], local_window_size=3)
+    grouped([tokens(2, 6, 0)], softcap=2.0, scale=0.7)
+    grouped([tokens(2, 6, 0)], smooth_softmax=1)
+    more: dict[str, np.ndarray | None] = dict.fromkeys(("cos", "sin", "places"))
+    grouped([{**tokens(1, 3, 4), **more, "bias": real(1, 4, 3, 7)}])
+    grouped([{**tokens(2, 4, 0), **more, "bias": None, "sink": real(4)}])
+
+
+def test_grouped_query_attention_that_is_refused():
+    scores = model_of(
+        "GroupQueryAttention", tokens(2, 1, 3), "y keys values scores", "com.microsoft", num_heads=4, kv_num_heads=2, qk_output=1
+    )  # fmt: skip
+    with pytest.raises(UnsupportedError, match="that gives its scores"):
+        anyshape.compile(scores)

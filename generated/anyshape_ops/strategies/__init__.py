@@ -72,6 +72,8 @@ PROPERTIES: dict[str, Property] = {
     "matmul": contraction.MATMUL,
     "gemm": contraction.GEMM,
     "contract": contraction.CONTRACT,
+    "append_at": decoding.APPEND_AT,
+    "grouped_query_attention": decoding.GROUPED_QUERY_ATTENTION,
     "linear_attention": decoding.LINEAR_ATTENTION,
     "non_max_suppression": detection.NON_MAX_SUPPRESSION,
     "add": elementwise.ADD,

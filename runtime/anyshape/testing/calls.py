@@ -177,7 +177,20 @@ def _valid_node(c: Call) -> Node | None:
     except ShapeError:
         return None
     large = sum(bounds(v.type.count())[1] or 0 for v in node.outputs) > 4 * MOST_ELEMENTS
-    return None if large else node
+    return None if large or not _holds_its_indices(c, node) else node
+
+
+def _holds_its_indices(c: Call, node: Node) -> bool:
+    """Of a composed op, whether the reference takes these elements: what they index is not in its signature, so that no draw can know."""
+    from anyshape.testing.execution import run_reference
+
+    if node.op.composition is None:
+        return True
+    try:
+        run_reference(c, node)
+    except IndexError:
+        return False
+    return True
 
 
 @dataclass
