@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 
 import numpy as np
+import onnx
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import anyshape
-from anyshape.errors import AnyshapeError
+from anyshape.errors import AnyshapeError, OverflowedError, UnsupportedError
 from tests.frontends.hostile_cases import run_isolated
-from tests.frontends.models import model, node, tensor
+from tests.frontends.models import FLOAT, call, function, model, node, tensor
 
 COUNT = 5000 if os.environ.get("ANYSHAPE_LONG") else 60
-FOUND = (55, 1000)
+FOUND = (55, 1000, 101860, 104667)
 """Seeds that once ended in something else"""
 I64 = TensorProto.INT64
 
@@ -87,3 +88,54 @@ def test_absurd_sizes_are_refused(shape):
     f = anyshape.compile(model([node("ConstantOfShape", "s", "y")], [tensor("s", [len(shape)], I64)], "y"))
     with pytest.raises(AnyshapeError):
         f(np.array(shape))
+
+
+def _repeated(*again: onnx.NodeProto, collects: bool = False) -> onnx.NodeProto:
+    """A Loop of k turns, as long as `go` says, over a value that doubles; with `collects`, of which every turn is kept."""
+    made = [("go", TensorProto.BOOL), ("twice", FLOAT), *([("kept", FLOAT)] if collects else [])]
+    nodes = [*again, node("Add", "s s", "twice"), *([node("Identity", "s", "kept")] if collects else [])]
+    takes = [tensor("i", [], I64), tensor("more", [], TensorProto.BOOL), tensor("s", None)]
+    body = helper.make_graph(nodes, "body", takes, [helper.make_tensor_value_info(n, kind, None) for n, kind in made])
+    return node("Loop", "k - x", "y all" if collects else "y", body=body)
+
+
+FIVE = [node("Constant", "", "five", value=helper.make_tensor("", I64, [], [5])), node("Less", "i five", "go")]
+
+
+@pytest.mark.parametrize("turns, wanted", [(2**63 - 1, 64.0), (3, 8.0), (-(2**63), 1.0)])
+def test_loops_of_any_number_of_turns_end_when_they_say(turns, wanted):
+    f = anyshape.compile(model([_repeated(*FIVE)], [tensor("x", ["n"]), tensor("k", [], I64)], "y"))
+    assert f(np.ones(2, np.float32), np.array(turns)).tolist() == [wanted, wanted]
+
+
+def test_turns_that_no_memory_holds_are_refused():
+    loop = _repeated(node("Identity", "more", "go"), collects=True)
+    with pytest.raises(OverflowedError, match="64 bits"):
+        anyshape.compile(model([loop], [tensor("x", ["n"])], "y all", {"k": np.array(2**63 - 1)}))
+
+
+def _nested(depth: int) -> onnx.ModelProto:
+    """If within If, of which the innermost gives x and the others -x."""
+    node_ = node("Identity", "x", "r0")
+    for k in range(1, depth + 1):
+        sides = [(node_, f"r{k - 1}"), (node("Neg", "x", f"e{k}"), f"e{k}")]
+        then, other = (
+            helper.make_graph([n], "side", [], [helper.make_tensor_value_info(r, FLOAT, None)]) for n, r in sides
+        )
+        node_ = node("If", "c", f"r{k}", then_branch=then, else_branch=other)
+    return model([node_], [tensor("x", ["n"]), tensor("c", [], TensorProto.BOOL)], f"r{depth}")
+
+
+def test_deep_nesting_runs_or_is_refused():
+    f = anyshape.compile(_nested(12))
+    for c in (True, False):
+        assert f(np.ones(1, np.float32), np.array(c)).tolist() == [1.0 if c else -1.0]
+    with pytest.raises(UnsupportedError, match="graphs are nested more than 16 deep"):
+        anyshape.compile(_nested(20))
+
+
+def test_functions_that_grow_exponentially_are_refused():
+    tower = [function(f"F{k}", "x", [call(f"F{k + 1}", "x", "a"), call(f"F{k + 1}", "a", "y")]) for k in range(60)]
+    bomb = [*tower, function("F60", "x", [node("Relu", "x", "y")])]
+    with pytest.raises(UnsupportedError, match="functions add more than 100000 nodes"):
+        anyshape.compile(model([call("F0", "x", "y")], [tensor("x", ["n"])], "y", domains=["acme"], functions=bomb))

@@ -8,15 +8,16 @@ elements are known from shapes alone are stored from registers: shape arithmetic
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyshape.dims import free_symbols
 from anyshape.equations.dependencies import symbols
-from anyshape.errors import UnsupportedError
+from anyshape.errors import OverflowedError, UnsupportedError
 from anyshape.graph.origins import Names
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, RegionStep, TableStep
@@ -37,6 +38,16 @@ from anyshape.vm.program import Op, Program, ResultType
 EMITTERS: dict[object, Emitter] = {**LIST_EMITTERS, **CALL_EMITTERS}
 BEGIN = -1
 """The number of a step before the first."""
+
+
+def _table(words: Sequence[int]) -> NDArray[np.int64]:
+    """The words as one array. Raises OverflowedError for one that is none: a size of the model that is absurd, in bytes."""
+    try:
+        return np.array(words, np.int64)
+    except OverflowError:
+        least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+        wrong = next(w for w in words if not least <= w <= most)
+        raise OverflowedError(f"a size of the model comes to {wrong}, which 64 bits do not hold") from None
 
 
 @dataclass(eq=False)
@@ -67,7 +78,7 @@ class Codegen(Entry, ABC):
         """What was emitted."""
         return Program(
             self.f.name,
-            np.array(self.code.words, np.int64),
+            _table(self.code.words),
             self.code.count,
             self.regions,
             tuple(self.constants),

@@ -23,15 +23,12 @@ from anyshape.frontends.onnx.mappings import Table, all_mappings, find_mapping, 
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source, read_model
 from anyshape.frontends.onnx.refusals import Refusal, Refusals
-from anyshape.frontends.onnx.resolve import DEEPEST, Resolver
+from anyshape.frontends.onnx.resolve import DEEPEST, MOST_INLINED, Resolver
 from anyshape.frontends.onnx.sequences import OF_LISTS
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value, constant
 from anyshape.types import ListType, TensorType
-
-MOST_INLINED = 100_000
-"""Nodes that bodies of functions may add to a model"""
 
 MOST_READINGS = 200
 
@@ -242,8 +239,10 @@ class Import:
     def _inline(
         self, body: Body, node: Any, said: Mapping[str, Any], operands: Operands, scope: Scope, source: str
     ) -> Sequence[Value]:
-        self.inlined += len(body.nodes)
-        if scope.depth >= DEEPEST or self.inlined > MOST_INLINED:
+        coming = max(len(body.nodes), self.resolver.added(node, scope.opsets))
+        if scope.depth < DEEPEST and self.inlined + coming <= MOST_INLINED:
+            self.inlined += len(body.nodes)
+        else:
             raise Refusal(f"functions are nested more than {DEEPEST} deep, or add more than {MOST_INLINED} nodes")
         if len(operands) > len(body.inputs):
             raise ModelError(f"{source}: function {body.name} has {len(body.inputs)} inputs, got {len(operands)}")

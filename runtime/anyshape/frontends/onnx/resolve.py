@@ -17,6 +17,9 @@ from anyshape.frontends.onnx.refusals import Refusals
 DEEPEST = 64
 """Functions within functions, at most"""
 
+MOST_INLINED = 100_000
+"""Nodes that bodies of functions may add to a model"""
+
 
 class Resolver:
     """One model's view of the operators. A function of the model goes before a mapping, a mapping before ONNX's own body."""
@@ -25,6 +28,8 @@ class Resolver:
         self.table, self.local, self.where = table, local, where
         self._plain: dict[tuple[str, str, int], Body | None] = {}
         self._lacks: dict[tuple[str, str, str, int], str] = {}
+        self._added: dict[tuple[str, str, str, int], int] = {}
+        """How many nodes a call adds, those of calls in the body included"""
 
     def opset(self, node: Any, opsets: Mapping[str, int]) -> int:
         domain = normal_domain(node.domain)
@@ -76,11 +81,17 @@ class Resolver:
 
     def lacks(self, node: Any, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
         """Why the node cannot be imported, as far as that is seen without types; empty if nothing speaks against it."""
-        domain, opset = normal_domain(node.domain), self.opset(node, opsets)
-        key = (domain, node.op_type, node.overload, opset)
+        key = self._key(node, opsets)
         if key not in self._lacks:
-            self._lacks[key] = self._why(node, opset, opsets, above)
+            self._lacks[key] = self._why(node, self.opset(node, opsets), opsets, above)
         return self._lacks[key]
+
+    def added(self, node: Any, opsets: Mapping[str, int]) -> int:
+        """How many nodes the bodies of a call add, as far as `scan` has seen."""
+        return self._added.get(self._key(node, opsets), 0)
+
+    def _key(self, node: Any, opsets: Mapping[str, int]) -> tuple[str, str, str, int]:
+        return (normal_domain(node.domain), node.op_type, node.overload, self.opset(node, opsets))
 
     def _why(self, node: Any, opset: int, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
         domain, op = normal_domain(node.domain), node.op_type
@@ -100,4 +111,7 @@ class Resolver:
             lacks = self.lacks(inner, found.opsets, (*above, name))
             if lacks:
                 return f"in its body, {inner.op_type}: {lacks}"
-        return ""
+        keys = [self._key(inner, found.opsets) for inner in found.nodes]
+        added = len(keys) + sum(self._added.get(key, 0) for key in keys)
+        self._added[self._key(node, opsets)] = added
+        return f"functions add more than {MOST_INLINED} nodes" if added > MOST_INLINED else ""
