@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from anyshape import dims
@@ -25,8 +27,8 @@ def windows(kind: str, step: int, spread: int, channels: int = 0, taps: int = 3)
     n, c, i, j = b.eqs.indices("i", y.shape)
     seen = pad(x, 0.0 if kind == "sum" else -2.0)
 
-    def at(p: object, q: object) -> object:
-        return p * step + q * spread - 1  # type: ignore[operator]
+    def at(p: Any, q: Any) -> Any:
+        return p * step + q * spread - 1
 
     if channels:
         w = b.input([channels, channels, taps, taps])

@@ -27,6 +27,9 @@ from anyshape.lower.schedule import Loop, Scope
 Sums = list[list[Val]]
 """Per reduction, one accumulator per copy."""
 
+LIGHT = 8
+"""Cycles per vector of a map that is little more than a copy: what is left of a row after whole blocks counts."""
+
 Body = Callable[[Sums], Sums]
 Range = tuple[Val, Val]
 
@@ -225,7 +228,8 @@ class Rows(Values):
         inner = frozenset(scope.variables).union(*(s.variables for s in loops))
         count = max((len(s.reductions) for s in loops), default=0)
         if count == 0:
-            return (2,) if max((cost(n, inner) for s in loops for n in _bodies(s)), default=1) >= 40 else (4,)
+            heavy = max((cost(n, inner) for s in loops for n in _bodies(s)), default=1)
+            return (2,) if heavy >= 40 else (4, 1) if heavy <= LIGHT else (4,)
         # what is done once with the sums may be long: the turns of the sums are what takes time
         heavy = max(cost(n, inner) for s in loops if s.reductions for n in _bodies(s))
         block = 16 if heavy <= 5 else 8 if heavy <= 9 else 4 if heavy < 20 else 2

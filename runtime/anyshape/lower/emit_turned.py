@@ -14,6 +14,7 @@ from anyshape.lower.dag import LoopVar, Node, affine
 from anyshape.lower.emit_rows import Rows, Sums
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
+from anyshape.lower.gemm.turning import TURN_ARGUMENTS, turn_name
 from anyshape.lower.llvm.types import I64, VOID, Val, const
 from anyshape.lower.schedule import Loop, Scope, turned_loads
 
@@ -22,12 +23,20 @@ ALONG, ACROSS = 64, 64
 
 
 def emit_turned(rows: Rows, scope: Scope) -> None:
-    assert scope.vector is not None
-    assert scope.turned is not None
-    loop = scope.steps[0]
+    """Where either side is shorter than a vector, the other one runs over the lanes: they gather or scatter."""
+    along, across, loop = scope.vector, scope.turned, scope.steps[0]
+    assert along is not None
+    assert across is not None
     assert isinstance(loop, Loop)
-    outer = [v for v in scope.variables if v is not scope.vector and v is not scope.turned]
-    _Blocks(rows, scope.vector, scope.turned, loop).loops(outer)
+    f, lanes = rows.f, rows.f.target.lanes(rows.element_bytes)
+    outer = [v for v in scope.variables if v is not along and v is not across]
+    tall, wide = (f.compare("ge", rows.size(v.extent), lanes) for v in (across, along))
+    with rows.when(f.not_(wide)):
+        rows.scope(Scope((*outer, across, along), None, scope.steps), split=True)
+    with rows.when(f.and_(wide, f.not_(tall))):
+        rows.scope(Scope((*outer, across, along), along, scope.steps), split=True)
+    with rows.when(f.and_(wide, tall)):
+        _Blocks(rows, along, across, loop).loops(outer)
 
 
 def can_turn(scope: Scope) -> bool:
@@ -45,7 +54,8 @@ class _Blocks:
     def __init__(self, rows: Rows, along: LoopVar, across: LoopVar, loop: Loop) -> None:
         self.rows, self.along, self.across, self.loop = rows, along, across, loop
         self.tiles: dict[Node, Buffer] = {}
-        for n in turned_loads(loop.stores, along, across):
+        self.turned = turned_loads(loop.stores, along, across)
+        for n in () if self.is_copy else self.turned:
             slack = gemm.tiles_for(rows.f.target, elementwise.memory_type(n.dtype)).slack
             tensor = rows.reserve(n.dtype, ALONG * ACROSS + slack)
             self.tiles[n] = Buffer(tensor, affine([(across, ALONG), (along, 1)], 0), 1)
@@ -63,6 +73,9 @@ class _Blocks:
             return
         f = rows.f
         n, m = rows.size(self.across.extent), rows.size(self.along.extent)
+        if self.is_copy:
+            self.copy(n, m, split)
+            return
         first, last = rows.part_of(n, ACROSS) if split else (const(I64, 0), n)
         with rows.loop(first, last, ACROSS) as down, rows.loop(0, m, ALONG) as right:
             i, j = down.index, right.index
@@ -73,6 +86,26 @@ class _Blocks:
                 rows.bind(self.across)
                 rows.indices[self.across] = across.index
                 rows.vector_range(self.along, (4,), (j, ends[1]), [], self.body)
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether nothing but the turned operand is stored, side by side."""
+        stores = self.loop.stores
+        if len(stores) != 1 or stores[0].value not in self.turned:
+            return False
+        access = stores[0].access
+        return access.address.coefficient(self.along) == 1 and not access.bounds and not access.address.lets
+
+    def copy(self, n: Val, m: Val, split: bool) -> None:
+        """By the library, from the operand to the result."""
+        rows, f, store = self.rows, self.rows.f, self.loop.stores[0]
+        load, element = store.value.data, elementwise.memory_type(store.value.dtype)
+        f.module.declare(turn_name(element), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
+        first, last = rows.part_of(n, ACROSS) if split else (const(I64, 0), n)
+        source, to = rows.pointer(load.tensor, load.address), rows.pointer(store.access.tensor, store.access.address)
+        steps = (rows.size(x.address.coefficient(v)) for x, v in ((load, self.along), (store.access, self.across)))
+        row_step, to_step = steps
+        f.call(turn_name(element), VOID, [source, row_step, m, first, last, n, to, to_step])
 
     def body(self, sums: Sums) -> Sums:
         self.rows.loop_step(self.loop)

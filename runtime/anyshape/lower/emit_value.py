@@ -7,6 +7,7 @@ along the lanes is a scalar, emitted once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, walk
 from anyshape.lower.emit_scope import Levels
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, Val, const, const_vector
+from anyshape.lower.padded import padded_load
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +147,26 @@ class Values(Levels):
             return elementwise.convert(self.f, self.position(n.data, copy), INT64, n.dtype)
         if n.kind == "load":
             return self.load(n.data, copy, varies)
+        padded = padded_load(n)
+        if padded is not None:
+            return self.padded_value(n, padded, copy)
         if n.data == "div" and n.dtype.is_float and n.dtype.bits >= 32 and self._by_reduction(n):
             return self.f.mul(*self._level(self.value(n.args[0], copy), self.reciprocal(n.args[1], copy)))
         args = [self.value(a, copy) for a in n.args]
         return elementwise.apply(self.f, n.data, n.dtype, args, [a.dtype for a in n.args])
+
+    def padded_value(self, n: Node, load: Node, copy: int) -> Val:
+        """What the load's own mask leaves out is zero already."""
+        value, outside = self.value(load, copy), n.args[2].data
+        inside = self.inside(load.data.bounds, copy)
+        zero = outside == 0 and math.copysign(1, outside) > 0
+        if inside is None or (zero and value.type.lanes):
+            return value
+        other = elementwise.literal(n.dtype, outside)
+        lanes = max(value.type.lanes, inside.type.lanes)
+        if lanes:
+            value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
+        return self.f.select(inside, value, other)
 
     def _by_reduction(self, n: Node) -> bool:
         """The divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.

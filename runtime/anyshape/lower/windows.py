@@ -17,6 +17,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.classify import contiguous
 from anyshape.lower.collapse import Rebuild
 from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.padded import padded_load
 
 SLACK = 128
 """Elements past a plane that whole vectors may touch: several of the longest."""
@@ -161,14 +162,10 @@ def _staged(dag: Dag, r: Node, stores: Sequence[Store], body: Node | None = None
 
 def _reads(nodes: Sequence[Node]) -> list[Node]:
     """Padded reads, and loads that are not in one."""
-    padded = [n for n in nodes if n.kind == "op" and n.data == "select" and _is_padded(n)]
+    padded = [n for n in nodes if padded_load(n) is not None]
     inside = {n.args[1] for n in padded}
     loads = [n for n in nodes if n.kind == "load" and n not in inside and not n.data.bounds]
     return [n for n in (*padded, *loads) if not _load(n).data.checks and not _load(n).data.address.lets]
-
-
-def _is_padded(n: Node) -> bool:
-    return n.args[1].kind == "load" and bool(n.args[1].data.bounds) and n.args[2].kind == "const"
 
 
 def _load(n: Node) -> Node:

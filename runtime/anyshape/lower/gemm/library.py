@@ -19,6 +19,7 @@ from ..target import Target
 from .microkernels import emit_kernels, table_name
 from .packing import emit_pack, pack_name
 from .tiles import tiles_for
+from .turning import emit_turn, turn_name
 
 ELEMENTS = (F32, F64, I32, I64)
 """Element types that have kernels. Narrower ones are computed in one of these."""
@@ -30,6 +31,7 @@ def library_module(target: Target, element: Type) -> Module:
     tiles = tiles_for(target, element)
     emit_kernels(module, tiles)
     emit_pack(module, tiles)
+    emit_turn(module, tiles)
     return module
 
 
@@ -47,9 +49,9 @@ def load_library(target: Target, element: Type) -> Loaded:
     return load_object(library_object(target, element), symbols_of(element))
 
 
-def symbols_of(element: Type) -> tuple[str, str]:
+def symbols_of(element: Type) -> tuple[str, str, str]:
     """What the library of an element type defines for drivers."""
-    return table_name(element), pack_name(element)
+    return table_name(element), pack_name(element), turn_name(element)
 
 
 def elements_of(symbols: Iterable[str]) -> list[Type]:

@@ -1,0 +1,51 @@
+"""Reads with pads: told from other choices, since what they ask can be asked again of the read's own bounds.
+
+In: a node. Out: the load in it, if it is the element where every bound of the load holds and a constant elsewhere.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.dag import Affine, Node, affine
+
+
+def padded_load(n: Node) -> Node | None:
+    """The load of `select(all its bounds hold, load, constant)`."""
+    if n.kind != "op" or n.data != "select":
+        return None
+    condition, load, outside = n.args
+    if load.kind != "load" or outside.kind != "const" or not load.data.bounds:
+        return None
+    lower, upper = set(), set()
+    for c in _conjuncts(condition):
+        index = _index(c.args[0]) if c.kind == "op" and c.data in ("ge", "lt") else None
+        limit = _index(c.args[1]) if index is not None else None
+        if index is None or limit is None or not limit.is_constant or (c.data == "ge" and limit.offset != 0):
+            return None
+        if c.data == "ge":
+            lower.add(index)
+        else:
+            upper.add((index, limit.offset))
+    bounds = load.data.bounds
+    plain = all(b.guard is None and not b.index.lets for b in bounds)
+    same = lower == {b.index for b in bounds} and upper == {(b.index, b.extent) for b in bounds}
+    return load if plain and same else None
+
+
+def _conjuncts(n: Node) -> list[Node]:
+    return [c for a in n.args for c in _conjuncts(a)] if n.kind == "op" and n.data == "and" else [n]
+
+
+def _index(n: Node) -> Affine | None:
+    """An integer expression of variables and sizes."""
+    if n.kind == "var":
+        return affine([(n.data, 1)], 0)
+    if n.kind == "dim" or (n.kind == "const" and isinstance(n.data, int)):
+        return affine([], n.data)
+    if n.kind != "op" or n.data not in ("add", "mul"):
+        return None
+    a, b = map(_index, n.args)
+    if a is None or b is None:
+        return None
+    if n.data == "add":
+        return a + b
+    return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset) if a.is_constant else None
