@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anyshape import dims
-from anyshape.equations.functions import pad, reduce_
+from anyshape.equations.functions import pad, reduce_, where
 from anyshape.lower import Group, describe, lower_group
 from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder
@@ -58,6 +58,17 @@ def test_products_of_windows(step: int, spread: int) -> None:
 def test_what_does_not_overlap_and_has_no_pads_stays_channels() -> None:
     """A batch of three channels is no window that moves by three."""
     assert "windows of x0 over i2 by" in describe(windows("sum", 1, 1, channels=3))
+
+
+def test_a_condition_that_is_data_is_no_pad() -> None:
+    """Reads guarded by it look like padded ones, but where it fails is not where they end."""
+    b = Builder("guarded")
+    x, keep = b.input([B, W]), b.input([B, W], "bool")
+    y = b.tensor([B, W - 2])
+    n, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[n, j], reduce_("sum", [3], lambda q: where(keep[n, j + q], x[n, j + q], 0.0)))
+    b.output(y)
+    check(b.group(), [{B: 2, W: 40}, {B: 1, W: 5}])
 
 
 def test_long_windows_are_not_written_out() -> None:

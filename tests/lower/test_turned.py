@@ -1,0 +1,34 @@
+"""Maps that turn an operand: bare copies by the library, others by blocks, short sides element by element; ends that overlap."""
+
+from __future__ import annotations
+
+import pytest
+
+from anyshape.equations.functions import exp
+from anyshape.lower import Group, lower_group
+from anyshape.lower.target import host_target
+from tests.lower.groups import B, Builder, M, N
+from tests.lower.native import check
+
+SIZES = [(16, 16), (17, 33), (100, 70), (3, 90), (90, 3), (1, 1), (15, 16), (0, 20), (20, 0), (65, 129)]
+
+
+def turned(bare: bool, dtype: str = "f32") -> Group:
+    b = Builder("turned")
+    x = b.input([B, N, M], dtype)
+    y = b.tensor([B, M, N], dtype)
+    n, i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[n, i, j], x[n, j, i] if bare else exp(x[n, j, i]))
+    b.output(y)
+    return b.group()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "i8", "f16"])
+def test_copies(dtype: str) -> None:
+    check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in SIZES])
+
+
+def test_maps() -> None:
+    group = turned(False)
+    assert lower_group(group, host_target()).schedule == ("turned",)
+    check(group, [{B: 2, N: n, M: m} for n, m in SIZES])
