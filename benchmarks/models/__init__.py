@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[np.float32] | NDArray[np.int64]]
 
-MODELS = ("bert_mini", "bert_base", "gpt2", "mlp", "shape_heavy", "lstm", "resnet18", "mobilenet")
+MODELS = ("bert_mini", "bert_base", "gpt2", "mlp", "shape_heavy", "lstm", "resnet18", "mobilenet", "detection")
 
 
 class Model(Protocol):

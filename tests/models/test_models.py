@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import anyshape
 from benchmarks.models import load, structure, table
 
 SMALL = ("bert_mini", "mlp", "shape_heavy")
@@ -43,6 +44,19 @@ def test_inputs_are_those_of_the_graph(name: str, tmp_path: Path) -> None:
     for value in graph.input:
         wanted = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         assert arguments[value.name].dtype == wanted
+
+
+def test_what_follows_a_detector_agrees_with_onnxruntime(tmp_path: Path) -> None:
+    """One compile for every number of boxes, also none; data decides four sizes."""
+    model = load("detection")
+    path = model.build(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    ours = anyshape.compile(path)
+    for shape in (*model.SHAPES, (1, 1), (1, 0)):
+        arguments = dict(model.inputs(*shape, seed=1))
+        for got, want in zip(ours.run(arguments), session.run(None, arguments), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+            assert shape[1] < 100 or 30 < got.shape[0] <= 300
 
 
 def test_padding_of_bert_changes_no_row_that_is_kept(tmp_path: Path) -> None:
