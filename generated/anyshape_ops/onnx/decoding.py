@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -43,7 +43,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         n.input(9),
         n.input(10),
         n.input(11),
-        total=n.input(6),
+        total=needed(n, n.input(6), "total"),
         scale=n.attr("scale", 0.0),
         softcap=n.attr("softcap", 0.0),
         window=n.attr("local_window_size", -1),

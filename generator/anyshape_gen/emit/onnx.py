@@ -168,7 +168,7 @@ class _Mapper:
             if p.kind.base != "dtype":
                 return self._attr(expr)
             text = self._attr(expr, dtype=True)
-        elif isinstance(expr, IfExp) and p.dyn:
+        elif isinstance(expr, IfExp | Name) and p.dyn:
             text = self.text(expr)
         else:
             return self.text(expr)
