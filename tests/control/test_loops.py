@@ -309,3 +309,23 @@ def test_calls_are_put_in_place() -> None:
         control.call(f, [])
     (z,) = control.call(f, {"x": ops.sum(y, axes=(1,))})
     assert str(z.type) == "f32[m]"
+
+
+def test_dims_that_are_known_to_be_equal_are_no_change(options: dict[str, Any]) -> None:
+    """The product says that b is b2; a turn then makes [b, c] of [b2, c], and what no turn collects has those dims all the same."""
+    x, y = anyshape.input("x", "f32[a, b]"), anyshape.input("y", "f32[b2, c]")
+    trip, cond = anyshape.input("trip", "i64[]"), anyshape.input("cond", "bool[]")
+
+    def body(_: Any, v: Any) -> Any:
+        return [ops.neg(v), ops.neg(v)]
+
+    product = ops.matmul(x, y)
+    last, every = control.loop(trip, body, [y], collects=1)
+    (chosen,) = control.if_(
+        cond, lambda: ops.transpose(x, perm=(1, 0)), lambda: ops.gather(y, ops.arange(0, 2, 1), axis=1)
+    )
+    exe = anyshape.compile(anyshape.function([x, y, trip, cond], [product, last, every, chosen]), **options)
+    a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    for turns in (0, 2):
+        _, last, every, chosen = exe(a, b, np.array(turns), np.array(True))
+        assert last.shape == (3, 4) and every.shape == (turns, 3, 4) and chosen.shape == (3, 2)

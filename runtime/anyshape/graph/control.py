@@ -49,8 +49,8 @@ class _If:
                 f"if: one branch has {len(taken[0].results)} results, and the other {len(taken[1].results)}"
             )
         columns = list(zip(*(r.results for r in taken), strict=True))
-        outside = symbols_of(node.inputs)
-        types = tuple(exported_type(joined_type(c, f"if: result {k}"), outside) for k, c in enumerate(columns))
+        outside = symbols_of(node.inputs, facts)
+        types = tuple(exported_type(joined_type(c, f"if: result {k}", facts), outside) for k, c in enumerate(columns))
         contents = tuple(exported_contents(joined_contents(c), outside) for c in columns)
         born = born_in(types, outside)
         return Inference(types, contents, (), Bound({}, {"born": born}), {}, "", regions)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
+from anyshape.dims import Dim, Facts, Size, bounds, free_symbols, fresh
 from anyshape.errors import DtypeError
 from anyshape.graph.value import Contents, Value
 from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, list_of
 
 
-def joined_type(values: Sequence[Value], where: str) -> TensorType:
+def joined_type(values: Sequence[Value], where: str, facts: Facts | None = None) -> TensorType:
     """Raises DtypeError where dtypes differ."""
     first = values[0].type
     if any(isinstance(v.type, FunctionType) for v in values):
@@ -29,7 +29,7 @@ def joined_type(values: Sequence[Value], where: str) -> TensorType:
     for v in values[1:]:
         if v.type.dtype is not first.dtype:
             raise DtypeError(f"{where} is {first.dtype} on one side and {v.type.dtype} on the other")
-    shapes = [v.type.shape for v in values]
+    shapes = [spelled_type(v.type, facts).shape for v in values]
     known = [s for s in shapes if s is not None]
     if len(known) < len(shapes) or len({len(s) for s in known}) > 1:
         return TensorType(first.dtype, None)
@@ -97,6 +97,13 @@ def same_element(a: object, b: object) -> bool:
     return a is b or (
         isinstance(a, int) and isinstance(b, int) and a == b and isinstance(a, bool) is isinstance(b, bool)
     )
+
+
+def spelled_type(t: TensorType, facts: Facts | None) -> TensorType:
+    """The type in the words of facts, so that dims known to be equal are the same."""
+    if facts is None or t.shape is None or isinstance(t, ListType | FunctionType):
+        return t
+    return TensorType(t.dtype, tuple(map(facts.canonical, t.shape)))
 
 
 def exported_type(t: TensorType, outside: set[Dim]) -> TensorType:

@@ -16,7 +16,15 @@ from anyshape.dtypes import FUNCTION, parse_dtype
 from anyshape.errors import DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
-from anyshape.graph.joining import born_in, exported_contents, exported_type, joined_list, same_element, without_dims
+from anyshape.graph.joining import (
+    born_in,
+    exported_contents,
+    exported_type,
+    joined_list,
+    same_element,
+    spelled_type,
+    without_dims,
+)
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.regions import fits, symbols_of, typed
 from anyshape.graph.truth import check_condition, check_single, count_of, known_truth
@@ -33,8 +41,8 @@ LIMIT = 12
 class Carried:
     """What every turn finds of one carried value, as far as it is known."""
 
-    def __init__(self, initial: Value) -> None:
-        self.type, self.contents = initial.type, initial.elements()
+    def __init__(self, initial: Value, facts: Facts | None = None) -> None:
+        self.type, self.contents, self.facts = spelled_type(initial.type, facts), initial.elements(), facts
         self.turn: set[object] = set()
         """dims and elements that are symbols of the turn"""
 
@@ -45,7 +53,7 @@ class Carried:
         """Takes in what a turn makes of it; whether that changed anything. Raises DtypeError, UnsupportedError for a changing rank."""
         if result.type.dtype is not self.type.dtype:
             raise DtypeError(f"{where} is {self.type.dtype}, and a turn makes {result.type.dtype} of it")
-        mine, its = self.type.shape, result.type.shape
+        mine, its = self.type.shape, spelled_type(result.type, self.facts).shape
         if mine is not None and its is not None and len(mine) != len(its):
             raise UnsupportedError(
                 f"{where}: its rank changes from turn to turn, from {len(mine)} to {len(its)}; a loop keeps the rank of what it carries"
@@ -123,7 +131,7 @@ class _Loop:
         _check_body(node, body)
         n = carried_count(node)
         turns = _turns(node, body)
-        outside = symbols_of(node.inputs)
+        outside = symbols_of(node.inputs, facts)
         types = [exported_type(p.type, outside) for p in body.params[1 : 1 + n]]
         contents = [exported_contents(p.contents, outside) for p in body.params[1 : 1 + n]]
         for v in body.results[1 + n :]:
@@ -139,10 +147,10 @@ class _Loop:
         """The body for its operands, and the symbols that are of one turn."""
         body, n = node.regions[0], carried_count(node)
         initial, captured = node.inputs[:n], self.captured(node)
-        outside = symbols_of(node.inputs)
-        if _holds(body, [v for v in initial if v is not None], captured, outside):
+        outside = symbols_of(node.inputs, facts)
+        if _holds(body, [v for v in initial if v is not None], captured, outside, facts):
             return body, _turn_symbols(body, n, outside)
-        carried = [Carried(v) for v in initial if v is not None]
+        carried = [Carried(v, facts) for v in initial if v is not None]
         number = Value(TensorType(parse_dtype("i64"), ()), body.params[0].name, contents=(fresh("turn"),))
         names = [p.name for p in body.params[1 : 1 + n]]
         for turn in range(LIMIT):
@@ -194,7 +202,9 @@ def _check_body(node: Node, body: Function) -> None:
     check_condition("loop", body.results[0])
 
 
-def _holds(body: Function, initial: Sequence[Value], captured: Sequence[Value], outside: set[Dim]) -> bool:
+def _holds(
+    body: Function, initial: Sequence[Value], captured: Sequence[Value], outside: set[Dim], facts: Facts | None
+) -> bool:
     """Whether the body is typed for these operands already."""
     n = len(initial)
     number, carried = body.params[0], body.params[1 : 1 + n]
@@ -202,17 +212,18 @@ def _holds(body: Function, initial: Sequence[Value], captured: Sequence[Value], 
         return False
     turn = _turn_symbols(body, n, outside)
     return all(
-        _agree(p, first, after, turn) for p, first, after in zip(carried, initial, body.results[1 : 1 + n], strict=True)
+        _agree(p, first, after, turn, facts)
+        for p, first, after in zip(carried, initial, body.results[1 : 1 + n], strict=True)
     )
 
 
-def _agree(p: Value, first: Value, after: Value, turn: set[Dim]) -> bool:
+def _agree(p: Value, first: Value, after: Value, turn: set[Dim], facts: Facts | None) -> bool:
     """Whether a carried parameter holds for what it is at first and for what a turn makes of it."""
     if any(isinstance(v.type, ListType) for v in (p, first, after)):
         return all(joined_list(p.type, of_all_turns(v.type), "a carried list") == p.type for v in (first, after))
     if p.type.dtype is FUNCTION:
         return p.type == first.type == after.type
-    shapes = [v.type.shape for v in (p, first, after)]
+    shapes = [spelled_type(v.type, facts).shape for v in (p, first, after)]
     known = [s for s in shapes if s is not None]
     if len({v.type.dtype for v in (p, first, after)}) > 1 or len(known) < 3 or len({len(s) for s in known}) > 1:
         return False

@@ -132,8 +132,8 @@ def spliced(region: Function, given: Sequence[Value]) -> list[Value] | None:
     return results if all(c.cond in made for c in region.checks) else None
 
 
-def symbols_of(values: Sequence[Value | None]) -> set[Dim]:
-    """Symbols that the values' shapes and elements mention."""
+def symbols_of(values: Sequence[Value | None], facts: Facts | None = None) -> set[Dim]:
+    """Symbols that the values' shapes and elements mention, and those in which facts spell them."""
     from anyshape.dims import free_symbols
 
     found: set[Dim] = set()
@@ -142,4 +142,6 @@ def symbols_of(values: Sequence[Value | None]) -> set[Dim]:
             found |= v.type.symbols()
             for e in v.contents or ():
                 found |= free_symbols(e)
+    if facts is not None:
+        found = found.union(*(free_symbols(facts.canonical(s)) for s in found))
     return found
