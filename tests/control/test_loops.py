@@ -322,7 +322,7 @@ def test_dims_that_are_known_to_be_equal_are_no_change(options: dict[str, Any]) 
     product = ops.matmul(x, y)
     last, every = control.loop(trip, body, [y], collects=1)
     (chosen,) = control.if_(
-        cond, lambda: ops.transpose(x, perm=(1, 0)), lambda: ops.gather(y, ops.arange(0, 2, 1), axis=1)
+        cond, lambda: ops.transpose(x, axes=(1, 0)), lambda: ops.gather(y, ops.arange(0, 2, 1), axis=1)
     )
     exe = anyshape.compile(anyshape.function([x, y, trip, cond], [product, last, every, chosen]), **options)
     a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
