@@ -325,9 +325,9 @@ class _Case:
         for check in self.a.reading:
             for node in walk(check.cond):
                 match node:
-                    case Compare(low, (("<=", TensorRead(tensor)), ("<" | "<=" as op, high))) if (
-                        free_names(low) | free_names(high) <= self.drawn
-                    ):
+                    case Compare(low, (("<=", TensorRead(tensor)), ("<" | "<=" as op, high))) if free_names(
+                        low
+                    ) | free_names(high) <= self.drawn | set(self.params):
                         more = " + 1" if op == "<=" else ""
                         found[tensor] = f"{quoted(tensor)}: ({self.text.text(low)}, {self.text.text(high)}{more})"
         return list(found.values())
