@@ -248,6 +248,7 @@ OPS: dict[str, OpDef] = {
         sorting.STATIC_TOPK,
         sorting.DYN_TOPK,
         sorting.UNIQUE,
+        sorting.UNIQUE_SLICES,
         sorting.SEARCHSORTED,
         sparse.NONZERO,
         sparse.ARGWHERE,

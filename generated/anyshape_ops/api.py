@@ -224,7 +224,7 @@ from anyshape_ops.ops.signal import (
     STATIC_MEL_WEIGHT_MATRIX,
     STATIC_STFT,
 )
-from anyshape_ops.ops.sorting import ARGSORT, DYN_TOPK, SEARCHSORTED, SORT, STATIC_TOPK, UNIQUE
+from anyshape_ops.ops.sorting import ARGSORT, DYN_TOPK, SEARCHSORTED, SORT, STATIC_TOPK, UNIQUE, UNIQUE_SLICES
 from anyshape_ops.ops.sparse import (
     ARGWHERE,
     COMPRESS,
@@ -2279,7 +2279,7 @@ def mel_weight_matrix(
     )[0]
 
 
-# specs/sorting.yaml:12
+# specs/sorting.yaml:27
 def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
     """The positions along one axis in the order of the elements there; equal ones as they stand, NaN last.
 
@@ -2288,7 +2288,7 @@ def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str
     return call(ARGSORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:26
+# specs/sorting.yaml:41
 def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
     """The elements along one axis in order, NaN last.
 
@@ -2297,7 +2297,7 @@ def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = 
     return call(SORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:41
+# specs/sorting.yaml:56
 def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
     first.
@@ -2309,7 +2309,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
     return call_alias(STATIC_TOPK, DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sorting.yaml:69
+# specs/sorting.yaml:84
 def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different elements of a vector, sorted or as they come; where each is first, which one every element is,
     how often.
@@ -2319,7 +2319,17 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:101
+# specs/sorting.yaml:115
+def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
+    """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
+    how often.
+
+    (x: T[*o, n@axis, *i]) -> (y: T[*o, k, *i], first: i64[k], inverse: i64[n], counts: i64[k])
+    """
+    return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
+
+
+# specs/sorting.yaml:168
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
     them.
@@ -2942,6 +2952,7 @@ __all__ = [
     "transpose",
     "trilu",
     "unique",
+    "unique_slices",
     "where",
     "zeros",
 ]

@@ -753,7 +753,7 @@ def mel_weight_matrix(
     )[0]
 
 
-# specs/sorting.yaml:41
+# specs/sorting.yaml:56
 def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
     first.

@@ -197,6 +197,7 @@ PROPERTIES: dict[str, Property] = {
     "sort": sorting.SORT,
     "topk": sorting.TOPK,
     "unique": sorting.UNIQUE,
+    "unique_slices": sorting.UNIQUE_SLICES,
     "searchsorted": sorting.SEARCHSORTED,
     "nonzero": sparse.NONZERO,
     "argwhere": sparse.ARGWHERE,
