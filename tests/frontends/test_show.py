@@ -18,6 +18,14 @@ def test_softmax_from_yaml_to_machine_code(capsys):
     assert "GB/s of operands" in text
 
 
+def test_a_composed_op_is_shown_with_what_it_calls(capsys):
+    assert main(["show", "linear_attention"]) == 0
+    text = capsys.readouterr().out
+    for stage in ("spec", "relation", "composition", "graph", "equations", "schedule", "program", "speed"):
+        assert f"=== {stage}: " in text
+    assert "read += [matmul(asked[t], last)]" in text and "c.loop(" in text and "= loop(" in text
+
+
 def test_a_product_tells_its_share_of_the_peak(capsys):
     assert main(["show", "matmul", "--shape", "a=64x64", "--shape", "b=64x64", "--stage", "speed"]) == 0
     assert "GFLOP/s" in capsys.readouterr().out

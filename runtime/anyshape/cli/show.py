@@ -29,12 +29,25 @@ from anyshape.graph.registry import all_ops, find_op
 from anyshape.graph.value import Value
 from anyshape.passes.classify import is_contraction
 from anyshape.passes.fuse import fuse
-from anyshape.passes.steps import KernelStep
+from anyshape.passes.pipeline import optimise
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule
 from anyshape.testing import Example, Given
 from anyshape.types import TensorType
 
 Shape = tuple[int, ...]
-STAGES = ("spec", "relation", "kernel", "equations", "schedule", "program", "llvm", "asm", "speed")
+STAGES = (
+    "spec",
+    "relation",
+    "kernel",
+    "composition",
+    "graph",
+    "equations",
+    "schedule",
+    "program",
+    "llvm",
+    "asm",
+    "speed",
+)
 USUAL: tuple[Shape, ...] = ((512, 768), (768, 512), (768,), (512, 512), ())
 """Shapes tried for inputs that nobody gives one"""
 
@@ -54,6 +67,11 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
     ]
     if op.kernel is not None:
         parts.append(("kernel", "generated", inspect.getsource(op.kernel)))
+    if op.composition is not None:
+        parts.append(("composition", "generated", inspect.getsource(op.composition.build)))
+        function = optimise(function)
+        made = replace(made, function=function)
+        parts.append(("graph", "what it is composed of", str(function)))
     if not _ranks_known(function):
         parts.append(("equations", "made when the operands are known", LATER.format(op.twin or op.full_name)))
     for step in _kernel_steps(function):
@@ -88,8 +106,17 @@ def _ranks_known(function: Function) -> bool:
 
 def _kernel_steps(function: Function) -> list[KernelStep]:
     """Those of a function whose ranks are known."""
-    steps = fuse(function).steps if _ranks_known(function) else ()
-    return [step for step in steps if isinstance(step, KernelStep)]
+    return list(_kernels_of(fuse(function))) if _ranks_known(function) else []
+
+
+def _kernels_of(schedule: Schedule) -> Iterator[KernelStep]:
+    """Those of loops and branches too."""
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):
+            yield step
+        elif isinstance(step, RegionStep):
+            for inner in step.bodies:
+                yield from _kernels_of(inner)
 
 
 def _variant(name: str) -> OpDef:
@@ -230,8 +257,10 @@ def _speed(made: Made, executable: Any) -> str:
 
 
 def _multiply_adds(function: Function) -> int:
-    """Floating-point operations of the contractions, two for each product."""
+    """Floating-point operations of the contractions, two for each product; 0 where loops may do some of them any number of times."""
     total = 0
+    if any(node.regions for node in function.nodes):
+        return total
     for step in _kernel_steps(function):
         for q in step.equations:
             for e in walk(q.value):

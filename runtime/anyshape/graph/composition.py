@@ -3,9 +3,9 @@
 In: a node of an op that has a `Composition`. Out: values in place of its outputs. The op's rule says the types; what its body turns out to
 be is held against that. Three ops come along with every such op, and are named after it:
 
-    op:input(x)    a view of an input, which makes the checks of the op's rule before anything is computed from it
-    op:size(e)     a size, or a vector of sizes, that the body reads: an expression over the names of the rule
-    op:output(y)   a view of a result, which checks that it has the shape that the rule says
+    op.input.x           a view of an input, which makes the checks of the op's rule before anything is computed from it
+    op.size, op.truth    what the body reads of the rule: a size or a vector of sizes, or a condition; `of` is its text
+    op.output.y.f32      a view of a result, which checks that it has the shape that the rule says
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from anyshape.dims import Cond, Dim
 from anyshape.dtypes import DType
 from anyshape.equations import Equations
-from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.graph.infer import build
-from anyshape.graph.opdef import InputDef, OpDef, OutputDef
+from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Bound, Rule, Vec
 
@@ -48,7 +48,7 @@ class Composing:
     def __init__(self, node: Node) -> None:
         assert node.op.composition is not None and node.bound is not None
         self.node, self.source, self.bound = node, node.source, node.bound
-        self.sizes = node.op.composition.sizes
+        self.sizes, self.truths = node.op.composition.sizes, node.op.composition.truths
         self.rule = Rule(node.op.full_name, node.source)
         self.inputs = _checked(node) if node.checks else node.inputs
 
@@ -81,7 +81,8 @@ class Composing:
         if not rule.checks and not any(isinstance(n, Dim | Cond) for n in items):
             return tuple(items) if isinstance(found, Vec) else found
         made = replaced(self.node, self.inputs)
-        return build(_size(self.node.op, text), made.inputs, made.attrs, self.source).outputs[0]
+        op = _size(self.node.op, text in self.truths)
+        return build(op, made.inputs, {**made.attrs, "of": text}, self.source).outputs[0]
 
     def if_(self, cond: Any, then: Callable[[], list[Any]], otherwise: Callable[[], list[Any]]) -> tuple[Any, ...]:
         from anyshape import control
@@ -129,8 +130,8 @@ def expand(node: Node) -> Sequence[Value] | None:
         if v.type == declared.type and not unguarded:
             ensured.append(v)
         else:
-            op = _output(node.op, name, element, declared.type.dtype.name)
-            ensured += build(op, (v, *node.inputs), node.attrs, node.source).outputs
+            op = _output(node.op, name, declared.type.dtype.name)
+            ensured += build(op, (v, *node.inputs), {**node.attrs, "element": element}, node.source).outputs
     return ensured
 
 
@@ -170,34 +171,37 @@ def _checked(node: Node) -> tuple[Value | None, ...]:
 
 
 def part_of(full_name: str) -> OpDef | None:
-    """One of the three ops by its name; None if it is none."""
+    """One of the ops that come along, by its name; None if it is none."""
     from anyshape.graph.registry import all_ops
 
-    owner, colon, part = full_name.partition(":")
-    op = all_ops().get(owner)
-    if not colon or op is None or op.composition is None:
+    words = full_name.split(".")
+    cut = 2 if words[0] in ("static", "dyn") else 1
+    op = all_ops().get(".".join(words[:cut]))
+    if op is None or op.composition is None:
         return None
-    kind, _, said = part.removesuffix(")").partition("(")
-    match kind, said.split(","):
-        case "input", [name]:
+    inputs, outputs = {i.name for i in op.inputs}, {o.name for o in op.outputs}
+    match words[cut:]:
+        case ["size" | "truth" as kind]:
+            return _size(op, kind == "truth")
+        case ["input", name] if name in inputs:
             return _input(op, name)
-        case "size", _:
-            return _size(op, said)
-        case "output", [name, element, dtype]:
-            return _output(op, name, int(element), dtype)
-    raise UnsupportedError(f"there is no op {full_name}")
+        case ["output", name, dtype] if name in outputs:
+            return _output(op, name, dtype)
+    return None
 
 
 @cache
-def _size(op: OpDef, text: str) -> OpDef:
-    """The size as an op on the same operands: it is what the rule finds for them, whatever is known of them by then."""
+def _size(op: OpDef, truth: bool) -> OpDef:
+    """A size as an op on the same operands: it is what the rule finds for them, whatever is known of them by then."""
     assert op.composition is not None
-    of = op.composition.sizes[text]
+    sizes = op.composition.sizes
 
-    def relation(rule: Rule, **operands: Any) -> Bound:
+    def relation(rule: Rule, of: str, **operands: Any) -> Bound:
         rule.op = op.full_name
         bound = op.relation(rule, **operands)
-        found = of(rule, bound)
+        if of not in sizes:
+            raise ArgumentError(f"{op.full_name}: its body reads no size {of!r}; it reads {', '.join(sizes)}")
+        found = sizes[of](rule, bound)
         items = found if isinstance(found, Vec) else None
         return rule.bind(outputs={"size": Vec(()) if items is None else Vec((len(items),))}, found=found)
 
@@ -209,8 +213,8 @@ def _size(op: OpDef, text: str) -> OpDef:
         else:
             eqs.define(size[()], bound.found, op.source)
 
-    dtype = "bool" if text in op.composition.truths else "i64"
-    return _derived(op, f"size({text})", op.inputs, OutputDef("size", dtype), relation, kernel=kernel)
+    made = _derived(op, "truth" if truth else "size", OutputDef("size", "bool" if truth else "i64"), relation)
+    return replace(made, params=(ParamDef("of", "str"), *op.params), kernel=kernel)
 
 
 @cache
@@ -223,37 +227,27 @@ def _input(op: OpDef, name: str) -> OpDef:
         shape = Vec(rule.facts.canonical(n) for n in operands[name])
         return rule.bind(outputs={"same": shape})
 
-    return _derived(op, f"input({name})", op.inputs, OutputDef("same", given.dtype), relation, view={"same": name})
+    return replace(_derived(op, f"input.{name}", OutputDef("same", given.dtype), relation), view={"same": name})
 
 
 @cache
-def _output(op: OpDef, name: str, element: int, dtype: str) -> OpDef:
-    """`element` is that of a variadic output, else -1."""
+def _output(op: OpDef, name: str, dtype: str) -> OpDef:
+    """Its attribute `element` is that of a variadic output, else -1."""
 
-    def relation(rule: Rule, made: Any, **operands: Any) -> Bound:
+    def relation(rule: Rule, made: Any, element: int, **operands: Any) -> Bound:
         rule.op = op.full_name
         wanted = op.relation(rule, **operands).outputs[name]
         wanted = wanted if element < 0 else wanted[element]
         return rule.bind(outputs={"same": rule.equal(wanted, made, f"{name}, as its body makes it")})
 
-    inputs = (InputDef("made", dtype), *op.inputs)
-    part = f"output({name},{element},{dtype})"
-    return _derived(op, part, inputs, OutputDef("same", dtype), relation, view={"same": "made"})
+    found = _derived(op, f"output.{name}.{dtype}", OutputDef("same", dtype), relation)
+    inputs, params = (InputDef("made", dtype), *op.inputs), (ParamDef("element", "int"), *op.params)
+    return replace(found, inputs=inputs, params=params, view={"same": "made"})
 
 
-def _derived(
-    op: OpDef, part: str, inputs: tuple[InputDef, ...], output: OutputDef, relation: Relation, **more: Any
-) -> OpDef:
+def _derived(op: OpDef, part: str, output: OutputDef, relation: Relation) -> OpDef:
+    """An op on the operands of another, with its name before its own."""
+    name = f"{op.full_name}.{part}"
     return replace(
-        op,
-        name=f"{op.full_name}:{part}",
-        variant="",
-        inputs=inputs,
-        outputs=(output,),
-        relation=relation,
-        composition=None,
-        kernel=more.get("kernel"),
-        view=more.get("view", {}),
-        traits=(),
-        rewrites=(),
-    )
+        op, name=name, variant="", outputs=(output,), relation=relation, composition=None, kernel=None, view={}, traits=(), rewrites=()
+    )  # fmt: skip
