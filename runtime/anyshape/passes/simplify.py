@@ -71,14 +71,25 @@ def idle_views(node: Node) -> Sequence[Value] | None:
     proved. A view would keep producer and consumer in different kernels."""
     if not node.op.view or node.checks or node.bound is None or len(node.outputs) != 1:
         return None
+    source = viewed(node)
+    while source is not None and source.type != node.outputs[0].type:
+        above = source.node
+        source = viewed(above) if above is not None and not above.checks and len(above.outputs) == 1 else None
+    return None if source is None else [source]
+
+
+def viewed(node: Node) -> Value | None:
+    """What a view is of."""
+    if not node.op.view:
+        return None
     source = node.grouped_inputs()[next(iter(node.op.view.values()))]
-    return [source] if isinstance(source, Value) and source.type == node.outputs[0].type else None
+    return source if isinstance(source, Value) else None
 
 
 def idle_copies(node: Node) -> Sequence[Value] | None:
     """A call whose equation puts every element where it was is its operand: a conversion to the dtype that is there, a transposition of
     axes onto themselves."""
-    data = [v for v in node.inputs if v is not None]
+    data = [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
     if len(data) != 1 or len(node.outputs) != 1 or data[0].type != node.outputs[0].type:
         return None
     if node.checks or node.regions or node.bound is None or node.op.kernel is None or data[0].type.rank is None:
