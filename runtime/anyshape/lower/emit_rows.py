@@ -18,7 +18,7 @@ from anyshape.lower.classify import accesses, contiguous, cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine
 from anyshape.lower.emit_scope import Turn
 from anyshape.lower.emit_value import Buffer, Values, Vector
-from anyshape.lower.inline import neutral
+from anyshape.lower.inline_values import neutral
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const
 from anyshape.lower.reduction import accumulate, extreme, finish

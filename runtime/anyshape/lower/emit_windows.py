@@ -12,7 +12,7 @@ from anyshape.lower import elementwise
 from anyshape.lower.dag import LoopVar
 from anyshape.lower.emit_rows import Rows, Sums
 from anyshape.lower.emit_value import Vector
-from anyshape.lower.inline import neutral
+from anyshape.lower.inline_values import neutral
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule import Loop, Scope
 from anyshape.lower.windows import Staged, Windows
