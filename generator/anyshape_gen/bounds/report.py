@@ -43,7 +43,8 @@ def page(analysis: Analysis, found: Mapping[str, Safety]) -> str:
     share = 100 * proved / affine if affine else 100
     out.append(
         f"\nOf {affine} indices that shapes and parameters decide, {proved} are proved: {share:.1f} %. "
-        f"{len(found)} ops have a kernel; the others are views or made of other ops, and index nothing.\n"
+        f"{len(found)} ops have equations; {sum(a.procedure is not None for a in analysis.ops)} have steps, which test every index but "
+        f"that of a loop's own range; the others are views or made of other ops, and index nothing.\n"
     )
     out += ["## What is tested when it runs\n", "| op | where | index | why |", "|---|---|---|---|"]
     for a in sorted(analysis.ops, key=lambda a: a.spec.name):
