@@ -1,8 +1,8 @@
 """The loops of one contraction, written into a kernel: batches, blocks of rows, panels of columns, tiles.
 
 In: an open kernel, a `ContractionSpec`, its scratch, and which part of how many it is. Out: code that calls the shared
-micro-kernels and runs the epilogue on every tile while it is in the first cache. K is not cut, so every element is one
-unbroken sum: results do not depend on the number of parts.
+micro-kernels and runs the epilogue on every tile while it is in the first cache. Blocks do not cut K, and the
+micro-kernels cut it by its length alone: results do not depend on the number of parts.
 
     with module.kernel("matmul") as f:
         ...

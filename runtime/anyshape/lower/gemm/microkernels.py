@@ -6,13 +6,17 @@ In: the row count, the panel count, masked or not: one function each. Out: funct
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..llvm.builder import Function, Module
-from ..llvm.types import I8, VOID, Type, Val, const
+from ..llvm.types import I8, I64, VOID, Type, Val, const
 from .dots import emit_dot
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add
 from .strips import emit_strip
 from .tiles import Tiles
 
+CHUNK = 512
+"""Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
 FULL, MASKED, NARROW, WIDE, DOT, STRIP = range(6)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
 panels (few rows only); rows and columns that are both contiguous along k (few rows only, see `dots`); one row and any number
@@ -65,24 +69,42 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, mask
         origins = sorted({origin for origin, _ in places})
         row_bytes, step_bytes = f.mul(a_row, tiles.element.bytes), f.mul(a_step, tiles.element.bytes)
         pointers = [f.gep(a, f.mul(row_bytes, origin), I8) for origin in origins]
-        with f.for_range(0, k, carried=[b, *pointers, *start]) as loop:
-            b_now, *rest = loop.carried
-            a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
-            columns = [_read(f, b_now, vector, offset, mask) for offset, mask in zip(offsets, masks)]
-            for i in range(rows):
-                origin, times = places[i]
-                address = f.gep(a_now[origin], row_bytes, Type(f"i{8 * times}")) if times else a_now[origin]
-                factor = f.splat(f.load(address, tiles.element), tiles.lanes)
-                for v in range(vectors):
-                    sums[i * vectors + v] = multiply_add(f, factor, columns[v], sums[i * vectors + v])
-            following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
-            loop.next(f.gep(b_now, b_step, tiles.element), *following, *sums)
-        totals = loop.results[1 + len(origins) :]
-        for i in range(rows):
-            row = f.gep(c, f.mul(c_step, i), tiles.element)
-            for v in range(vectors):
-                _write(f, totals[i * vectors + v], row, v * tiles.lanes, masks[v])
+        with f.for_range(0, k, CHUNK, carried=[b, *pointers], at_least_once=True) as chunk:
+            end = f.smin(f.add(chunk.index, CHUNK), k)
+            with f.for_range(chunk.index, end, carried=[*chunk.carried, *start]) as loop:
+                b_now, *rest = loop.carried
+                a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
+                columns = [_read(f, b_now, vector, offset, mask) for offset, mask in zip(offsets, masks)]
+                for i in range(rows):
+                    origin, times = places[i]
+                    address = f.gep(a_now[origin], row_bytes, Type(f"i{8 * times}")) if times else a_now[origin]
+                    factor = f.splat(f.load(address, tiles.element), tiles.lanes)
+                    for v in range(vectors):
+                        sums[i * vectors + v] = multiply_add(f, factor, columns[v], sums[i * vectors + v])
+                following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
+                loop.next(f.gep(b_now, b_step, tiles.element), *following, *sums)
+            totals = loop.results[1 + len(origins) :]
+            with f.if_else(f.compare("eq", chunk.index, 0)) as first:
+                with first.then():
+                    _put(f, tiles, totals, c, c_step, masks, False)
+                with first.otherwise():
+                    _put(f, tiles, totals, c, c_step, masks, True)
+            chunk.next(*loop.results[: 1 + len(origins)])
         f.ret()
+
+
+def _put(
+    f: Function, tiles: Tiles, totals: Sequence[Val], c: Val, c_step: Val, masks: Sequence[Val | None], add: bool
+) -> None:
+    """Sums to where they belong, or onto what is there."""
+    vectors = len(masks)
+    for i in range(len(totals) // vectors):
+        row = f.gep(c, f.mul(c_step, i), tiles.element)
+        for v, mask in enumerate(masks):
+            total, offset = totals[i * vectors + v], const(I64, v * tiles.lanes)
+            if add:
+                total = f.add(_read(f, row, total.type, offset, mask), total)
+            _write(f, total, row, v * tiles.lanes, mask)
 
 
 def _places(rows: int) -> list[tuple[int, int]]:

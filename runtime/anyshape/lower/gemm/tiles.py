@@ -25,8 +25,8 @@ class Tiles:
 
     `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3);
     `computed_block` bounds a B that is computed while it is packed (a quarter of L2): it is read soon after it is written.
-    `strip` is how many sums of a single row wait in memory (half of L1). K is never
-    cut: at 14 rows a tile reads B slowly enough for any cache, and whole sums leave nothing to add up later.
+    `strip` is how many sums of a single row wait in memory (half of L1). Blocks do
+    not cut K: at 14 rows a tile reads B slowly enough for any cache.
     """
 
     element: Type
