@@ -128,7 +128,7 @@ def non_max_suppression(
     *,
     source: str = "",
 ) -> Value:
-    """The batch, class and number of each box whose score is best, of those that overlap it, in its class.
+    """The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.
 
     Here limit must be known when the call is built: attributes.
 

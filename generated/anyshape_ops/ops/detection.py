@@ -27,7 +27,7 @@ STATIC_NON_MAX_SUPPRESSION = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.non_max_suppression_relation,
     kernel=kernels.non_max_suppression_kernel,
-    summary="The batch, class and number of each box whose score is best, of those that overlap it, in its class.",
+    summary="The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.",
     source="specs/detection.yaml:24",
 )
 DYN_NON_MAX_SUPPRESSION = OpDef(
@@ -47,6 +47,6 @@ DYN_NON_MAX_SUPPRESSION = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.non_max_suppression_relation,
     kernel=kernels.non_max_suppression_kernel,
-    summary="The batch, class and number of each box whose score is best, of those that overlap it, in its class.",
+    summary="The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.",
     source="specs/detection.yaml:24",
 )
