@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tests.frontends.onnx_tiers import group_of
 from tests.frontends.stored_cases import stored_cases
 
+PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 RATCHET = Path(__file__).with_name("onnx_ratchet.txt")
 FORMS = ("given", "constants", "operands", "rankless")
 LONGEST, LONGEST_REAL = 60.0, 600.0
@@ -102,7 +104,7 @@ def as_array(a: Any) -> Any:
 
 def fixed_floats(model: onnx.ModelProto) -> set[str]:
     """Inputs of operators whose declaration fixes their dtype to f32: they say scales, and are no data."""
-    opset = max(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
     found: set[str] = set()
     for node in model.graph.node:
         if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, opset, node.domain):
@@ -236,13 +238,27 @@ def write_ratchet(passed: Sequence[tuple[str, str]]) -> None:
 
 def table() -> str:
     """A table of the ratchet: of each group of the suite, how many cases there are and how many pass in each form."""
-    group = {name: name.partition(":")[0] if ":" in name else "node" for name in cases()}
-    held = Counter((group[name], form) for name, form in read_ratchet() if name in group)
-    total = Counter(group.values())
+    total, held = counted()
     lines = [f"| group | cases | {' | '.join(FORMS)} |", "|---" * (len(FORMS) + 2) + "|"]
-    for g, n in total.items():
-        lines.append(f"| {g} | {n} | {' | '.join(str(held[g, form]) for form in FORMS)} |")
+    for g, n in [*sorted(total.items()), ("all", total.total())]:
+        passed = [sum(held[name, form] for name in total if g in (name, "all")) for form in FORMS]
+        lines.append(f"| {g} | {n} | {' | '.join(map(str, passed))} |")
     return "\n".join(lines)
+
+
+@cache
+def counted() -> tuple[Counter[str], Counter[tuple[str, str]]]:
+    """{group: cases}, {(group, form): cases that pass}."""
+    group = {name: group_of(name, case.model) for name, case in cases().items()}
+    held = Counter((group[name], form) for name, form in read_ratchet() if name in group)
+    return Counter(group.values()), held
+
+
+def page() -> str:
+    """docs/onnx.md with the table as it is now."""
+    before, mark, after = PAGE.read_text().partition("--counts` prints it from that list:\n")
+    rest = after.lstrip("\n").partition("\n\n")[2]
+    return f"{before}{mark}\n{table()}\n" + (f"\n{rest}" if rest else "")
 
 
 def main() -> int:
@@ -250,14 +266,20 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--form", action="append", choices=FORMS, help="only these forms")
     parser.add_argument("--failures", action="store_true", help="print every failure")
-    parser.add_argument("--update-ratchet", action="store_true", help="write the list of what passes")
+    parser.add_argument("--update-ratchet", action="store_true", help="write the list of what passes, and the table")
+    parser.add_argument("--missing", action="store_true", help="only what is not on the list")
     parser.add_argument("--counts", action="store_true", help="print a table of the list, and run nothing")
+    parser.add_argument("--update-docs", action="store_true", help="put that table into docs/onnx.md, and run nothing")
     args = parser.parse_args()
+    if args.update_docs:
+        PAGE.write_text(page())
+        return 0
     if args.counts:
         print(table())
         return 0
     keys = [(name, form) for name in cases() if args.only in name for form in args.form or FORMS]
     start, held = time.monotonic(), set(read_ratchet())
+    keys = [key for key in keys if not (args.missing and key in held)]
     counts: Counter[tuple[str, str]] = Counter()
     passed, fallen = [], []
     for k, outcome in enumerate(run_isolated(keys)):
@@ -278,6 +300,8 @@ def main() -> int:
     if args.update_ratchet:
         asked = set(keys)
         write_ratchet([*passed, *(k for k in held if k not in asked)])
+        counted.cache_clear()
+        PAGE.write_text(page())
     return 1 if fallen and not args.update_ratchet else 0
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+import anyshape
 from anyshape.dims import bounds
 from anyshape.errors import ArgumentError, ModelError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx import UnsupportedModel, load
@@ -159,3 +160,15 @@ def test_16_bit_floats_are_read_from_their_bits():
     for kind, dtype in ((TensorProto.FLOAT16, "float16"), (TensorProto.BFLOAT16, "bfloat16")):
         made = tensor_array(helper.make_tensor("t", kind, [3], [1.5, -2.0, 0.25]), None, "t")
         assert made.dtype.name == dtype and made.astype(np.float32).tolist() == [1.5, -2.0, 0.25]
+
+
+def test_ranks_that_decide_how_a_model_is_read_are_asked_for():
+    of = [tensor("x", None), tensor("z", None)]
+    with pytest.raises(UnsupportedError, match=r"Einsum .*the rank of 'x' must be known"):
+        load(model([node("Einsum", "x z", "y", equation="ij,jk->ik")], of, "y"))
+    f = anyshape.compile(model([node("Add", "x z", "y", axis=1, broadcast=1)], of, "y", opset=6))
+    x, z = np.zeros((2, 3, 4), np.float32), np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(f(x, z), np.broadcast_to(z[:, None], x.shape))
+    np.testing.assert_array_equal(f(x[:, :, 0], z), np.broadcast_to(z, (2, 3)))
+    with pytest.raises(ShapeError):
+        f(x[:, 0, 0], z)

@@ -172,7 +172,9 @@ class Import:
         if found is None and schema is not None:
             found = self._typed_body(schema, opset, node, said, operands, scope)
         if found is None:
-            raise Refusal(why_missing(self.resolver.table, domain, node.op_type, opset))
+            raise Refusal(
+                why_missing(self.resolver.table, domain, node.op_type, opset) + _rank_wanted(schema, operands)
+            )
         if isinstance(found, Body):
             return self._inline(found, node, said, operands, scope, source)
         if any(v is not None and isinstance(v.type, ListType) for v in operands):
@@ -314,6 +316,14 @@ def _given_list(v: Value, info: Any, where: str) -> Value:
 def _kinds(t: TensorType) -> tuple[object, ...]:
     """Lists and optionals from the outside in, and the dtype of the tensors."""
     return (t.optional, *_kinds(t.element)) if isinstance(t, ListType) else (t.dtype,)
+
+
+def _rank_wanted(schema: Any, operands: Operands) -> str:
+    """That ONNX has a body for the operator if only ranks were known."""
+    unknown = [v for v in operands if v is not None and not isinstance(v.type, ListType) and v.type.shape is None]
+    if schema is None or not schema.has_context_dependent_function or not unknown:
+        return ""
+    return f", and a body that depends on the rank of {unknown[0].name or 'an input'}, which is not known"
 
 
 def _used(nodes: Sequence[Any], results: Sequence[str]) -> frozenset[str]:

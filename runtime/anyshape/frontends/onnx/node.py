@@ -81,7 +81,7 @@ def length_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> int:
 def rank_of(n: OnnxNode, v: Value | None) -> int:
     """The rank of an input, which must be known."""
     if v is None or v.type.shape is None:
-        n.refuse("the rank of an input must be known")
+        n.refuse(f"the rank of {repr(v.name) if v is not None and v.name else 'an input'} must be known")
     return len(v.type.shape)
 
 
@@ -124,10 +124,25 @@ def aligned(n: OnnxNode, value: Value | None, to: Value | None, axis: int | None
     from anyshape import ops
 
     found = needed(n, value, "an operand")
-    if axis is None or not rank_of(n, found):
+    if axis is None or found.type.rank == 0:
         return found
+    if found.type.rank is None or (to is not None and to.type.rank is None):
+        return _aligned_by_the_run(n, found, needed(n, to, "an operand"), axis)
     behind = rank_of(n, to) - (axis % max(rank_of(n, to), 1)) - rank_of(n, found)
     if behind < 0:
         n.refuse(f"axis {axis} leaves no room for {found.type} beside {to.type if to is not None else 'nothing'}")
     axes = [rank_of(n, found) + k for k in range(behind)]
     return ops.expand_dims(found, axes=axes, source=n.source) if axes else found
+
+
+def _aligned_by_the_run(n: OnnxNode, value: Value, to: Value, axis: int) -> Value:
+    """The same where a rank is not known yet: as many sizes of 1 behind as the ranks leave, found when they are."""
+    from anyshape import ops
+
+    shape = ops.shape_of(value, source=n.source)
+    ranks = [ops.shape_of(v, source=n.source) for v in (shape, ops.shape_of(to, source=n.source))]
+    start = constant(np.array([axis])) if axis >= 0 else ops.add(ranks[1], constant(np.array([axis])), source=n.source)
+    behind = ops.sub(ops.sub(ranks[1], start, source=n.source), ranks[0], source=n.source)
+    ones = ops.full(constant(np.array(1)), behind, source=n.source)
+    wanted = ops.concat([shape, ones], axis=0, source=n.source)
+    return ops.reshape(value, wanted, allowzero=True, source=n.source)
