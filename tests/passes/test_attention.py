@@ -112,3 +112,10 @@ def test_a_conversion_to_the_dtype_that_is_there_separates_nothing() -> None:
     f = passes.optimise(anyshape.function(params, ops.matmul(ops.transpose(soft, axes=[0, 1, 2, 3]), v)))
     assert [n.op.name for n in f.nodes] == ["transpose", "matmul", "add", "softmax", "matmul"]
     assert len(kernels(f)) == 1
+
+
+def test_a_view_back_to_where_it_began_is_none() -> None:
+    x, w = anyshape.input("x", "f32[6, k]"), anyshape.input("w", "f32[k, 4]")
+    seen = ops.reshape(ops.reshape(ops.relu(ops.matmul(x, w)), [24]), [6, 4])
+    f = passes.optimise(anyshape.function([x, w], ops.exp(seen)))
+    assert [n.op.name for n in f.nodes] == ["matmul", "relu", "exp"]
