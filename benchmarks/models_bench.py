@@ -173,11 +173,13 @@ def main() -> int:
     options = parser.parse_args()
     names = available([US, *options.engines])
     with tempfile.TemporaryDirectory() as folder:
-        results = [measure(name, Path(folder), names, options) for name in options.models]
+        results: list[dict[str, Any]] = []
+        for name in options.models:
+            results.append(measure(name, Path(folder), names, options))
+            if options.json:  # what there is, should the time run out
+                options.json.write_text(json.dumps(results, indent=1))
     means = {kind: mean(r[f"{kind}_mean"] for r in results) for kind in ("shuffled", "steady")}
     print(f"\nall models, best peer / {US}: " + ", ".join(f"{kind} mean {m:.2f}" for kind, m in means.items()))
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
     return judged(results)
 
 

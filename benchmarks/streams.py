@@ -19,6 +19,8 @@ Times = dict[str, dict[Shape, list[float]]]
 
 BATCH_SECONDS = 0.002
 """Shorter than the turn that a scheduler gives, so that some batches see no other process."""
+FIRST_SECONDS = 5.0
+"""Of making engines, after which first calls are not measured again."""
 ROUNDS, PASSES = (3, 400), (3, 200)
 """At least and at most, whatever the time."""
 
@@ -65,12 +67,15 @@ def shuffled(engines: Sequence[Engine], calls: dict[Shape, Arrays], limit: float
 def first_calls(names: Sequence[str], path: Path, threads: int, model: Model, seed: int = 0) -> Times:
     """Every engine made anew and called once at each shape, in an order of its own each time; the very first call does not count."""
     found: Times = {name: {s: [] for s in model.SHAPES} for name in names}
-    rng = random.Random(seed)
+    rng, spent = random.Random(seed), 0.0
     for _ in range(2):
+        if spent > FIRST_SECONDS:  # large models: once
+            break
         order = list(model.SHAPES)
         rng.shuffle(order)
         for name in names:
             engine = prepare(name, path, threads)
+            spent += engine.seconds
             engine.run(model.inputs(*order[0], seed=1))
             for shape in order[1:]:
                 found[name][shape].append(seconds(engine, model.inputs(*shape, seed=1)))
