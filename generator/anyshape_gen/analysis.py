@@ -178,8 +178,9 @@ def _rule_kinds(rule: tuple[Statement, ...], kinds: dict[str, ValueKind]) -> Non
         match statement:
             case Assign(names=(name,), value=value):
                 kinds[name] = kind_of(value, kinds)
-            case Assign(names=names):
-                kinds.update(dict.fromkeys(names, ValueKind.INT))
+            case Assign(names=names, value=value):
+                texts = kind_of(value, kinds) is ValueKind.TEXTS
+                kinds.update(dict.fromkeys(names, ValueKind.STR if texts else ValueKind.INT))
             case Born(name=name):
                 kinds[name] = ValueKind.INT
             case If(then=then, other=other):

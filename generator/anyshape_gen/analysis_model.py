@@ -24,6 +24,8 @@ class ValueKind(StrEnum):
     STR = "str"
     DTYPE = "dtype"
     VECTOR = "vector"
+    TEXTS = "texts"
+    """a vector of strings"""
     VECTORS = "vectors"
     """a list of vectors: `*d[v]` of a variadic"""
     TENSOR = "tensor"

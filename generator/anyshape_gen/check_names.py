@@ -22,17 +22,23 @@ from anyshape_gen.nodes import (
     Generator,
     If,
     Index,
+    Method,
     Name,
     Node,
     Reduction,
     Star,
     Statement,
 )
+from anyshape_gen.parse_rules import STRING_METHODS
 from anyshape_gen.source import Findings, nearest
 from anyshape_gen.traverse import children
 
 K = ValueKind
 SINGLE = (K.INT, K.FLOAT, K.BOOL)
+NO_STRING = {
+    K.INT: "an integer", K.FLOAT: "a float", K.BOOL: "a truth", K.VECTOR: "a vector", K.TEXTS: "a vector of strings",
+    K.TENSOR: "a tensor", K.DTYPE: "a dtype",
+}  # fmt: skip
 
 
 @dataclass
@@ -59,6 +65,10 @@ class NameChecker:
                 self._loop(node, scope, where)
             case Call():
                 self._call(node, scope, where)
+                for child in children(node):
+                    self.expr(child, scope, where)
+            case Method():
+                self._method(node, scope, where)
                 for child in children(node):
                     self.expr(child, scope, where)
             case Index():
@@ -129,11 +139,23 @@ class NameChecker:
         if node.func == "len" and given == 1 and kind_of(node.args[0], scope) in SINGLE:
             self.findings.add(node.args[0].span, "a single number has no length")
 
+    def _method(self, node: Method, scope: Mapping[str, ValueKind], where: str) -> None:
+        kind = kind_of(node.base, scope)
+        if kind not in (K.STR, K.ANY):
+            self.findings.add(
+                node.span, f"'{node.name}' is a method of strings, and this is {NO_STRING.get(kind, kind)}"
+            )
+        least, most = STRING_METHODS[node.name]
+        if not least <= len(node.args) <= most:
+            self.findings.add(node.span, arity_text(node.name, least, most, len(node.args)))
+        if where == "kernel":
+            self.findings.add(node.span, "a kernel computes no strings; a rule can, and gives them a name")
+
     def _index(self, node: Index, scope: Mapping[str, ValueKind]) -> None:
         kind = kind_of(node.base, scope)
         if kind in SINGLE and isinstance(node.base, Name):
             self.findings.add(node.span, f"'{node.base.id}' is a single number and has no items")
-        if kind == K.VECTOR and len(node.items) == 1 and isinstance(node.items[0], Star):
+        if kind in (K.VECTOR, K.TEXTS) and len(node.items) == 1 and isinstance(node.items[0], Star):
             self.findings.add(node.span, "a vector is indexed by a position, a slice or a vector, without a star")
 
     # --- rules
@@ -145,7 +167,8 @@ class NameChecker:
             match statement:
                 case Assign(names=names, value=value):
                     self.expr(value, scope, "rule")
-                    single = kind_of(value, scope) if len(names) == 1 else K.INT
+                    kind = kind_of(value, scope)
+                    single = kind if len(names) == 1 else K.STR if kind == K.TEXTS else K.INT
                     for name in names:
                         self._assigns(name, statement)
                         scope[name] = single

@@ -48,7 +48,7 @@ PARAM_KINDS = {
     "axes": K.VECTOR,
     "ints": K.VECTOR,
     "floats": K.VECTOR,
-    "strs": K.VECTOR,
+    "strs": K.TEXTS,
 }
 VECTOR_FUNCTIONS = {
     "shape", "fill", "put", "range", "sorted", "unique", "prefix", "unravel", "broadcast", "list", "drop", "place",
@@ -96,8 +96,12 @@ def kind_of(expr: Item, scope: Mapping[str, ValueKind]) -> ValueKind:
             return _arithmetic(op, kind_of(left, scope), kind_of(right, scope))
         case IfExp(then=then, other=other):
             return _either(kind_of(then, scope), kind_of(other, scope))
-        case VecLit() | Comprehension():
-            return K.VECTOR
+        case VecLit(items=items):
+            return K.TEXTS if items and all(_is_text(i, scope) for i in items) else K.VECTOR
+        case Comprehension():
+            return _of_items(expr, scope)
+        case Reduction(kind="sorted" | "unique"):
+            return _of_items(expr, scope)
         case Reduction(kind=kind):
             return K.VECTOR if kind in VECTOR_FUNCTIONS else K.BOOL if kind in BOOL_FUNCTIONS else K.INT
         case Call():
@@ -105,10 +109,23 @@ def kind_of(expr: Item, scope: Mapping[str, ValueKind]) -> ValueKind:
         case Index(base=base, items=items):
             return _index(kind_of(base, scope), items, scope)
         case Method(name=name):
-            return K.STR if name in ("replace", "strip") else K.INT if name == "count" else K.VECTOR
+            return K.STR if name in ("replace", "strip") else K.INT if name == "count" else K.TEXTS
         case Star(value=value):
             return kind_of(value, scope)
     return K.ANY
+
+
+def _is_text(item: Item, scope: Mapping[str, ValueKind]) -> bool:
+    """Whether an item of a vector literal is a string, or a vector of strings put in."""
+    return kind_of(item, scope) == (K.TEXTS if isinstance(item, Star) else K.STR)
+
+
+def _of_items(expr: Comprehension | Reduction, scope: Mapping[str, ValueKind]) -> ValueKind:
+    """The kind of a vector that is made item by item."""
+    inner = Kinds(scope, scope.functions if isinstance(scope, Kinds) else {})
+    for generator in expr.generators:
+        bind_generator(generator, inner)
+    return K.TEXTS if kind_of(expr.element, inner) == K.STR else K.VECTOR
 
 
 def _arithmetic(op: str, left: ValueKind, right: ValueKind) -> ValueKind:
@@ -129,6 +146,8 @@ def _either(left: ValueKind, right: ValueKind) -> ValueKind:
 
 
 def _call(expr: Call, scope: Mapping[str, ValueKind]) -> ValueKind:
+    if expr.func in ("list", "sorted", "unique") and kind_of(expr.args[0], scope) in (K.STR, K.TEXTS):
+        return K.TEXTS
     if expr.func in VECTOR_FUNCTIONS:
         return K.VECTOR
     if expr.func in INT_FUNCTIONS:
@@ -153,9 +172,11 @@ def _index(base: ValueKind, items: tuple[Item, ...], scope: Mapping[str, ValueKi
         return K.VECTOR
     if base == K.TENSORS and len(items) == 1:
         return K.TENSOR
-    if base == K.VECTOR:
+    if base in (K.VECTOR, K.TEXTS):
         many = len(items) == 1 and (isinstance(items[0], Slice) or kind_of(items[0], scope) == K.VECTOR)
-        return K.VECTOR if many else K.INT
+        return base if many else K.STR if base == K.TEXTS else K.INT
+    if base == K.STR:
+        return K.STR
     return K.ANY
 
 
@@ -171,15 +192,21 @@ def generator_over(generator: Generator, scope: Mapping[str, ValueKind]) -> Over
 
 def bind_generator(generator: Generator, scope: dict[str, ValueKind]) -> None:
     """Adds the generator's variables to a scope."""
-    for target in generator.targets:
-        scope[target.name] = K.VECTOR if target.run else _item_kind(generator, scope)
+    kinds = [K.VECTOR if t.run else _item_kind(generator, k, scope) for k, t in enumerate(generator.targets)]
+    scope.update((target.name, kind) for target, kind in zip(generator.targets, kinds))
 
 
-def _item_kind(generator: Generator, scope: Mapping[str, ValueKind]) -> ValueKind:
+def _item_kind(generator: Generator, position: int, scope: Mapping[str, ValueKind]) -> ValueKind:
+    """What the target at a position stands for."""
     domain = generator.domain
     if isinstance(domain, Name) and scope.get(domain.id) == K.VECTORS:
         return K.VECTOR
     if isinstance(domain, Call) and domain.func in ("zip", "enumerate"):
         inner = [kind_of(arg, scope) for arg in domain.args]
-        return K.INT if all(kind == K.VECTOR for kind in inner) else K.ANY
-    return K.INT if kind_of(domain, scope) == K.INT else K.ANY
+        if domain.func == "enumerate":
+            inner = [K.VECTOR, *inner]
+        if position < len(inner) and inner[position] in (K.TEXTS, K.STR):
+            return K.STR
+        return K.INT if all(kind in (K.VECTOR, K.TEXTS, K.STR) for kind in inner) else K.ANY
+    kind = kind_of(domain, scope)
+    return K.STR if kind in (K.TEXTS, K.STR) else K.INT if kind == K.INT else K.ANY

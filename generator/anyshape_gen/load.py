@@ -220,6 +220,8 @@ class _Loader:
         kind = self._kind(entry.get("kind"), key)
         default, of = entry.get("default"), entry.get("of")
         dyn = self.text(entry.get("dyn"))
+        if dyn is not None and kind.base in ("str", "strs"):
+            self.findings.add(dyn.span(), "a string is known when a graph is built: no operand holds one")
         if dyn is not None and dyn.value != "operand":
             self.findings.add(dyn.span(), "`dyn:` can only be `operand`")
         empty = self.parsed(entry.get("empty"), parse_expression)

@@ -64,7 +64,10 @@ REDUCTIONS = (
     "sorted",
     "unique",
 )
-STRING_METHODS = ("replace", "partition", "split", "count", "strip")
+STRING_METHODS: dict[str, tuple[int, int]] = {
+    "replace": (2, 2), "partition": (1, 1), "split": (0, 1), "count": (1, 1), "strip": (0, 1),
+}  # fmt: skip
+"""By name: how many arguments at least and at most"""
 
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "+",

@@ -18,7 +18,6 @@ from anyshape_gen.analysis import analyse
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.keys import OP_KEYS
-from anyshape_gen.parse_rules import STRING_METHODS
 from anyshape_gen.parse_signature import KINDS
 from anyshape_gen.source import Findings
 from tests.generator.constructs import INTERNAL, everything, used
@@ -34,18 +33,12 @@ def elementwise(kernel: str = "x[i]", more: str = "", given: str = "f32[n]") -> 
     return f"{more}inputs: {{x: '{given}'}}, outputs: {{y: '{given}'}}, reference: x, kernel: \"y[i] = {kernel}\""
 
 
-METHODS = "[*list(e.replace(' ', '').strip()), *e.split(',')] == e.partition('-') or e.count('a') == 1"
-TEXT = elementwise(more=f"params: {{e: str}}, shape: \"assert {METHODS}, 'no'\", ")
-CONTAINER, STRINGS = "Containers", "Strings"
+CONTAINER = "Containers"
 NOT_YET: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("container opt", "Signature with container"), (CONTAINER, elementwise(given="opt f32[n]"))),
     "container seq": (
         CONTAINER, "inputs: {x: 'seq f32[n] for v in c'}, outputs: {y: 'f32[n]'}, reference: x, kernel: 'y[i] = x[0][i]'",
     ),
-    **dict.fromkeys(
-        ("kind str", "expression Method", "function list", *(f"string method {m}" for m in STRING_METHODS)), (STRINGS, TEXT)
-    ),
-    "dtype str": (STRINGS, elementwise(given="str[n]")),
 }  # fmt: skip
 """By construct: why it has no code, and an entry that the generator therefore refuses"""
 

@@ -89,7 +89,7 @@ class OpContext(Learner):
     def _other(self, name: str) -> Any:
         """A count, a length that a parameter solves, a size born in the kernel, or a name of the analysis."""
         kind = self.analysis.kinds.get(name)
-        if kind is ValueKind.VECTOR:
+        if kind in (ValueKind.VECTOR, ValueKind.TEXTS):
             return self.context.run(name, self.context.fresh(f"len({name})", 0))
         if kind is ValueKind.INT or kind is None:
             size = self.context.fresh(name, 0)

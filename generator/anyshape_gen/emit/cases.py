@@ -24,7 +24,7 @@ from anyshape_gen.model import (
     Run,
     RunExpr,
 )
-from anyshape_gen.nodes import Assert, Call, Compare, Comprehension, Expr, Int, Name, NoneLit, TensorRead
+from anyshape_gen.nodes import Assert, Call, Compare, Comprehension, Expr, Int, Name, NoneLit, Str, TensorRead
 from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.traverse import free_names, walk, walk_all
 
@@ -244,6 +244,11 @@ class _Case:
         shared = any(q.kind.base == "axes" and q.kind.length == Name(length) for q in self.spec.params)
         return f"min(3, {self._rank(self.spec.inputs[0])})" if shared and self.spec.inputs else "3"
 
+    def _texts(self, p: ParamSpec) -> tuple[str, ...]:
+        """Of a string, those of the examples: others would hardly mean anything."""
+        given = [str(v.value) for e in self.spec.examples for name, v in e.given if name == p.name]
+        return tuple(dict.fromkeys([*given, *([p.default.value] if isinstance(p.default, Str) else [])]))
+
     def _draw(self, p: ParamSpec) -> str:
         base = p.kind.base
         if base == "int" and self._positive(p.name):
@@ -254,6 +259,8 @@ class _Case:
         if base == "float":
             default = literal(p.default) if p.default is not None else None
             return f"d.real({default!r})" if isinstance(default, (int, float)) else "d.real(None)"
+        if base == "str":
+            return f"d.member({tuple_text(map(quoted, self._texts(p)))})"
         if base == "enum":
             return f"d.member({tuple_text(map(quoted, p.kind.members))})"
         if base == "dtype":

@@ -153,7 +153,7 @@ class KernelText:
     def is_vector(self, e: Expr) -> bool:
         match e:
             case Name(id):
-                return self.variables.get(id, self.kinds.get(id) is ValueKind.VECTOR)
+                return self.variables.get(id, self.kinds.get(id) in (ValueKind.VECTOR, ValueKind.TEXTS))
             case VecLit() | Comprehension():
                 return True
             case BinOp(_, left, right):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 
 _RULES = """
-    Bound Rule Vec all_ any_ clamp count drop enumerate_ eq fill ge gt index int_ keep le lt ne not_ place prefix prod put
+    Bound Rule Vec all_ among any_ clamp count drop enumerate_ eq fill ge gt index int_ keep le lt ne not_ place prefix prod put
     range_ ravel reflect sorted_ sum_ unique unravel
 """
 _FUNCTIONS = """

@@ -90,8 +90,6 @@ def _input(o: Operand) -> str:
     s = o.signature
     if s.container is not None:
         raise NotExecuted(o, f"a {s.container} operand")
-    if s.dtype == "str":
-        raise NotExecuted(o, f"a tensor of {s.dtype}")
     words = [quoted(o.name), quoted(s.dtype)]
     if s.default is not None:
         words += ["optional=True", f"default={_absent(s.default, s.dtype)}"]

@@ -139,6 +139,10 @@ class RuleText:
         sides = [first, *(x for _, x in rest)]
         tests = []
         for (op, right), left in zip(rest, sides):
+            if op in ("in", "not in"):
+                found = f"{self.prefix}among({self.text(left)}, {self.text(right)})"
+                tests.append(found if op == "in" else f"{self.prefix}not_({found})")
+                continue
             if op not in _COMPARE:
                 raise NotExecuted(e, f"`{op}` between values")
             tests.append(f"{self.prefix}{_COMPARE[op]}({self.text(left)}, {self.text(right)})")
@@ -241,6 +245,8 @@ class RuleText:
             return args[0], ATOM
         if e.func in ("len", "rank"):
             return f"len({args[0]})", ATOM
+        if e.func == "list":
+            return f"{self.prefix}Vec({args[0]})", ATOM
         if e.func in _TOTAL:
             return f"{self.prefix}{_TOTAL[e.func]}({', '.join(args)})", ATOM
         if e.func in _PARTIAL:

@@ -341,6 +341,11 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
     return spread(dims.clamp, x, low, high)
 
 
+def among(x: Any, v: Iterable[Any]) -> Truth:
+    """Whether x is an item of v."""
+    return any_(eq(x, y) for y in v)
+
+
 def reflect(i: Any, n: Any) -> Any:
     """i mirrored at both ends of 0..n-1, the ends themselves once, until it is inside; for n > 0."""
     return spread(_reflect, i, n)
