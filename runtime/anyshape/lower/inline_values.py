@@ -170,7 +170,7 @@ class Values:
         bounds = tuple(
             Bound(i, n)
             for i, n in zip(index, e.tensor.shape, strict=True)
-            if (outside is not None or (guard is not None and not self._checkable(i))) and not _inside(i, n)
+            if (outside is not None or guard is not None) and not _inside(i, n)
         )
         checks = () if outside is not None else self.checks(e.tensor, index, guard)
         if q is None:
@@ -198,9 +198,7 @@ class Values:
             index = [i for k, i in enumerate(index) if k != cycle.place(t)]
             t = cycle.momentary[t]
         bounds = tuple(
-            Bound(i, n)
-            for i, n in zip(index, t.shape, strict=True)
-            if guard is not None and not self._checkable(i) and not _inside(i, n)
+            Bound(i, n) for i, n in zip(index, t.shape, strict=True) if guard is not None and not _inside(i, n)
         )
         checks = (*self.pending, *self.checks(t, index, guard))
         load = self.dag.load(Access(t, flatten(t, index), bounds, checks))
