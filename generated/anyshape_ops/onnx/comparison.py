@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned
+from anyshape.dtypes import parse_dtype
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -37,27 +38,42 @@ def less_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.less_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:58
+# specs/comparison.yaml:59
 def greater_1(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:58
+# specs/comparison.yaml:59
 def greater_7(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:66
+# specs/comparison.yaml:60
+def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
+    return [
+        api.cast(
+            api.greater(
+                api.cast(n.input(0), to=parse_dtype("f64"), source=n.source),
+                api.cast(scalar(n.attr("threshold", 0.0)), to=parse_dtype("f64"), source=n.source),
+                source=n.source,
+            ),
+            to=dtype_of(n, n.input(0)),
+            source=n.source,
+        )
+    ]
+
+
+# specs/comparison.yaml:68
 def greater_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.greater_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:73
+# specs/comparison.yaml:75
 def is_na_n_9(n: OnnxNode) -> Sequence[Value]:
     return [api.is_nan(n.input(0), source=n.source)]
 
 
-# specs/comparison.yaml:83
+# specs/comparison.yaml:85
 def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.is_inf(
@@ -69,37 +85,37 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:93
+# specs/comparison.yaml:95
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:93
+# specs/comparison.yaml:95
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:103
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:103
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:108
+# specs/comparison.yaml:110
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:108
+# specs/comparison.yaml:110
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:119
+# specs/comparison.yaml:121
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 
@@ -109,6 +125,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Less": {1: less_1, 7: less_7},
     "LessOrEqual": {12: less_or_equal_12},
     "Greater": {1: greater_1, 7: greater_7},
+    "ai.onnx.ml:Binarizer": {1: ai_onnx_ml_binarizer_1},
     "GreaterOrEqual": {12: greater_or_equal_12},
     "IsNaN": {9: is_na_n_9},
     "IsInf": {10: is_inf_10},

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, einsum, scalar
+from anyshape.dtypes import parse_dtype
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, einsum, rank_of, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -15,7 +16,7 @@ def mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/contraction.yaml:52
+# specs/contraction.yaml:53
 def gemm_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gemm(
@@ -31,12 +32,40 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:86
+# specs/contraction.yaml:56
+def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
+    if rank_of(n, n.input(0)) != 2:
+        n.refuse("LinearRegressor of other than rows")
+    if not (n.attr("coefficients") is not None):
+        n.refuse("LinearRegressor without coefficients")
+    if not (
+        (n.attr("post_transform", "NONE") == "NONE") or (
+            n.attr("post_transform", "NONE") == "LOGISTIC"
+        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+    ):
+        n.refuse("LinearRegressor with another post_transform")
+    weights_ = api.reshape(vector(n.attr("coefficients")), (n.attr("targets", 1), -1), source=n.source)
+    y_ = api.gemm(
+        api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
+        weights_,
+        (vector(n.attr("intercepts")) if n.attr("intercepts") is not None else None),
+        trans_b=True,
+        source=n.source,
+    )
+    return (
+        [api.sigmoid(y_, source=n.source)]
+        if n.attr("post_transform", "NONE") == "LOGISTIC" else (
+            [api.softmax(y_, axis=-1, source=n.source)] if n.attr("post_transform", "NONE") == "SOFTMAX" else [y_]
+        )
+    )
+
+
+# specs/contraction.yaml:95
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:89
+# specs/contraction.yaml:98
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)):
         n.refuse("FusedMatMul of transposed batches")
@@ -60,7 +89,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:113
+# specs/contraction.yaml:122
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 
@@ -68,6 +97,7 @@ def det_11(n: OnnxNode) -> Sequence[Value]:
 ONNX: dict[str, dict[int, Mapping | None]] = {
     "MatMul": {1: mat_mul_1},
     "Gemm": {1: gemm_1},
+    "ai.onnx.ml:LinearRegressor": {1: ai_onnx_ml_linear_regressor_1},
     "Einsum": {12: einsum_12},
     "com.microsoft:FusedMatMul": {1: com_microsoft_fused_mat_mul_1},
     "Det": {11: det_11},

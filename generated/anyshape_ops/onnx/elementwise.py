@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, fold, length_of, needed, scalar
+from anyshape.dtypes import parse_dtype
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, fold, length_of, needed, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -48,132 +49,147 @@ def sub_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:48
+# specs/elementwise.yaml:49
 def mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:48
+# specs/elementwise.yaml:49
 def mul_7(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:58
+# specs/elementwise.yaml:52
+def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
+    if not ((n.attr("offset") is not None) and (n.attr("scale") is not None)):
+        n.refuse("Scaler without an offset or a scale")
+    return [
+        api.mul(
+            api.sub(
+                api.cast(n.input(0), to=parse_dtype("f32"), source=n.source), vector(n.attr("offset")), source=n.source
+            ),
+            vector(n.attr("scale")),
+            source=n.source,
+        )
+    ]
+
+
+# specs/elementwise.yaml:63
 def div_1(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:58
+# specs/elementwise.yaml:63
 def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:74
+# specs/elementwise.yaml:79
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:74
+# specs/elementwise.yaml:79
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:91
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:98
+# specs/elementwise.yaml:103
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:106
+# specs/elementwise.yaml:111
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:122
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:132
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:139
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:141
+# specs/elementwise.yaml:146
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:149
+# specs/elementwise.yaml:154
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:162
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:165
+# specs/elementwise.yaml:170
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:181
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:188
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:195
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:202
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:209
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:216
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:221
+# specs/elementwise.yaml:226
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:238
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=n.attr("approximate"), source=n.source)]
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:239
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:235
+# specs/elementwise.yaml:240
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gelu(
@@ -184,22 +200,22 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:241
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:255
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:271
+# specs/elementwise.yaml:276
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:273
+# specs/elementwise.yaml:278
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 24) or (n.attr("round_mode", "nearest") == "nearest")):
         n.refuse("rounding up or down to powers of two")
@@ -208,7 +224,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:293
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 
@@ -219,6 +235,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Mean": {1: mean_1},
     "Sub": {1: sub_1, 7: sub_7},
     "Mul": {1: mul_1, 7: mul_7},
+    "ai.onnx.ml:Scaler": {1: ai_onnx_ml_scaler_1},
     "Div": {1: div_1, 7: div_7},
     "Pow": {1: pow_1, 7: pow_7},
     "Mod": {10: mod_10},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed, rank_of
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -126,12 +126,24 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:200
+# specs/movement.yaml:201
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:214
+# specs/movement.yaml:202
+def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
+    return [
+        api.gather(
+            (api.reshape(n.input(0), (1, -1), source=n.source) if rank_of(n, n.input(0)) == 1 else n.input(0)),
+            api.reshape(n.input(1), (-1,), source=n.source),
+            axis=-1,
+            source=n.source,
+        )
+    ]
+
+
+# specs/movement.yaml:216
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 
@@ -147,5 +159,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Split": {1: split_1, 2: split_2, 13: split_13},
     "Slice": {1: slice_1, 10: slice_10},
     "Gather": {1: gather_1},
+    "ai.onnx.ml:ArrayFeatureExtractor": {1: ai_onnx_ml_array_feature_extractor_1},
     "Trilu": {14: trilu_14},
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
@@ -121,12 +122,32 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:163
+# specs/normalisation.yaml:164
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:191
+# specs/normalisation.yaml:167
+def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
+    v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
+    most_ = api.max(v_, axes=(-1,), keepdims=True, source=n.source)
+    return (
+        [api.lp_norm(v_, axis=-1, p=1, source=n.source)]
+        if n.attr("norm", "MAX") == "L1" else (
+            [api.lp_norm(v_, axis=-1, p=2, source=n.source)]
+            if n.attr("norm", "MAX") == "L2" else [
+                api.where(
+                    api.equal(most_, api.cast(scalar(0.0), to=parse_dtype("f32"), source=n.source), source=n.source),
+                    v_,
+                    api.div(v_, most_, source=n.source),
+                    source=n.source,
+                )
+            ]
+        )
+    )
+
+
+# specs/normalisation.yaml:197
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -140,17 +161,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:209
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:211
+# specs/normalisation.yaml:217
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:223
+# specs/normalisation.yaml:229
 def global_lp_pool_2(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 
@@ -168,6 +189,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "SimplifiedLayerNormalization": {1: simplified_layer_normalization_1},
     "com.microsoft:SkipSimplifiedLayerNormalization": {1: com_microsoft_skip_simplified_layer_normalization_1},
     "LpNormalization": {1: lp_normalization_1},
+    "ai.onnx.ml:Normalizer": {1: ai_onnx_ml_normalizer_1},
     "LRN": {1: lrn_1},
     "GlobalAveragePool": {1: global_average_pool_1},
     "GlobalMaxPool": {1: global_max_pool_1},

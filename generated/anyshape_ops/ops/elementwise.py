@@ -66,7 +66,7 @@ MUL = OpDef(
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:50
+# specs/elementwise.yaml:55
 # div: no dyn variant, it has no parameters
 DIV = OpDef(
     name="div",
@@ -81,10 +81,10 @@ DIV = OpDef(
     relation=relations.div_relation,
     kernel=kernels.div_kernel,
     summary="The quotient of two tensors, element by element; of integers it is cut towards zero.",
-    source="specs/elementwise.yaml:50",
+    source="specs/elementwise.yaml:55",
 )
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:65
 # pow: no dyn variant, it has no parameters
 POW = OpDef(
     name="pow",
@@ -102,10 +102,10 @@ POW = OpDef(
     relation=relations.pow_relation,
     kernel=kernels.pow_kernel,
     summary="The first tensor raised to the power of the second, in the dtype of the first.",
-    source="specs/elementwise.yaml:60",
+    source="specs/elementwise.yaml:65",
 )
 
-# specs/elementwise.yaml:76
+# specs/elementwise.yaml:81
 # mod: no dyn variant, it has no parameters that are operands
 MOD = OpDef(
     name="mod",
@@ -120,10 +120,10 @@ MOD = OpDef(
     relation=relations.mod_relation,
     kernel=kernels.mod_kernel,
     summary="What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.",
-    source="specs/elementwise.yaml:76",
+    source="specs/elementwise.yaml:81",
 )
 
-# specs/elementwise.yaml:92
+# specs/elementwise.yaml:97
 # maximum: no dyn variant, it has no parameters
 MAXIMUM = OpDef(
     name="maximum",
@@ -138,11 +138,11 @@ MAXIMUM = OpDef(
     relation=relations.maximum_relation,
     kernel=kernels.maximum_kernel,
     summary="The larger of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:92",
+    source="specs/elementwise.yaml:97",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:100
+# specs/elementwise.yaml:105
 # minimum: no dyn variant, it has no parameters
 MINIMUM = OpDef(
     name="minimum",
@@ -157,11 +157,11 @@ MINIMUM = OpDef(
     relation=relations.minimum_relation,
     kernel=kernels.minimum_kernel,
     summary="The smaller of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:100",
+    source="specs/elementwise.yaml:105",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:108
+# specs/elementwise.yaml:113
 # neg: no dyn variant, it has no parameters
 NEG = OpDef(
     name="neg",
@@ -173,12 +173,12 @@ NEG = OpDef(
     relation=relations.neg_relation,
     kernel=kernels.neg_kernel,
     summary="The negative of every element.",
-    source="specs/elementwise.yaml:108",
+    source="specs/elementwise.yaml:113",
     traits=("involution",),
     rewrites=rewrites.NEG,
 )
 
-# specs/elementwise.yaml:119
+# specs/elementwise.yaml:124
 # abs: no dyn variant, it has no parameters
 ABS = OpDef(
     name="abs",
@@ -190,12 +190,12 @@ ABS = OpDef(
     relation=relations.abs_relation,
     kernel=kernels.abs_kernel,
     summary="The absolute value of every element.",
-    source="specs/elementwise.yaml:119",
+    source="specs/elementwise.yaml:124",
     traits=("idempotent",),
     rewrites=rewrites.ABS,
 )
 
-# specs/elementwise.yaml:129
+# specs/elementwise.yaml:134
 # exp: no dyn variant, it has no parameters
 EXP = OpDef(
     name="exp",
@@ -207,10 +207,10 @@ EXP = OpDef(
     relation=relations.exp_relation,
     kernel=kernels.exp_kernel,
     summary="e to the power of every element.",
-    source="specs/elementwise.yaml:129",
+    source="specs/elementwise.yaml:134",
 )
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:141
 # log: no dyn variant, it has no parameters
 LOG = OpDef(
     name="log",
@@ -222,10 +222,10 @@ LOG = OpDef(
     relation=relations.log_relation,
     kernel=kernels.log_kernel,
     summary="The natural logarithm of every element.",
-    source="specs/elementwise.yaml:136",
+    source="specs/elementwise.yaml:141",
 )
 
-# specs/elementwise.yaml:143
+# specs/elementwise.yaml:148
 # floor: no dyn variant, it has no parameters
 FLOOR = OpDef(
     name="floor",
@@ -237,11 +237,11 @@ FLOOR = OpDef(
     relation=relations.floor_relation,
     kernel=kernels.floor_kernel,
     summary="The largest integer that is not above an element.",
-    source="specs/elementwise.yaml:143",
+    source="specs/elementwise.yaml:148",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:151
+# specs/elementwise.yaml:156
 # ceil: no dyn variant, it has no parameters
 CEIL = OpDef(
     name="ceil",
@@ -253,11 +253,11 @@ CEIL = OpDef(
     relation=relations.ceil_relation,
     kernel=kernels.ceil_kernel,
     summary="The smallest integer that is not below an element.",
-    source="specs/elementwise.yaml:151",
+    source="specs/elementwise.yaml:156",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:159
+# specs/elementwise.yaml:164
 # round: no dyn variant, it has no parameters
 ROUND = OpDef(
     name="round",
@@ -269,11 +269,11 @@ ROUND = OpDef(
     relation=relations.round_relation,
     kernel=kernels.round_kernel,
     summary="The nearest integer, the even one of two.",
-    source="specs/elementwise.yaml:159",
+    source="specs/elementwise.yaml:164",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:167
+# specs/elementwise.yaml:172
 # sign: no dyn variant, it has no parameters
 SIGN = OpDef(
     name="sign",
@@ -285,11 +285,11 @@ SIGN = OpDef(
     relation=relations.sign_relation,
     kernel=kernels.sign_kernel,
     summary="1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.",
-    source="specs/elementwise.yaml:167",
+    source="specs/elementwise.yaml:172",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:178
+# specs/elementwise.yaml:183
 # sqrt: no dyn variant, it has no parameters
 SQRT = OpDef(
     name="sqrt",
@@ -301,10 +301,10 @@ SQRT = OpDef(
     relation=relations.sqrt_relation,
     kernel=kernels.sqrt_kernel,
     summary="The square root of every element.",
-    source="specs/elementwise.yaml:178",
+    source="specs/elementwise.yaml:183",
 )
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:190
 # reciprocal: no dyn variant, it has no parameters
 RECIPROCAL = OpDef(
     name="reciprocal",
@@ -316,10 +316,10 @@ RECIPROCAL = OpDef(
     relation=relations.reciprocal_relation,
     kernel=kernels.reciprocal_kernel,
     summary="One divided by every element.",
-    source="specs/elementwise.yaml:185",
+    source="specs/elementwise.yaml:190",
 )
 
-# specs/elementwise.yaml:192
+# specs/elementwise.yaml:197
 # tanh: no dyn variant, it has no parameters
 TANH = OpDef(
     name="tanh",
@@ -331,10 +331,10 @@ TANH = OpDef(
     relation=relations.tanh_relation,
     kernel=kernels.tanh_kernel,
     summary="The hyperbolic tangent of every element.",
-    source="specs/elementwise.yaml:192",
+    source="specs/elementwise.yaml:197",
 )
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:204
 # sigmoid: no dyn variant, it has no parameters
 SIGMOID = OpDef(
     name="sigmoid",
@@ -346,10 +346,10 @@ SIGMOID = OpDef(
     relation=relations.sigmoid_relation,
     kernel=kernels.sigmoid_kernel,
     summary="The logistic function of every element.",
-    source="specs/elementwise.yaml:199",
+    source="specs/elementwise.yaml:204",
 )
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:211
 # erf: no dyn variant, it has no parameters
 ERF = OpDef(
     name="erf",
@@ -361,10 +361,10 @@ ERF = OpDef(
     relation=relations.erf_relation,
     kernel=kernels.erf_kernel,
     summary="The error function of every element.",
-    source="specs/elementwise.yaml:206",
+    source="specs/elementwise.yaml:211",
 )
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:218
 # relu: no dyn variant, it has no parameters
 RELU = OpDef(
     name="relu",
@@ -376,12 +376,12 @@ RELU = OpDef(
     relation=relations.relu_relation,
     kernel=kernels.relu_kernel,
     summary="Every element, but nothing below zero.",
-    source="specs/elementwise.yaml:213",
+    source="specs/elementwise.yaml:218",
     traits=("idempotent",),
     rewrites=rewrites.RELU,
 )
 
-# specs/elementwise.yaml:223
+# specs/elementwise.yaml:228
 # gelu: no dyn variant, it has no parameters that are operands
 GELU = OpDef(
     name="gelu",
@@ -393,10 +393,10 @@ GELU = OpDef(
     relation=relations.gelu_relation,
     kernel=kernels.gelu_kernel,
     summary="Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.",
-    source="specs/elementwise.yaml:223",
+    source="specs/elementwise.yaml:228",
 )
 
-# specs/elementwise.yaml:243
+# specs/elementwise.yaml:248
 # identity: no dyn variant, it has no parameters
 IDENTITY = OpDef(
     name="identity",
@@ -434,11 +434,11 @@ IDENTITY = OpDef(
     relation=relations.identity_relation,
     view={"y": "x"},
     summary="The same tensor.",
-    source="specs/elementwise.yaml:243",
+    source="specs/elementwise.yaml:248",
     rewrites=rewrites.IDENTITY,
 )
 
-# specs/elementwise.yaml:252
+# specs/elementwise.yaml:257
 # cast: no dyn variant, it has no parameters that are operands
 CAST = OpDef(
     name="cast",
@@ -479,10 +479,10 @@ CAST = OpDef(
     relation=relations.cast_relation,
     kernel=kernels.cast_kernel,
     summary="Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.",
-    source="specs/elementwise.yaml:252",
+    source="specs/elementwise.yaml:257",
 )
 
-# specs/elementwise.yaml:281
+# specs/elementwise.yaml:286
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -498,5 +498,5 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:281",
+    source="specs/elementwise.yaml:286",
 )

@@ -467,7 +467,7 @@ GATHER = OpDef(
     source="specs/movement.yaml:191",
 )
 
-# specs/movement.yaml:205
+# specs/movement.yaml:207
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -481,7 +481,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:205",
+    source="specs/movement.yaml:207",
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -496,5 +496,5 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:205",
+    source="specs/movement.yaml:207",
 )

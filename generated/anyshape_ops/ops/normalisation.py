@@ -144,7 +144,7 @@ LP_NORM = OpDef(
     source="specs/normalisation.yaml:147",
 )
 
-# specs/normalisation.yaml:172
+# specs/normalisation.yaml:178
 # lrn: no dyn variant, it has no parameters that are operands
 LRN = OpDef(
     name="lrn",
@@ -162,10 +162,10 @@ LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:172",
+    source="specs/normalisation.yaml:178",
 )
 
-# specs/normalisation.yaml:197
+# specs/normalisation.yaml:203
 # global_average_pool: no dyn variant, it has no parameters
 GLOBAL_AVERAGE_POOL = OpDef(
     name="global_average_pool",
@@ -177,10 +177,10 @@ GLOBAL_AVERAGE_POOL = OpDef(
     relation=relations.global_average_pool_relation,
     kernel=kernels.global_average_pool_kernel,
     summary="The mean of every channel of every image.",
-    source="specs/normalisation.yaml:197",
+    source="specs/normalisation.yaml:203",
 )
 
-# specs/normalisation.yaml:205
+# specs/normalisation.yaml:211
 # global_max_pool: no dyn variant, it has no parameters
 GLOBAL_MAX_POOL = OpDef(
     name="global_max_pool",
@@ -192,10 +192,10 @@ GLOBAL_MAX_POOL = OpDef(
     relation=relations.global_max_pool_relation,
     kernel=kernels.global_max_pool_kernel,
     summary="The largest element of every channel of every image.",
-    source="specs/normalisation.yaml:205",
+    source="specs/normalisation.yaml:211",
 )
 
-# specs/normalisation.yaml:213
+# specs/normalisation.yaml:219
 # global_lp_pool: no dyn variant, it has no parameters that are operands
 GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
@@ -208,5 +208,5 @@ GLOBAL_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.global_lp_pool_kernel,
     summary="The p-norm of every channel of every image.",
-    source="specs/normalisation.yaml:213",
+    source="specs/normalisation.yaml:219",
 )

@@ -82,13 +82,13 @@ MUL = Property(
 )
 
 
-# specs/elementwise.yaml:50
+# specs/elementwise.yaml:55
 def div_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:57
+# specs/elementwise.yaml:62
 def div_reference(a: Any, b: Any) -> Any:
     return np.divide(a, b) if a.dtype.kind == "f" else (a // b + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
@@ -101,17 +101,17 @@ DIV = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:50",
+    "specs/elementwise.yaml:55",
 )
 
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:65
 def pow_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:70
+# specs/elementwise.yaml:75
 def pow_reference(a: Any, b: Any) -> Any:
     return (
         lambda cut, whole: np.power(a, b.astype(a.dtype))
@@ -141,18 +141,18 @@ POW = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:60",
+    "specs/elementwise.yaml:65",
 )
 
 
-# specs/elementwise.yaml:76
+# specs/elementwise.yaml:81
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:85
+# specs/elementwise.yaml:90
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -162,27 +162,27 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:88"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:89"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:93"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:94"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:90",
+            "specs/elementwise.yaml:95",
         ),
     ),
-    "specs/elementwise.yaml:76",
+    "specs/elementwise.yaml:81",
 )
 
 
-# specs/elementwise.yaml:92
+# specs/elementwise.yaml:97
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:97
+# specs/elementwise.yaml:102
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -195,17 +195,17 @@ MAXIMUM = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:92",
+    "specs/elementwise.yaml:97",
 )
 
 
-# specs/elementwise.yaml:100
+# specs/elementwise.yaml:105
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:105
+# specs/elementwise.yaml:110
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -218,17 +218,17 @@ MINIMUM = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:17"),
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:18"),
     ),
-    "specs/elementwise.yaml:100",
+    "specs/elementwise.yaml:105",
 )
 
 
-# specs/elementwise.yaml:108
+# specs/elementwise.yaml:113
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:116
+# specs/elementwise.yaml:121
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -241,17 +241,17 @@ NEG = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:108",
+    "specs/elementwise.yaml:113",
 )
 
 
-# specs/elementwise.yaml:119
+# specs/elementwise.yaml:124
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:126
+# specs/elementwise.yaml:131
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -264,17 +264,17 @@ ABS = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:119",
+    "specs/elementwise.yaml:124",
 )
 
 
-# specs/elementwise.yaml:129
+# specs/elementwise.yaml:134
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:133
+# specs/elementwise.yaml:138
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -287,17 +287,17 @@ EXP = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:129",
+    "specs/elementwise.yaml:134",
 )
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:141
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:140
+# specs/elementwise.yaml:145
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -310,17 +310,17 @@ LOG = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:136",
+    "specs/elementwise.yaml:141",
 )
 
 
-# specs/elementwise.yaml:143
+# specs/elementwise.yaml:148
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:148
+# specs/elementwise.yaml:153
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -333,17 +333,17 @@ FLOOR = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:143",
+    "specs/elementwise.yaml:148",
 )
 
 
-# specs/elementwise.yaml:151
+# specs/elementwise.yaml:156
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:161
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -356,17 +356,17 @@ CEIL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:151",
+    "specs/elementwise.yaml:156",
 )
 
 
-# specs/elementwise.yaml:159
+# specs/elementwise.yaml:164
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:164
+# specs/elementwise.yaml:169
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -379,17 +379,17 @@ ROUND = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:159",
+    "specs/elementwise.yaml:164",
 )
 
 
-# specs/elementwise.yaml:167
+# specs/elementwise.yaml:172
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:175
+# specs/elementwise.yaml:180
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -402,17 +402,17 @@ SIGN = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:167",
+    "specs/elementwise.yaml:172",
 )
 
 
-# specs/elementwise.yaml:178
+# specs/elementwise.yaml:183
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:182
+# specs/elementwise.yaml:187
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -425,17 +425,17 @@ SQRT = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:178",
+    "specs/elementwise.yaml:183",
 )
 
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:190
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:189
+# specs/elementwise.yaml:194
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -448,17 +448,17 @@ RECIPROCAL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:185",
+    "specs/elementwise.yaml:190",
 )
 
 
-# specs/elementwise.yaml:192
+# specs/elementwise.yaml:197
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:196
+# specs/elementwise.yaml:201
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -471,17 +471,17 @@ TANH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:192",
+    "specs/elementwise.yaml:197",
 )
 
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:204
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:203
+# specs/elementwise.yaml:208
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -494,17 +494,17 @@ SIGMOID = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:199",
+    "specs/elementwise.yaml:204",
 )
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:211
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:210
+# specs/elementwise.yaml:215
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -517,17 +517,17 @@ ERF = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:206",
+    "specs/elementwise.yaml:211",
 )
 
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:218
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:220
+# specs/elementwise.yaml:225
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -540,18 +540,18 @@ RELU = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:213",
+    "specs/elementwise.yaml:218",
 )
 
 
-# specs/elementwise.yaml:223
+# specs/elementwise.yaml:228
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:231
+# specs/elementwise.yaml:236
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -563,28 +563,28 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:238"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:239"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:240"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:243"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:244"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:245"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:241",
+            "specs/elementwise.yaml:246",
         ),
     ),
-    "specs/elementwise.yaml:223",
+    "specs/elementwise.yaml:228",
 )
 
 
-# specs/elementwise.yaml:243
+# specs/elementwise.yaml:248
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:249
+# specs/elementwise.yaml:254
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -597,11 +597,11 @@ IDENTITY = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:10"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:11"),
     ),
-    "specs/elementwise.yaml:243",
+    "specs/elementwise.yaml:248",
 )
 
 
-# specs/elementwise.yaml:252
+# specs/elementwise.yaml:257
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -609,7 +609,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:264
+# specs/elementwise.yaml:269
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -633,34 +633,34 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:276"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:277"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:281"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:282"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:278",
+            "specs/elementwise.yaml:283",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:279",
+            "specs/elementwise.yaml:284",
         ),
     ),
-    "specs/elementwise.yaml:252",
+    "specs/elementwise.yaml:257",
 )
 
 
-# specs/elementwise.yaml:281
+# specs/elementwise.yaml:286
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:287
+# specs/elementwise.yaml:292
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -675,8 +675,8 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:290",
+            "specs/elementwise.yaml:295",
         ),
     ),
-    "specs/elementwise.yaml:281",
+    "specs/elementwise.yaml:286",
 )

@@ -636,9 +636,9 @@ REVERSE_SEQUENCE = Property(
             "specs/indexing.yaml:277",
         ),
         Example(
-            {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(2, 0))},
+            {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
-            {"y": Given(value=((2, 1, 3), (4, 5, 6)))},
+            {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
             "specs/indexing.yaml:278",
         ),
@@ -664,6 +664,7 @@ REVERSE_SEQUENCE = Property(
             "specs/indexing.yaml:281",
         ),
         Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:282"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:283"),
     ),
     "specs/indexing.yaml:257",
     asserts=(

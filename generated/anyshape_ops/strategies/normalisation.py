@@ -315,23 +315,23 @@ LP_NORM = Property(
     lp_norm_case,
     lp_norm_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:165"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:171"),
         Example(
-            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:166"
+            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:172"
         ),
-        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:167"),
+        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:173"),
         Example(
             {"x": Given(value=(((3.0, 4.0), (0.0, 5.0)),))},
             {},
             {"y": Given(value=(((0.6, 0.8), (0.0, 1.0)),))},
             None,
-            "specs/normalisation.yaml:168",
+            "specs/normalisation.yaml:174",
         ),
         Example(
-            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:169"
+            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:175"
         ),
         Example(
-            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:170"
+            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:176"
         ),
     ),
     "specs/normalisation.yaml:147",
@@ -339,7 +339,7 @@ LP_NORM = Property(
 )
 
 
-# specs/normalisation.yaml:172
+# specs/normalisation.yaml:178
 def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -354,7 +354,7 @@ def lrn_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:189
+# specs/normalisation.yaml:195
 def lrn_reference(x: Any, size: Any, alpha: Any, beta: Any, bias: Any) -> Any:
     return x / (
         np.asarray(bias, x.dtype)
@@ -376,22 +376,22 @@ LRN = Property(
     lrn_case,
     lrn_reference,
     (
-        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:193"),
-        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:194"),
+        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:199"),
+        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:200"),
         Example(
             {"x": Given(value=((2.0,),))},
             {"size": 1},
             {"y": Given(value=((1.99940020992,),))},
             None,
-            "specs/normalisation.yaml:195",
+            "specs/normalisation.yaml:201",
         ),
     ),
-    "specs/normalisation.yaml:172",
-    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:183"),),
+    "specs/normalisation.yaml:178",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:189"),),
 )
 
 
-# specs/normalisation.yaml:197
+# specs/normalisation.yaml:203
 def global_average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -399,7 +399,7 @@ def global_average_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:202
+# specs/normalisation.yaml:208
 def global_average_pool_reference(x: Any) -> Any:
     return np.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
@@ -412,11 +412,11 @@ GLOBAL_AVERAGE_POOL = Property(
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:15"),
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
-    "specs/normalisation.yaml:197",
+    "specs/normalisation.yaml:203",
 )
 
 
-# specs/normalisation.yaml:205
+# specs/normalisation.yaml:211
 def global_max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -424,7 +424,7 @@ def global_max_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:210
+# specs/normalisation.yaml:216
 def global_max_pool_reference(x: Any) -> Any:
     return np.max(
         x, tuple(range(2, x.ndim)), keepdims=True, initial=np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -439,11 +439,11 @@ GLOBAL_MAX_POOL = Property(
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:15"),
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
-    "specs/normalisation.yaml:205",
+    "specs/normalisation.yaml:211",
 )
 
 
-# specs/normalisation.yaml:213
+# specs/normalisation.yaml:219
 def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -452,7 +452,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
-# specs/normalisation.yaml:222
+# specs/normalisation.yaml:228
 def global_lp_pool_reference(x: Any, p: Any) -> Any:
     return np.power(np.sum(np.power(np.abs(x), p), tuple(range(2, x.ndim)), keepdims=True), np.asarray(1 / p, x.dtype))
 
@@ -462,17 +462,17 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_case,
     global_lp_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:225"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0}, {}, "must be positive", "specs/normalisation.yaml:226"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:231"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0}, {}, "must be positive", "specs/normalisation.yaml:232"),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/normalisation.yaml:227",
+            "specs/normalisation.yaml:233",
         ),
-        Example({"x": Given((2, 3, 4))}, {"p": 1}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:228"),
+        Example({"x": Given((2, 3, 4))}, {"p": 1}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:234"),
     ),
-    "specs/normalisation.yaml:213",
-    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:220"),),
+    "specs/normalisation.yaml:219",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:226"),),
 )

@@ -187,31 +187,38 @@ STFT = Property(
         ),
         Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:117"),
         Example(
+            {"x": Given(value=(((1.0,), (2.0,)),))},
+            {"step": 1, "length": 1},
+            {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
+            None,
+            "specs/signal.yaml:118",
+        ),
+        Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:118",
+            "specs/signal.yaml:119",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:119",
+            "specs/signal.yaml:120",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:120",
+            "specs/signal.yaml:121",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:121"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:122"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:123"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:124"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:125"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:122"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:123"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:124"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:125"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:126"),
     ),
     "specs/signal.yaml:91",
     asserts=(
@@ -223,7 +230,7 @@ STFT = Property(
 )
 
 
-# specs/signal.yaml:127
+# specs/signal.yaml:128
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.integer()
     dft_length = d.integer()
@@ -235,7 +242,7 @@ def mel_weight_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:148
+# specs/signal.yaml:149
 def mel_weight_matrix_reference(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: Any, to: Any) -> Any:
     return triangles(lower, upper, bins, dft_length, sample_rate, to)
 
@@ -250,33 +257,68 @@ MEL_WEIGHT_MATRIX = Property(
             {"bins": 4, "dft_length": 16, "sample_rate": 8000},
             {"y": Given((9, 4))},
             None,
-            "specs/signal.yaml:155",
+            "specs/signal.yaml:156",
         ),
         Example(
             {"lower": Given(value=300.0), "upper": Given(value=700.0)},
             {"bins": 3, "dft_length": 20, "sample_rate": 4000, "to": "f64"},
             {"y": Given((11, 3))},
             None,
-            "specs/signal.yaml:156",
+            "specs/signal.yaml:157",
+        ),
+        Example(
+            {"lower": Given(value=4.0), "upper": Given(value=2363.0)},
+            {"bins": 1, "dft_length": 20, "sample_rate": 84},
+            {"y": Given((11, 1))},
+            None,
+            "specs/signal.yaml:158",
+        ),
+        Example(
+            {"lower": Given(value=11.0), "upper": Given(value=991.0)},
+            {"bins": 1, "dft_length": 223, "sample_rate": 308},
+            {"y": Given((112, 1))},
+            None,
+            "specs/signal.yaml:159",
+        ),
+        Example(
+            {"lower": Given(value=25.0), "upper": Given(value=792.0)},
+            {"bins": 1, "dft_length": 27, "sample_rate": 100},
+            {"y": Given((14, 1))},
+            None,
+            "specs/signal.yaml:160",
+        ),
+        Example(
+            {"lower": Given(value=0.0), "upper": Given(value=1.0)},
+            {"bins": 0, "dft_length": 0, "sample_rate": 1},
+            {"y": Given((1, 0))},
+            None,
+            "specs/signal.yaml:161",
+        ),
+        Example(
+            {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
+            {"bins": 1, "dft_length": -1, "sample_rate": 8000},
+            {},
+            "bands of",
+            "specs/signal.yaml:162",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": -1, "dft_length": 16, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:157",
+            "specs/signal.yaml:163",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": 16, "sample_rate": 0},
             {},
             "a sample a second",
-            "specs/signal.yaml:158",
+            "specs/signal.yaml:164",
         ),
     ),
-    "specs/signal.yaml:127",
+    "specs/signal.yaml:128",
     asserts=(
-        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:141"),
-        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:142"),
+        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:142"),
+        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:143"),
     ),
 )
