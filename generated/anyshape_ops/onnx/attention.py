@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, rank_of, scalar
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, rank_of, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -21,7 +21,7 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("packed queries, keys and values")
     if not ((n.input(4) is None) or (rank_of(n, n.input(4)) == 2)):
         n.refuse("a key_padding_mask that is not [batch, keys]")
-    heads_ = n.attr("num_heads")
+    heads_ = needed(n, n.attr("num_heads"), "num_heads")
     parts_ = (api.split(n.input(3), parts=3, source=n.source) if n.input(3) is not None else (None, None, None))
     q_ = api.transpose(
         api.reshape(
@@ -86,7 +86,7 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("a mask_index of lengths")
     if not ((n.attr("qkv_hidden_sizes") is None) and (n.attr("do_rotary", 0) == 0)):
         n.refuse("Attention with other sizes of values, or with rotation")
-    heads_ = n.attr("num_heads")
+    heads_ = needed(n, n.attr("num_heads"), "num_heads")
     made_ = (
         api.add(api.matmul(n.input(0), n.input(1), source=n.source), n.input(2), source=n.source)
         if n.input(2) is not None else api.matmul(n.input(0), n.input(1), source=n.source)

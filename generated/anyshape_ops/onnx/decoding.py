@@ -16,8 +16,8 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("GroupQueryAttention that gives its scores")
     if not ((n.input(12) is None) and (n.input(13) is None)):
         n.refuse("GroupQueryAttention with a quantised cache")
-    heads_ = n.attr("num_heads")
-    groups_ = n.attr("kv_num_heads")
+    heads_ = needed(n, n.attr("num_heads"), "num_heads")
+    groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")
     parts_ = (
         api.split(
             api.reshape(n.input(0), (0, 0, heads_ + (2 * groups_), -1), source=n.source),

@@ -153,9 +153,11 @@ class _Mapper:
         return f"[{self._argument(term)}]"
 
     def _let(self, term: Node) -> str:
-        """A term, with all outputs of an op that has several."""
+        """A term, with all outputs of an op that has several; an attribute that has a name here, and no default, must be there."""
         if isinstance(term, IfExp):
             return f"({self._let(term.then)} if {self.text(term.cond)} else {self._let(term.other)})"
+        if isinstance(term, AttrRead) and term.default is None:
+            return f"needed(n, {self._attr(term)}, {quoted(term.name)})"
         return self._term(term) if isinstance(term, Call) and self._is_tuple(term.func) else self._argument(term)
 
     def _is_tuple(self, func: str) -> bool:
