@@ -396,7 +396,7 @@ def attention(
     return call(ATTENTION, [q, k, v, bias], {"causal": causal, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:66
+# specs/attention.yaml:71
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
     neighbours.
@@ -939,7 +939,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:286
+# specs/elementwise.yaml:288
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 
@@ -1035,7 +1035,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:314
+# specs/images.yaml:316
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
@@ -1164,7 +1164,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:199
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -1176,7 +1176,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:219
+# specs/indexing.yaml:220
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -1187,7 +1187,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:235
+# specs/indexing.yaml:236
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -1201,7 +1201,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:257
+# specs/indexing.yaml:260
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
     stay.
@@ -1665,7 +1665,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:152
+# specs/recurrent.yaml:153
 def gru(
     x: Operand,
     w: Operand,
@@ -1703,7 +1703,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:228
+# specs/recurrent.yaml:229
 def lstm(
     x: Operand,
     w: Operand,

@@ -153,7 +153,7 @@ def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:199
 def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
     o, depth, i = bound.o, bound.depth, bound.i
     index, values, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("y")
@@ -165,11 +165,11 @@ def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[1],
             lambda: values[0],
         ),
-        "specs/indexing.yaml:207",
+        "specs/indexing.yaml:208",
     )
 
 
-# specs/indexing.yaml:219
+# specs/indexing.yaml:220
 def dilate_kernel(eqs: Equations, bound: Bound) -> None:
     s, strides = bound.s, bound.strides
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
@@ -181,19 +181,19 @@ def dilate_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*(i_ // strides_ for i_, strides_ in zip(i, strides))],
             lambda: value[()],
         ),
-        "specs/indexing.yaml:228",
+        "specs/indexing.yaml:229",
     )
 
 
-# specs/indexing.yaml:235
+# specs/indexing.yaml:236
 def center_crop_pad_kernel(eqs: Equations, bound: Bound) -> None:
     s, shift = bound.s, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:246")
+    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:247")
 
 
-# specs/indexing.yaml:257
+# specs/indexing.yaml:260
 def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
     time_axis, m, n, b, i = bound.time_axis, bound.m, bound.n, bound.b, bound.i
     x, lens, y = eqs.tensor("x"), eqs.tensor("lens"), eqs.tensor("y")
@@ -205,7 +205,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
             lambda k: and_(le(0, lens[k]), le(lens[k], rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n))),
         ),
         ("a length is not within 0..", rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n)),
-        "specs/indexing.yaml:268",
+        "specs/indexing.yaml:271",
     )
     if rules.eq(time_axis, 0):
         k, g, j = eqs.index("k", m), eqs.index("g", n), eqs.indices("j", i)
@@ -220,7 +220,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 g,
                 *j,
             ],
-            "specs/indexing.yaml:270",
+            "specs/indexing.yaml:273",
         )
     if rules.eq(time_axis, 1):
         g, k, j = eqs.index("g", m), eqs.index("k", n), eqs.indices("j", i)
@@ -235,5 +235,5 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 *j,
             ],
-            "specs/indexing.yaml:271",
+            "specs/indexing.yaml:274",
         )

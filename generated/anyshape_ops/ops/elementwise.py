@@ -482,7 +482,7 @@ CAST = OpDef(
     source="specs/elementwise.yaml:257",
 )
 
-# specs/elementwise.yaml:286
+# specs/elementwise.yaml:288
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -498,5 +498,5 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:286",
+    source="specs/elementwise.yaml:288",
 )

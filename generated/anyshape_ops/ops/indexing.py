@@ -243,7 +243,7 @@ SPACE_TO_DEPTH = OpDef(
     source="specs/indexing.yaml:174",
 )
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:199
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -263,7 +263,7 @@ STATIC_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:198",
+    source="specs/indexing.yaml:199",
 )
 DYN_ONE_HOT = OpDef(
     name="one_hot",
@@ -284,10 +284,10 @@ DYN_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:198",
+    source="specs/indexing.yaml:199",
 )
 
-# specs/indexing.yaml:219
+# specs/indexing.yaml:220
 STATIC_DILATE = OpDef(
     name="dilate",
     variant="static",
@@ -301,7 +301,7 @@ STATIC_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:219",
+    source="specs/indexing.yaml:220",
 )
 DYN_DILATE = OpDef(
     name="dilate",
@@ -316,10 +316,10 @@ DYN_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:219",
+    source="specs/indexing.yaml:220",
 )
 
-# specs/indexing.yaml:235
+# specs/indexing.yaml:236
 STATIC_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
     variant="static",
@@ -333,7 +333,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:235",
+    source="specs/indexing.yaml:236",
 )
 DYN_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
@@ -348,10 +348,10 @@ DYN_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:235",
+    source="specs/indexing.yaml:236",
 )
 
-# specs/indexing.yaml:257
+# specs/indexing.yaml:260
 # reverse_sequence: no dyn variant, it has no parameters that are operands
 REVERSE_SEQUENCE = OpDef(
     name="reverse_sequence",
@@ -396,5 +396,5 @@ REVERSE_SEQUENCE = OpDef(
     relation=relations.reverse_sequence_relation,
     kernel=kernels.reverse_sequence_kernel,
     summary="The first elements of each sequence of a batch in reverse order, as many as its length says; the others stay.",
-    source="specs/indexing.yaml:257",
+    source="specs/indexing.yaml:260",
 )

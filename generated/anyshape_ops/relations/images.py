@@ -169,7 +169,7 @@ def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bo
     return rule.bind(outputs={"y": Vec((b, *size[2:], t))}, align_corners=align_corners, b=b, size=size, t=t)
 
 
-# specs/images.yaml:314
+# specs/images.yaml:316
 def crop_and_resize_relation(
     rule: Rule, *, x: Vec, boxes: Vec, image: Vec, size: Any, mode: str, extrapolation_value: Any
 ) -> Bound:

@@ -112,7 +112,7 @@ def rnn_relation(
     )
 
 
-# specs/recurrent.yaml:152
+# specs/recurrent.yaml:153
 def gru_relation(
     rule: Rule,
     *,
@@ -218,7 +218,7 @@ def gru_relation(
     )
 
 
-# specs/recurrent.yaml:228
+# specs/recurrent.yaml:229
 def lstm_relation(
     rule: Rule,
     *,

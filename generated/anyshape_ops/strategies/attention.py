@@ -57,25 +57,72 @@ ATTENTION = Property(
             "specs/attention.yaml:28",
         ),
         Example(
+            {"q": Given((2, 6, 3, 5)), "k": Given((2, 2, 4, 5)), "v": Given((2, 2, 4, 7)), "bias": Given((2, 6, 3, 4))},
+            {},
+            {"y": Given((2, 6, 3, 7))},
+            None,
+            "specs/attention.yaml:29",
+        ),
+        Example(
+            {
+                "q": Given(value=((((2.0, 0.0, 0.0, 0.0),),),)),
+                "k": Given(value=((((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 1.0, 1.0)),),)),
+                "v": Given(value=((((1.0,), (0.0,)),),)),
+            },
+            {},
+            {"y": Given(value=((((0.7310585786,),),),))},
+            None,
+            "specs/attention.yaml:30",
+        ),
+        Example(
+            {
+                "q": Given(value=((((0.0,), (0.0,)),),)),
+                "k": Given(value=((((0.0,), (0.0,)),),)),
+                "v": Given(value=((((1.0,), (3.0,)),),)),
+            },
+            {},
+            {"y": Given(value=((((2.0,), (2.0,)),),))},
+            None,
+            "specs/attention.yaml:31",
+        ),
+        Example(
+            {
+                "q": Given(value=((((0.0,), (0.0,)),),)),
+                "k": Given(value=((((0.0,), (0.0,)),),)),
+                "v": Given(value=((((1.0,), (3.0,)),),)),
+            },
+            {"causal": True},
+            {"y": Given(value=((((1.0,), (2.0,)),),))},
+            None,
+            "specs/attention.yaml:32",
+        ),
+        Example(
+            {"q": Given(value=((((5.0,),),),)), "k": Given(value=((((2.0,),),),)), "v": Given(value=((((7.0,),),),))},
+            {},
+            {"y": Given(value=((((7.0,),),),))},
+            None,
+            "specs/attention.yaml:33",
+        ),
+        Example(
             {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 3, 5)), "v": Given((2, 4, 3, 5)), "bias": Given((3, 3))},
             {"causal": True},
             {"y": Given((2, 4, 3, 5))},
             None,
-            "specs/attention.yaml:29",
+            "specs/attention.yaml:34",
         ),
         Example(
             {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 0, 5)), "v": Given((2, 4, 0, 7))},
             {},
             {"y": Given((2, 4, 3, 7))},
             None,
-            "specs/attention.yaml:30",
+            "specs/attention.yaml:35",
         ),
         Example(
             {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 3, 5)), "v": Given((2, 4, 3, 5)), "bias": Given((4,))},
             {},
             {},
             "does not broadcast",
-            "specs/attention.yaml:31",
+            "specs/attention.yaml:36",
         ),
     ),
     "specs/attention.yaml:5",
@@ -83,7 +130,7 @@ ATTENTION = Property(
 )
 
 
-# specs/attention.yaml:66
+# specs/attention.yaml:71
 def rotate_case(d: Draw) -> Case:
     b = d.dim("b")
     s = d.dim("s")
@@ -97,7 +144,7 @@ def rotate_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:89
+# specs/attention.yaml:94
 def rotate_reference(x: Any, cos: Any, sin: Any, interleaved: Any) -> Any:
     return (
         lambda m, spread: (
@@ -128,41 +175,70 @@ ROTATE = Property(
             {},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:94",
+            "specs/attention.yaml:99",
+        ),
+        Example(
+            {
+                "x": Given(value=((((1.0, 2.0, 3.0, 4.0, 5.0),),),)),
+                "cos": Given(value=((0.0, 0.0),)),
+                "sin": Given(value=((1.0, 10.0),)),
+            },
+            {},
+            {"y": Given(value=((((-3.0, -40.0, 1.0, 20.0, 5.0),),),))},
+            None,
+            "specs/attention.yaml:100",
+        ),
+        Example(
+            {
+                "x": Given(value=((((1.0, 2.0, 3.0, 4.0, 5.0),),),)),
+                "cos": Given(value=((0.0, 0.0),)),
+                "sin": Given(value=((1.0, 10.0),)),
+            },
+            {"interleaved": True},
+            {"y": Given(value=((((-2.0, 1.0, -40.0, 30.0, 5.0),),),))},
+            None,
+            "specs/attention.yaml:101",
+        ),
+        Example(
+            {"x": Given((1, 2, 1, 3)), "cos": Given((2, 1)), "sin": Given((2, 1))},
+            {},
+            {"y": Given((1, 2, 1, 3))},
+            None,
+            "specs/attention.yaml:102",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 3, 3)), "sin": Given((2, 3, 3))},
             {"interleaved": True},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:95",
+            "specs/attention.yaml:103",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 2)), "sin": Given((2, 2))},
             {},
             {},
             "do not broadcast",
-            "specs/attention.yaml:96",
+            "specs/attention.yaml:104",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 0)), "sin": Given((3, 0))},
             {},
             {},
             "at least one pair",
-            "specs/attention.yaml:97",
+            "specs/attention.yaml:105",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 4)), "sin": Given((3, 4))},
             {},
             {},
             "do not fit",
-            "specs/attention.yaml:98",
+            "specs/attention.yaml:106",
         ),
     ),
-    "specs/attention.yaml:66",
+    "specs/attention.yaml:71",
     asserts=(
-        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:74"),
-        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:75"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:76"),
+        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:79"),
+        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:80"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:81"),
     ),
 )

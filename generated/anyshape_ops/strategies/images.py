@@ -540,14 +540,28 @@ AFFINE_GRID = Property(
             "specs/images.yaml:309",
         ),
         Example(
+            {"theta": Given((1, 2, 3))},
+            {"size": (1, 1, 0, 2)},
+            {"y": Given((1, 0, 2, 2))},
+            None,
+            "specs/images.yaml:310",
+        ),
+        Example(
+            {"theta": Given(value=(((1.0, 0.0),),))},
+            {"size": (1, 1, 2)},
+            {"y": Given(value=(((-0.5,), (0.5,)),))},
+            None,
+            "specs/images.yaml:311",
+        ),
+        Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:310",
+            "specs/images.yaml:312",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:311"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:312"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:313"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:314"),
     ),
     "specs/images.yaml:290",
     asserts=(
@@ -557,7 +571,7 @@ AFFINE_GRID = Property(
 )
 
 
-# specs/images.yaml:314
+# specs/images.yaml:316
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -573,7 +587,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:337
+# specs/images.yaml:339
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -592,7 +606,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:339",
+            "specs/images.yaml:341",
         ),
         Example(
             {
@@ -603,33 +617,33 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:340",
+            "specs/images.yaml:342",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:341",
+            "specs/images.yaml:343",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:342",
+            "specs/images.yaml:344",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:343",
+            "specs/images.yaml:345",
         ),
     ),
-    "specs/images.yaml:314",
+    "specs/images.yaml:316",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:329"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:330"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:331"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:332"),
     ),
 )

@@ -434,12 +434,13 @@ SPACE_TO_DEPTH = Property(
         ),
         Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:194"),
         Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:195"),
+        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:196"),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)), ((5, 6), (7, 8))),))},
             {"size": 2},
             {"y": Given(value=((((1,),), ((5,),), ((2,),), ((6,),), ((3,),), ((7,),), ((4,),), ((8,),)),))},
             None,
-            "specs/indexing.yaml:196",
+            "specs/indexing.yaml:197",
         ),
     ),
     "specs/indexing.yaml:174",
@@ -447,7 +448,7 @@ SPACE_TO_DEPTH = Property(
 )
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:199
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -456,7 +457,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:210
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -478,50 +479,50 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:213",
+            "specs/indexing.yaml:214",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:214",
+            "specs/indexing.yaml:215",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:215",
+            "specs/indexing.yaml:216",
         ),
         Example(
             {"index": Given(value=((0, 2), (1, 0))), "values": Given(value=(0, 1))},
             {"depth": 3},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/indexing.yaml:216",
+            "specs/indexing.yaml:217",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": 0},
             {"y": Given((1, 0))},
             None,
-            "specs/indexing.yaml:217",
+            "specs/indexing.yaml:218",
         ),
     ),
-    "specs/indexing.yaml:198",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:206"),),
+    "specs/indexing.yaml:199",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:207"),),
 )
 
 
-# specs/indexing.yaml:219
+# specs/indexing.yaml:220
 def dilate_case(d: Draw) -> Case:
     d_ = d.run("d")
     strides = d.positives(len(d_))
     return Case({"x": d_, "value": d.default(Vec(()))}, {"strides": strides})
 
 
-# specs/indexing.yaml:229
+# specs/indexing.yaml:230
 def dilate_reference(x: Any, value: Any, strides: Any) -> Any:
     return (lambda y: (y.__setitem__(tuple([slice(None, None, t) for t in strides]), x), y)[1])(
         np.full([max((n - 1) * t + 1, 0) for n, t in zip(x.shape, strides)], value, x.dtype)
@@ -538,23 +539,23 @@ DILATE = Property(
             {"strides": (1, 3)},
             {"y": Given(value=((1, 0, 0, 2), (3, 0, 0, 4)))},
             None,
-            "specs/indexing.yaml:231",
+            "specs/indexing.yaml:232",
         ),
         Example(
             {"x": Given((0, 2)), "value": Given(())},
             {"strides": (2, 2)},
             {"y": Given((0, 3))},
             None,
-            "specs/indexing.yaml:232",
+            "specs/indexing.yaml:233",
         ),
-        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:233"),
+        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:234"),
     ),
-    "specs/indexing.yaml:219",
-    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:226"),),
+    "specs/indexing.yaml:220",
+    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:227"),),
 )
 
 
-# specs/indexing.yaml:235
+# specs/indexing.yaml:236
 def center_crop_pad_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -563,7 +564,7 @@ def center_crop_pad_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": d.default(axes), "shape": shape})
 
 
-# specs/indexing.yaml:248
+# specs/indexing.yaml:249
 def center_crop_pad_reference(x: Any, axes: Any, shape: Any) -> Any:
     return (
         lambda s: np.pad(
@@ -584,19 +585,23 @@ CENTER_CROP_PAD = Property(
             {"shape": (2,)},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:253",
+            "specs/indexing.yaml:254",
         ),
         Example(
-            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:254"
+            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:255"
         ),
-        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:255"),
+        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:256"),
+        Example(
+            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:257"
+        ),
+        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:258"),
     ),
-    "specs/indexing.yaml:235",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:243"),),
+    "specs/indexing.yaml:236",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:244"),),
 )
 
 
-# specs/indexing.yaml:257
+# specs/indexing.yaml:260
 def reverse_sequence_case(d: Draw) -> Case:
     rule = Rule("reverse_sequence")
     m = d.dim("m")
@@ -612,7 +617,7 @@ def reverse_sequence_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:273
+# specs/indexing.yaml:276
 def reverse_sequence_reference(x: Any, lens: Any, batch_axis: Any, time_axis: Any) -> Any:
     return (
         lambda t: np.swapaxes(
@@ -633,42 +638,42 @@ REVERSE_SEQUENCE = Property(
             {},
             {"y": Given(value=((5, 4), (3, 2), (1, 6)))},
             None,
-            "specs/indexing.yaml:277",
+            "specs/indexing.yaml:280",
         ),
         Example(
             {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
             {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
-            "specs/indexing.yaml:278",
+            "specs/indexing.yaml:281",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": 0},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:279",
+            "specs/indexing.yaml:282",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": -1, "time_axis": 2},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:280",
+            "specs/indexing.yaml:283",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1, 1))},
             {},
             {},
             "lengths for a batch",
-            "specs/indexing.yaml:281",
+            "specs/indexing.yaml:284",
         ),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:282"),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:283"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:285"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:286"),
     ),
-    "specs/indexing.yaml:257",
+    "specs/indexing.yaml:260",
     asserts=(
-        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:266"),
-        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:267"),
+        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:269"),
+        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:270"),
     ),
 )

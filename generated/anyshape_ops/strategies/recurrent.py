@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -339,11 +340,18 @@ RNN = Property(
             "specs/recurrent.yaml:149",
         ),
         Example(
+            {"x": Given(value=(((nan,),),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((1.0,),),))},
+            {"clip": 0.5},
+            {"y": Given(value=((((nan,),),),))},
+            None,
+            "specs/recurrent.yaml:150",
+        ),
+        Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:150",
+            "specs/recurrent.yaml:151",
         ),
     ),
     "specs/recurrent.yaml:90",
@@ -356,7 +364,7 @@ RNN = Property(
 )
 
 
-# specs/recurrent.yaml:152
+# specs/recurrent.yaml:153
 def gru_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -390,7 +398,7 @@ def gru_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:197
+# specs/recurrent.yaml:198
 def gru_reference(
     x: Any,
     w: Any,
@@ -431,7 +439,7 @@ GRU = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:208",
+            "specs/recurrent.yaml:209",
         ),
         Example(
             {
@@ -444,21 +452,21 @@ GRU = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:209",
+            "specs/recurrent.yaml:210",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5)), "bias": Given((2, 30))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:210",
+            "specs/recurrent.yaml:211",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:211",
+            "specs/recurrent.yaml:212",
         ),
         Example(
             {
@@ -471,7 +479,7 @@ GRU = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:212",
+            "specs/recurrent.yaml:213",
         ),
         Example(
             {
@@ -485,49 +493,49 @@ GRU = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:213",
+            "specs/recurrent.yaml:214",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Affine", "LeakyRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:214",
+            "specs/recurrent.yaml:215",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("ThresholdedRelu", "ScaledTanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:215",
+            "specs/recurrent.yaml:216",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:216",
+            "specs/recurrent.yaml:217",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Relu", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:217",
+            "specs/recurrent.yaml:218",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Softsign")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:218",
+            "specs/recurrent.yaml:219",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:219",
+            "specs/recurrent.yaml:220",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -539,62 +547,62 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:220",
+            "specs/recurrent.yaml:221",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "bias": Given((1, 30))},
             {"linear_before_reset": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:221",
+            "specs/recurrent.yaml:222",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:222",
+            "specs/recurrent.yaml:223",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:223",
+            "specs/recurrent.yaml:224",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:224",
+            "specs/recurrent.yaml:225",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:225",
+            "specs/recurrent.yaml:226",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:226",
+            "specs/recurrent.yaml:227",
         ),
     ),
-    "specs/recurrent.yaml:152",
+    "specs/recurrent.yaml:153",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:174"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:175"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:175"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:176"),
     ),
 )
 
 
-# specs/recurrent.yaml:228
+# specs/recurrent.yaml:229
 def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -630,7 +638,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:277
+# specs/recurrent.yaml:278
 def lstm_reference(
     x: Any,
     w: Any,
@@ -673,7 +681,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:287",
+            "specs/recurrent.yaml:288",
         ),
         Example(
             {
@@ -686,21 +694,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:288",
+            "specs/recurrent.yaml:289",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:289",
+            "specs/recurrent.yaml:290",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:290",
+            "specs/recurrent.yaml:291",
         ),
         Example(
             {
@@ -713,7 +721,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:291",
+            "specs/recurrent.yaml:292",
         ),
         Example(
             {
@@ -727,35 +735,35 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:292",
+            "specs/recurrent.yaml:293",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:293",
+            "specs/recurrent.yaml:294",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:294",
+            "specs/recurrent.yaml:295",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:295",
+            "specs/recurrent.yaml:296",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:296",
+            "specs/recurrent.yaml:297",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -767,7 +775,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:297",
+            "specs/recurrent.yaml:298",
         ),
         Example(
             {
@@ -781,56 +789,56 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:298",
+            "specs/recurrent.yaml:299",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:299",
+            "specs/recurrent.yaml:300",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:300",
+            "specs/recurrent.yaml:301",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:301",
+            "specs/recurrent.yaml:302",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:302",
+            "specs/recurrent.yaml:303",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:303",
+            "specs/recurrent.yaml:304",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:304",
+            "specs/recurrent.yaml:305",
         ),
     ),
-    "specs/recurrent.yaml:228",
+    "specs/recurrent.yaml:229",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:256"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:257"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:257"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:258"),
     ),
 )

@@ -66,6 +66,10 @@ class Call:
     def __repr__(self) -> str:
         return f"{self.property.op}({self.recipe})"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """For the test library, which else prints every field."""
+        printer.text(repr(self))
+
     @builtins.property
     def op(self) -> OpDef:
         """The static variant, or the only one."""

@@ -15,12 +15,13 @@ import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
-from anyshape.dtypes import from_numpy
-from anyshape.equations.builder import Equation
+from anyshape.dtypes import DType, from_numpy
+from anyshape.equations.builder import Equation, Update
 from anyshape.equations.expr import Apply, Expr, Reduce, walk
 
 Array = NDArray[Any]
 ARITHMETIC = frozenset(("add", "sub", "mul", "div", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"))
+UPDATES = {"add": "sum", "sub": "sum", "mul": "prod"}
 ULPS_ELEMENTWISE = 32
 ULPS_REDUCTION = 64
 
@@ -42,6 +43,7 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
     nodes = [e for q in stated for e in walk(q.value)]
     kinds = {e.kind for e in nodes if isinstance(e, Reduce)}
     eps = _coarsest(nodes)
+    kinds |= _updates(stated)
     if kinds & {"sum", "prod"}:
         return Allowance(ULPS_REDUCTION, _total(inputs), "prod" in kinds and _leaves_range(inputs), eps)
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
@@ -49,6 +51,16 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
     if steps <= 1:
         return Allowance(ULPS_ELEMENTWISE if steps else 0, 0.0)
     return Allowance(ULPS_ELEMENTWISE, _elementwise(inputs, shape), eps=eps)
+
+
+def _updates(stated: Sequence[Equation]) -> set[str]:
+    """As which reductions updates count: an element of 16 bits is rounded after each, and an oracle computes in f32 and rounds once."""
+    halves = [q.form for q in stated if _is_half(q.target.dtype)]
+    return {UPDATES[form.op] for form in halves if isinstance(form, Update) and form.op in UPDATES}
+
+
+def _is_half(dtype: DType) -> bool:
+    return dtype.is_float and dtype.bits == 16
 
 
 def _coarsest(nodes: Sequence[Expr]) -> float:

@@ -63,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     marks = {op: seen(specs[op]) for op in specs}
     todo = [op for op in chosen if options.op or options.again or op not in results or results[op].seen != marks[op]]
+    todo.sort(key=lambda op: op in results)  # what was never tried comes first
     results = {op: k for op, k in results.items() if op in specs}
     for op, k in tried(trial, todo, options.jobs, declared, marks):
         results[op] = k
