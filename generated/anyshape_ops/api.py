@@ -2229,7 +2229,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:91
+# specs/signal.yaml:96
 def stft(
     x: Operand,
     window: Operand = None,
@@ -2252,7 +2252,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:128
+# specs/signal.yaml:133
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,

@@ -707,7 +707,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:91
+# specs/signal.yaml:96
 def stft(
     x: Operand,
     window: Operand = None,
@@ -728,7 +728,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:128
+# specs/signal.yaml:133
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,

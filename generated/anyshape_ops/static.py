@@ -785,7 +785,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:91
+# specs/signal.yaml:96
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
 ) -> Value:
@@ -800,7 +800,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:128
+# specs/signal.yaml:133
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,

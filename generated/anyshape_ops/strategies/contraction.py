@@ -240,6 +240,27 @@ DET = Property(
             "specs/contraction.yaml:124",
         ),
         Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:125"),
+        Example(
+            {"x": Given(value=((0.0, 1.0), (0.0, 2.0)))},
+            {},
+            {"y": Given(value=0.0)},
+            None,
+            "specs/contraction.yaml:126",
+        ),
+        Example(
+            {"x": Given(value=((1.0, 2.0), (1.0, 5.0)))},
+            {},
+            {"y": Given(value=3.0)},
+            None,
+            "specs/contraction.yaml:127",
+        ),
+        Example(
+            {"x": Given(value=((-1.0, 2.0), (-1.0, 5.0)))},
+            {},
+            {"y": Given(value=-3.0)},
+            None,
+            "specs/contraction.yaml:128",
+        ),
     ),
     "specs/contraction.yaml:110",
 )

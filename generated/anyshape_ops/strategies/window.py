@@ -1408,40 +1408,68 @@ COL2IM = Property(
             "specs/window.yaml:442",
         ),
         Example(
+            {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
+            {"image": (4,), "block": (2,), "pads": (1, 1)},
+            {"y": Given(value=(((12, 23, 34, 45),),))},
+            None,
+            "specs/window.yaml:443",
+        ),
+        Example(
+            {"x": Given((1, 2, 4))},
+            {"image": (4,), "block": (1,)},
+            {"y": Given((1, 2, 4))},
+            None,
+            "specs/window.yaml:444",
+        ),
+        Example(
+            {"x": Given((1, 1, 2))},
+            {"image": (0,), "block": (1,), "pads": (1, 1)},
+            {"y": Given((1, 1, 0))},
+            None,
+            "specs/window.yaml:445",
+        ),
+        Example(
+            {"x": Given((1, 2, 0))},
+            {"image": (1,), "block": (2,)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:446",
+        ),
+        Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:443",
+            "specs/window.yaml:447",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:444",
+            "specs/window.yaml:448",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:445",
+            "specs/window.yaml:449",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:446",
+            "specs/window.yaml:450",
         ),
         Example(
-            {"x": Given((1, 5, 3))}, {"image": (1,), "block": (5,)}, {}, "are larger than", "specs/window.yaml:447"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:451"
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:448"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:452"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:449"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:453"),
     ),
     "specs/window.yaml:415",
     asserts=(
