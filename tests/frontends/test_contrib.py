@@ -189,6 +189,8 @@ def test_what_is_not_supported_is_refused_by_name():
         anyshape.compile(model_of("Gelu", feeds, "y", "com.microsoft", shape=1))
     with pytest.raises(UnsupportedError, match=r"GroupQueryAttention .*num_heads is missing"):
         anyshape.compile(model_of("GroupQueryAttention", feeds, "y", "com.microsoft"))
+    with pytest.raises(UnsupportedError, match=r"QMoE .*no mapping"):
+        anyshape.compile(model_of("QMoE", feeds, "y", "com.microsoft"))
 
 
 def tokens(
