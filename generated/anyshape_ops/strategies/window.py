@@ -1464,12 +1464,26 @@ COL2IM = Property(
             "specs/window.yaml:450",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:451"
+            {"x": Given(value=(((1, 2),),))},
+            {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
+            {"y": Given(value=(((0, 0, 2, 0),),))},
+            None,
+            "specs/window.yaml:451",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:452"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:452"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:453"),
+        Example(
+            {"x": Given((1, 1, 1))},
+            {"image": (-1,), "block": (1,), "pads": (1, 1)},
+            {},
+            "are larger than",
+            "specs/window.yaml:453",
+        ),
+        Example(
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:454"
+        ),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:455"),
     ),
     "specs/window.yaml:415",
     asserts=(
