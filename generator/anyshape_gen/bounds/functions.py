@@ -129,6 +129,8 @@ class Functions:
         return spread(self._reflected, i, n)
 
     def _reflected(self, i: Any, n: Any) -> Any:
+        if is_int(i) and isinstance(n, int) and n <= 1:
+            return min(0, 2 * n - 2)
         found = self.context.unknown("reflect", i, n)
         if is_int(n):
             self.context.own(found, implies([dims.gt(n, 0)], within(found, n)))
