@@ -14,7 +14,7 @@ from anyshape.dtypes import I8 as BYTE
 from anyshape.dtypes import I32 as WORD
 from anyshape.dtypes import NARROW, NARROW_FLOATS, U8, DType
 from anyshape.equations import entropy
-from anyshape.lower.llvm import narrow
+from anyshape.lower.llvm import half, narrow
 from anyshape.lower.llvm import vecmath as vm
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.philox import philox
@@ -111,8 +111,8 @@ def _level(f: Function, args: Sequence[Val]) -> list[Val]:
 
 def _float(f: Function, op: str, kind: DType, args: list[Val]) -> Val:
     if kind.bits == 16:
-        wide = [f.convert("fpext", a, F32) for a in args]
-        return f.convert("fptrunc", _FLOAT[op](f, *wide), register_type(kind))
+        wide = [half.widen(f, a) for a in args]
+        return half.shorten(f, _FLOAT[op](f, *wide), register_type(kind))
     return _FLOAT[op](f, *args)
 
 
@@ -146,17 +146,16 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
     if source.kind == "bool":
         return f.convert("uitofp" if to.is_float else "zext", a, goal)
     if source.is_float and to.is_float:
-        if source.bits == 16 and to.bits == 16:
-            a = f.convert("fpext", a, F32)
-        if source.bits == 64 and to.bits == 16:
-            a = _to_odd(f, a)
+        a = half.widen(f, a) if source.bits == 16 else _to_odd(f, a) if source.bits == 64 and to.bits == 16 else a
+        if to.bits == 16:
+            return half.shorten(f, a, goal)
         return f.convert("fpext" if goal.bits > a.type.bits else "fptrunc", a, goal)
     if source.is_float:
-        a = f.convert("fpext", a, F32) if source.bits == 16 else a
+        a = half.widen(f, a) if source.bits == 16 else a
         return f.saturate_to_int(a, goal, unsigned=to.kind == "uint")
     if to.is_float:
         a = f.convert("uitofp" if source.kind == "uint" else "sitofp", a, F32 if to.bits == 16 else goal)
-        return f.convert("fptrunc", a, goal) if to.bits == 16 else a
+        return half.shorten(f, a, goal) if to.bits == 16 else a
     if goal.bits == a.type.bits:
         return a
     widen = "zext" if source.kind == "uint" else "sext"

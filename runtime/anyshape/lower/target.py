@@ -23,7 +23,7 @@ class Target:
 
     `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that
     a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
-    multiplication by a power of two is there.
+    multiplication by a power of two is there; `f16` that there are instructions between f16 and f32.
     """
 
     triple: str
@@ -37,6 +37,7 @@ class Target:
     fma: bool = True
     masks: bool = True
     scalef: bool = False
+    f16: bool = False
 
     def lanes(self, element_bytes: int) -> int:
         """How many elements of that size a vector holds."""
@@ -55,7 +56,7 @@ class Target:
         )
         if level == "avx2":
             return replace(limited, vector_bytes=min(32, self.vector_bytes))
-        return replace(limited, vector_bytes=16, cpu="x86-64-v2", fma=False, masks=False)
+        return replace(limited, vector_bytes=16, cpu="x86-64-v2", fma=False, masks=False, f16=False)
 
 
 def _parse_size(text: str) -> int:
@@ -116,4 +117,5 @@ def host_target() -> Target:
         fma=fma,
         masks=masks,
         scalef=scalef,
+        f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
     )

@@ -1,0 +1,78 @@
+"""Conversions between f32 and the floats of 16 bits, in integer arithmetic where the processor has no instruction.
+
+None has one for bf16 that keeps the smallest numbers: AVX-512's takes them for 0. Elsewhere LLVM would call a function of the compiler's
+library, which nobody links. Rounding is to the nearest, ties to even, as the instructions do. The method for f16 is that of Fabian
+Giesen's "half to float done quic(ker)": the exponent is moved by an addition, and a floating-point addition (or subtraction) of a power
+of two rounds (or scales) what is too small for a normal number.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import BF16, F32, I16, I32, Type, Val, const
+
+_SIGN = 0x8000_0000
+_INFINITY = 0x7F80_0000
+_MANTISSA = 13
+"""Bits of an f32's mantissa that an f16 has no place for."""
+_BIAS = (127 - 15) << 23
+_LEAST = 113 << 23
+"""The least f32 whose f16 is a normal number."""
+_TOO_LARGE = (127 + 16) << 23
+_UNIT = ((127 - 15) + (23 - 10) + 1) << 23
+"""An f32 whose last bit is worth what the last bit of a subnormal f16 is."""
+
+
+def widen(f: Function, a: Val) -> Val:
+    """A float of 16 bits as f32; exact."""
+    if a.type.scalar == BF16 or f.target.f16:
+        return f.convert("fpext", a, F32)
+    bits = f.convert("zext", f.bitcast(a, I16.vector(a.type.lanes)), I32)
+    sign = f.shl(f.and_(bits, 0x8000), 16)
+    moved = f.shl(f.and_(bits, 0x7FFF), _MANTISSA)
+    exponent = f.and_(moved, 0x7C00 << _MANTISSA)
+    normal = f.add(moved, _BIAS)
+    special = f.add(normal, (128 - 16) << 23)
+    small = f.sub(_float(f, f.add(normal, 1 << 23)), _float_of(f, _LEAST, a))
+    found = f.select(f.compare("eq", exponent, 0x7C00 << _MANTISSA), special, normal)
+    found = f.select(f.compare("eq", exponent, 0), f.bitcast(small, moved.type), found)
+    return _float(f, f.or_(found, sign))
+
+
+def shorten(f: Function, a: Val, to: Type) -> Val:
+    """An f32 as a float of 16 bits."""
+    if f.target.f16 and to.scalar != BF16:
+        return f.convert("fptrunc", a, to)
+    bits = f.bitcast(a, I32.vector(a.type.lanes))
+    half = _to_bf16(f, bits) if to.scalar == BF16 else _to_f16(f, bits)
+    return f.bitcast(f.convert("trunc", half, I16), to.scalar.vector(a.type.lanes))
+
+
+def _to_bf16(f: Function, bits: Val) -> Val:
+    odd = f.and_(f.lshr(bits, 16), 1)
+    rounded = f.lshr(f.add(f.add(bits, 0x7FFF), odd), 16)
+    nan = f.compare("gt", f.and_(bits, _SIGN - 1), _INFINITY)
+    return f.select(nan, f.or_(f.lshr(bits, 16), 0x40), rounded)
+
+
+def _to_f16(f: Function, bits: Val) -> Val:
+    size = f.and_(bits, _SIGN - 1)
+    odd = f.and_(f.lshr(size, _MANTISSA), 1)
+    normal = f.lshr(f.add(f.sub(f.add(size, 0xFFF), _BIAS), odd), _MANTISSA)
+    unit = _float_of(f, _UNIT, bits)
+    small = f.sub(f.bitcast(f.add(_float(f, size), unit), size.type), _UNIT)
+    found = f.select(f.compare("lt", size, _LEAST), small, normal)
+    large = f.select(
+        f.compare("gt", size, _INFINITY), f.or_(f.lshr(f.and_(size, 0x7F_FFFF), _MANTISSA), 0x7E00), 0x7C00
+    )
+    found = f.select(f.compare("ge", size, _TOO_LARGE), large, found)
+    return f.or_(found, f.lshr(f.and_(bits, _SIGN), 16))
+
+
+def _float(f: Function, bits: Val) -> Val:
+    return f.bitcast(bits, F32.vector(bits.type.lanes))
+
+
+def _float_of(f: Function, bits: int, like: Val) -> Val:
+    """A power of two as f32."""
+    return const(F32.vector(like.type.lanes), 2.0 ** ((bits >> 23) - 127))
