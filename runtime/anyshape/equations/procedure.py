@@ -365,18 +365,16 @@ class Procedure:
     # --- the end
 
     def end(self, found: Mapping[Size, Tensor] | None = None, source: str = "") -> None:
-        """States the equations. `found`: the variable that each size is in the end."""
+        """States the equations. `found`: the variable that each size is in the end; one that is a number is known without it."""
         from anyshape.equations.builder import Equation, Run
 
-        sizes = {t: s for s, t in (found or {}).items()}
+        sizes = {t: s for s, t in (found or {}).items() if isinstance(s, Dim)}
         self.makes += sizes
         arrays = tuple(t for t in self.arrays if t not in sizes)
         form = Run(Program(tuple(self.blocks[0]), tuple(self.makes), arrays))
         for t in self.makes:
-            born = sizes.get(t)
-            assert born is None or isinstance(born, Dim)
             nothing = const(False if t.dtype.is_bool else 0, t.dtype)
-            self.eqs.equations.append(Equation(t, (), nothing, source, form, born))
+            self.eqs.equations.append(Equation(t, (), nothing, source, form, sizes.get(t)))
         for given, room in self.cut:
             index = self.eqs.indices("i", given.shape)
             self.eqs.define(given[index], room[index], source)

@@ -60,6 +60,8 @@ class Numbers:
                 turns.append(current)
             env[s.output] = current
             if s.stacked is not None:
+                if len({t.shape for t in turns}) > 1:
+                    raise ShapeError("loop: what turns collect differs in shape")
                 empty = np.zeros((0, *env[s.initial].shape), current.dtype)
                 env[s.stacked] = np.stack(turns) if turns else empty
 
