@@ -30,6 +30,7 @@ from anyshape_gen.nodes import (
     BinOp,
     Bool,
     BoolOp,
+    Born,
     Call,
     Compare,
     Comprehension,
@@ -260,6 +261,8 @@ class Evaluation:
                 case Assert(cond=cond, message=message):
                     if not self.truth(self.expr(cond, self.env)):
                         raise Refused(self._message(message))
+                case Born(name=name):
+                    self.env[name] = Found()
                 case If(cond=cond, then=then, other=other):
                     self.rule(then if self.truth(self.expr(cond, self.env)) else other)
 

@@ -105,7 +105,8 @@ class KernelEvaluation(Evaluation):
     def demands(self, tensors: dict[str, Any]) -> None:
         """Asserts that read values."""
         self.tensors = dict(tensors)
-        for check in self.analysis.kernel.asserts if self.analysis.kernel is not None else ():
+        stated = self.analysis.kernel or self.analysis.procedure
+        for check in stated.asserts if stated is not None else ():
             self.rule((check,))
 
     def recurrence(self, equations: list[ResolvedEquation]) -> None:
@@ -130,7 +131,8 @@ class KernelEvaluation(Evaluation):
             else:
                 at = self._at(equation.parts, env)
                 value = self.expr(equation.value, env)
-                tensor[at] = value if equation.op == "=" else UPDATES[equation.op](tensor[at], value)
+                made = value if equation.op == "=" else UPDATES[equation.op](tensor[at], value)
+                tensor[at] = np.asarray(made).astype(tensor.dtype) if isinstance(made, int) else made  # integers wrap
 
     def _vector(self, equation: ResolvedEquation, tensor: Any, env: Env) -> None:
         """A vector along `:`: its items one after the other, or their order."""

@@ -99,8 +99,12 @@ def constant(default: Expr, dtype: Any, evaluation: Evaluation) -> Any:
 
 
 def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[Any]:
-    """What the oracle computes, with resolved parameters; absent optional inputs are their constant."""
-    names: dict[str, Any] = {"np": np, "scipy": scipy}
+    """What the oracle computes, with resolved parameters; absent optional inputs are their constant, or None."""
+    scope: dict[str, Any] = {"np": np, "scipy": scipy}
+    assert op.spec.reference is not None
+    for oracle in op.spec.reference.oracles:
+        exec(oracle.text, scope)  # which sees no parameters: one may be called as a function of Python is
+    names = dict(scope)
     for param in op.spec.params:
         value = evaluation.env[param.name]
         names[param.name] = NUMPY[value] if param.kind.base == "dtype" else value
@@ -108,10 +112,9 @@ def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[
         if operand.signature.default is not None:
             dtype = dtype_of(op, operand)
             names[operand.name] = np.array(constant(operand.signature.default, dtype, evaluation), dtype)
+        elif operand.signature.optional:
+            names[operand.name] = None
     names |= inputs(op, example)
-    assert op.spec.reference is not None
-    for oracle in op.spec.reference.oracles:
-        exec(oracle.text, names)
     with np.errstate(all="ignore"):
         result = eval(op.spec.reference.text, names)
     if op.spec.outputs[0].signature.variadic is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import and_, cast, checked, eq, gt, le, maximum, minimum, not_, or_, reduce_
+from anyshape.equations.functions import and_, cast, checked, eq, gt, le, maximum, minimum, not_, reduce_
 from anyshape.rules import Bound
 
 
@@ -51,12 +51,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("v", c) as v:
             procedure.set(m[()], 0)
             with procedure.loop("l", n) as l:
-                with procedure.when(
-                    or_(
-                        score_threshold.absent is not None,
-                        gt(checked(scores)[u, v, l], checked(score_threshold)[*rules.fill(len(t), 0)]),
-                    )
-                ):
+                with procedure.when(gt(checked(scores)[u, v, l], checked(score_threshold)[*rules.fill(len(t), 0)])):
                     procedure.set(checked(pick)[m[()]], l)
                     procedure.set(m[()], 1, "add")
             procedure.set(found[()], 0)

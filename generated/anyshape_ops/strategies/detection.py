@@ -22,7 +22,7 @@ def kept_boxes(boxes: Any, scores: Any, most: Any, least: Any, limit: Any, cente
         close = both / (area[:, :, None] + area[:, None] - both) > np.float64(most).astype(boxes.dtype)
     found: list[list[int]] = []
     for u, v in np.ndindex(scores.shape[:2]):
-        left = np.ones(scores.shape[2], bool) if least is None else scores[u, v] > least
+        left = scores[u, v] > least
         most_here = len(found) + limit
         for j in np.argsort(-scores[u, v], kind="stable"):
             if left[j] and len(found) < most_here:

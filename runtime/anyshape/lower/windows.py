@@ -88,6 +88,8 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows | None:
     if found is None or found[0].channels or _is_open(stores, found[0]):
         return None
     staged, read = found
+    if _is_row(staged):
+        return None
     bodies = _taps(dag, staged, read, r.args[0], {})
     kind = r.data[0]
     return Windows(staged, tuple(dag.red(kind, (), b, r.dtype) for b in bodies))
@@ -120,6 +122,12 @@ def _plain(x: Access) -> bool:
 def _has_checks(stores: Sequence[Store]) -> bool:
     nodes = walk([r for s in stores for r in s.roots])
     return any(n.kind == "load" and n.data.checks for n in nodes)
+
+
+def _is_row(staged: Staged) -> bool:
+    """A short row of its own for each result. A copy pays for pairs, which are taken apart by one shuffle, and not for more."""
+    (first, *others) = staged.moving
+    return not others and first.step > max(first.reach, 2) and not staged.access.bounds
 
 
 def _is_open(stores: Sequence[Store], staged: Staged) -> bool:
