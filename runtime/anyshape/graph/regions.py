@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from anyshape.dims import Cond, Dim, Facts, Size, substitute
+from anyshape.dims import Cond, Dim, Facts, Size, free_symbols, substitute
 from anyshape.errors import ShapeError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
@@ -95,10 +95,21 @@ def moved_checks(region: Function, params: Sequence[Value], renamed: Mapping[Dim
     values: dict[Dim, Size] = dict(renamed)
     for old, new in zip(region.params, params, strict=True):
         for a, b in zip(old.type.shape or (), new.type.shape or ()):
-            if isinstance(a, Dim) and a.is_symbol and a is not b:
-                values.setdefault(a, b)
+            if isinstance(a, Dim) and a is not b:
+                stands = (a, b) if a.is_symbol else _renamed(a, b)
+                if stands is not None:
+                    values.setdefault(*stands)
     moved = (substituted_check(c, values) for c in region.checks)
     return [c for c in moved if c is not None]
+
+
+def _renamed(a: Dim, b: Size) -> tuple[Dim, Dim] | None:
+    """The one symbol of a that b has another one for."""
+    gone, come = free_symbols(a) - free_symbols(b), free_symbols(b) - free_symbols(a)
+    if len(gone) != 1 or len(come) != 1:
+        return None
+    (old,), (new,) = gone, come
+    return (old, new) if substitute(a, {old: new}) is b else None
 
 
 def substituted_check(c: Check, values: Mapping[Dim, Size]) -> Check | None:
@@ -134,8 +145,6 @@ def spliced(region: Function, given: Sequence[Value]) -> list[Value] | None:
 
 def symbols_of(values: Sequence[Value | None], facts: Facts | None = None) -> set[Dim]:
     """Symbols that the values' shapes and elements mention, and those in which facts spell them."""
-    from anyshape.dims import free_symbols
-
     found: set[Dim] = set()
     for v in values:
         if v is not None:
