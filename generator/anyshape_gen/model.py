@@ -109,8 +109,6 @@ class Signature(Node):
     dtype: str
     """a dtype (`f32`) or a dtype variable of the op (`T`)"""
     pieces: tuple[Piece, ...]
-    container: str | None = None
-    """`seq` or `opt`, else None"""
     variadic: Variadic | None = None
     optional: bool = False
     """`?`: may be absent; ask `present(x)`"""

@@ -30,7 +30,7 @@ from anyshape_gen.text import Text, split_top, top_level
 KINDS = ("bool", "int", "float", "number", "str", "dtype", "axis", "axes", "ints", "floats", "strs")
 VECTOR_KINDS = ("axes", "ints", "floats", "strs")
 
-_HEAD = re.compile(r"(?:(seq|opt)\s+)?([A-Za-z]\w*)\s*\[")
+_HEAD = re.compile(r"([A-Za-z]\w*)\s*\[")
 _FOR = re.compile(r"for\s+([A-Za-z_]\w*)\s+in\s+")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _INDEXED = re.compile(r"([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]\Z")
@@ -50,9 +50,8 @@ def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> 
     pieces = [reader.piece(part) for part in split_top(inside, ",")] if inside.value else []
     return Signature(
         text.value,
-        head.group(2),
+        head.group(1),
         tuple(piece for piece in pieces if piece is not None),
-        container=head.group(1),
         variadic=variadic,
         optional=optional,
         default=default,

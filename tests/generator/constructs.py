@@ -64,7 +64,7 @@ def everything() -> set[str]:
     found |= {f"{type_.__name__} with {name}" for type_ in WITH_OPTIONS for name in optional(type_)}
     found |= {f"{type_.__name__} of several {name}" for type_, name in SEVERAL.items()}
     found |= {f"onnx argument {source}" for source in ("input", "rest", "in", "expr")}
-    return found | {"container seq", "container opt", "element of a variadic", "size found here"}
+    return found | {"element of a variadic", "size found here"}
 
 
 def optional(type_: type) -> Iterator[str]:
@@ -120,8 +120,8 @@ def _of_node(node: Node) -> Iterator[str]:
             yield f"constant {id}"
         case model.Kind(base=base, length=length):
             yield from (f"kind {base}", *([f"kind {base}[L]"] if length is not None else []))
-        case model.Signature(dtype=dtype, container=container):
-            yield from (f"dtype {dtype}", f"container {container}")
+        case model.Signature(dtype=dtype):
+            yield f"dtype {dtype}"
         case model.DtypeRule(choices=choices):
             yield from (f"dtype {choice}" for choice in choices)
             yield from (f"dtype {name}" for name, inside in CLASSES.items() if inside == choices)

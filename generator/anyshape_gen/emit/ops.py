@@ -88,8 +88,6 @@ def _many(code: Code, name: str, items: list[str]) -> None:
 
 def _input(o: Operand) -> str:
     s = o.signature
-    if s.container is not None:
-        raise NotExecuted(o, f"a {s.container} operand")
     words = [quoted(o.name), quoted(s.dtype)]
     if s.default is not None:
         words += ["optional=True", f"default={_absent(s.default, s.dtype)}"]
