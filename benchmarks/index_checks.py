@@ -19,7 +19,7 @@ from anyshape.dims import Dim
 from anyshape.dtypes import F32, I64
 from anyshape.equations import Tensor
 from anyshape.equations.functions import checked, wrap
-from anyshape.lower import inline
+from anyshape.lower.inline_values import Values
 from benchmarks.gemm_measure import Array, timed
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import Native
@@ -31,12 +31,12 @@ Made = tuple[Builder, dict[Tensor, Array], dict[Dim, int]]
 @contextmanager
 def unchecked() -> Iterator[None]:
     """Kernels lowered here test no index."""
-    whole = inline._Inliner._checks
-    inline._Inliner._checks = lambda *_: ()  # type: ignore[method-assign]
+    whole = Values.checks
+    Values.checks = lambda *_: ()  # type: ignore[method-assign]
     try:
         yield
     finally:
-        inline._Inliner._checks = whole  # type: ignore[method-assign]
+        Values.checks = whole  # type: ignore[method-assign]
 
 
 def bare_call(
