@@ -8,7 +8,7 @@ scratches, and from the reads of a scratch back to it, until nothing changes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from anyshape_gen.analysis_model import (
     BornSize,
@@ -22,7 +22,6 @@ from anyshape_gen.analysis_model import (
 )
 from anyshape_gen.build import call, multiply, vector
 from anyshape_gen.kernel_order import in_order
-from anyshape_gen.kinds import bind_generator, generator_over
 from anyshape_gen.model import Operand, OpSpec
 from anyshape_gen.nodes import (
     Assert,
@@ -36,47 +35,21 @@ from anyshape_gen.nodes import (
     Kernel,
     Name,
     Node,
-    Over,
     Part,
     Reduction,
     Slice,
     Star,
     Store,
-    TensorRead,
 )
 from anyshape_gen.numbering import numbering, unnumbered
 from anyshape_gen.recurrences import asserted_positive, with_starts
+from anyshape_gen.resolve_values import Scratch, ValueResolver, Vars
 from anyshape_gen.scratch_dtypes import value_dtype
 from anyshape_gen.slots import Many, Matcher, One, Slot, slots_of
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import free_names, rebuild, walk_all
+from anyshape_gen.traverse import free_names, walk_all
 
 CONSTANTS = {"inf", "pi"}
-
-
-@dataclass
-class Scratch:
-    """What is known so far about a tensor that only the kernel knows: (is a run, extent) per place."""
-
-    places: list[tuple[bool, Expr | None]]
-    dtype: str | None = None
-
-    @property
-    def slots(self) -> tuple[Slot, ...] | None:
-        if any(extent is None for _, extent in self.places):
-            return None
-        return tuple(Many(e) if run else One(e) for run, e in self.places if e is not None)
-
-
-@dataclass
-class Vars:
-    """Variables of one equation: whether a run, and the extent once known."""
-
-    extents: dict[str, Expr | None] = field(default_factory=dict)
-    runs: set[str] = field(default_factory=set)
-    elements: set[str] = field(default_factory=set)
-    certain: set[str] = field(default_factory=set)
-    vectors: set[str] = field(default_factory=set)
 
 
 class KernelResolver:
@@ -226,7 +199,7 @@ class KernelResolver:
     # --- reads and left sides
     # -----------------------------------------------------------------------------------------------
 
-    def _slots(self, tensor: str, element: Expr | None) -> tuple[Slot, ...] | None:
+    def slots(self, tensor: str, element: Expr | None) -> tuple[Slot, ...] | None:
         if tensor in self.operands:
             return slots_of(self.operands[tensor], self.kinds, self.counts, element)
         scratch = self.scratch.get(tensor)
@@ -238,7 +211,7 @@ class KernelResolver:
         base = Name(tensor)
         return call("shape", base if element is None else Index(base, (element,)))
 
-    def _matcher(self, tensor: str, element: Expr | None, variables: Vars) -> Matcher:
+    def matcher(self, tensor: str, element: Expr | None, variables: Vars) -> Matcher:
         def bind(entry: Item, extent: Expr, certain: bool) -> None:
             inner = entry.value if isinstance(entry, Star) else entry
             if isinstance(inner, Name) and variables.extents.get(inner.id, extent) is None:
@@ -249,12 +222,12 @@ class KernelResolver:
     def _match_target(self, target: Store, variables: Vars, report: bool) -> tuple[Part, ...]:
         if target.items is None:
             return ()
-        reader = _ValueResolver(self, variables, dict(self.kinds), report)
+        reader = ValueResolver(self, variables, dict(self.kinds), report)
         items = tuple(reader.item(i) for i in target.items)
-        slots = self._slots(target.tensor, target.element)
+        slots = self.slots(target.tensor, target.element)
         if slots is None:
             return ()
-        found = self._matcher(target.tensor, target.element, variables).match(items, slots)
+        found = self.matcher(target.tensor, target.element, variables).match(items, slots)
         if isinstance(found, str):
             if report:
                 self.findings.add(target.span, f"the index of '{target.tensor}' does not fit: {found}")
@@ -262,7 +235,7 @@ class KernelResolver:
         return found
 
     def _value(self, expr: Expr, variables: Vars, report: bool) -> Expr:
-        return _ValueResolver(self, variables, dict(self.kinds), report).expr(expr)
+        return ValueResolver(self, variables, dict(self.kinds), report).expr(expr)
 
     def _resolved(self, equation: Equation, variables: Vars) -> ResolvedEquation:
         parts = self._match_target(equation.target, variables, report=True)
@@ -296,97 +269,6 @@ class KernelResolver:
         return BornSize(equation.target.tensor, value, Int(0), high, span=equation.span)
 
 
-@dataclass
-class _ValueResolver:
-    """Rebuilds a right side with its reads resolved; variables of reductions live only inside them."""
-
-    kernel: KernelResolver
-    variables: Vars
-    scope: dict[str, ValueKind]
-    report: bool
-
-    def expr(self, node: Expr) -> Expr:
-        match node:
-            case Reduction() | Comprehension():
-                return self._loop(node)
-            case Index():
-                return self._index(node)
-        return rebuild(node, self._any)
-
-    def item(self, item: Item) -> Item:
-        """An index on a left side: a variable as it is, anything computed with its reads resolved."""
-        changed = self._any(item)
-        assert isinstance(changed, type(item)) or not isinstance(item, (Star, Slice))
-        return changed  # type: ignore[return-value]
-
-    def _any(self, node: Node) -> Node:
-        return rebuild(node, self._any) if isinstance(node, (Star, Slice)) else self.expr(node)  # type: ignore[arg-type]
-
-    def _loop(self, node: Reduction | Comprehension) -> Expr:
-        inner = _ValueResolver(self.kernel, replace(self.variables, extents=dict(self.variables.extents)), {}, False)
-        inner.variables.runs = set(self.variables.runs)
-        inner.scope = dict(self.scope)
-        inner.report = self.report
-        generators = []
-        for generator in node.generators:
-            over = generator_over(generator, inner.scope)
-            domain = inner.expr(generator.domain)
-            bind_generator(generator, inner.scope)
-            for target in generator.targets:
-                shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None
-                # What runs over items or a range has no extent to broadcast or to teach.
-                inner.variables.extents[target.name] = shown or Name(f"<{target.name}>")
-            generators.append(replace(generator, domain=domain, over=over))
-        changed = rebuild(node, lambda part: part if part in node.generators else inner._any(part))
-        for name, extent in inner.variables.extents.items():
-            if name in self.variables.extents and self.variables.extents[name] is None:
-                self.variables.extents[name] = extent
-        return replace(changed, generators=tuple(generators))
-
-    def _index(self, node: Index) -> Expr:
-        found = _tensor_of(node.base)
-        if found is None:
-            return rebuild(node, self._any)
-        tensor, element, outside = found
-        known = self.kernel
-        hidden = tensor in self.scope and node.items != ()  # a variable of a procedure is read by `v[()]`
-        is_tensor = (tensor in known.operands or tensor in known.scratch) and not hidden
-        if not is_tensor:
-            return rebuild(node, self._any)
-        operand = known.operands.get(tensor)
-        if operand is not None and operand.signature.variadic and element is None:
-            return rebuild(node, self._any)
-        slots = known._slots(tensor, element)
-        if slots is None:
-            self._learn(tensor, node.items)
-            return rebuild(node, self._any)
-        matched = known._matcher(tensor, element, self.variables).match(node.items, slots)
-        if isinstance(matched, str):
-            if self.report:
-                known.findings.add(node.span, f"the index of '{tensor}' does not fit: {matched}")
-            return rebuild(node, self._any)
-        parts = tuple(rebuild(part, self._any) for part in matched)
-        absent = operand.signature.default if operand is not None else None
-        element = None if element is None else self.expr(element)
-        outside = None if outside is None else self.expr(outside)
-        return TensorRead(tensor, element, parts, outside, absent, span=node.span)
-
-    def _learn(self, tensor: str, items: tuple[Item, ...]) -> None:
-        """A read by variables of known extent tells a scratch how large it is."""
-        scratch = self.kernel.scratch[tensor]
-        if len(items) != len(scratch.places):
-            return
-        for k, entry in enumerate(items):
-            inner = entry.value if isinstance(entry, Star) else entry
-            run, extent = scratch.places[k]
-            if isinstance(inner, Name):
-                known = self.variables.extents.get(inner.id)
-                if extent is None and known is not None and isinstance(entry, Star) == run and not _is_local(known):
-                    scratch.places[k] = (run, known)
-                elif extent is not None and inner.id in self.variables.extents and known is None:
-                    self.variables.extents[inner.id] = extent
-
-
 def _vector_length(value: Expr) -> Expr | None:
     """How many items a vector on the right side surely has: one for each value of its variable."""
     if isinstance(value, Call) and value.func == "argsort" and value.args:
@@ -395,24 +277,6 @@ def _vector_length(value: Expr) -> Expr | None:
     if isinstance(value, Comprehension) and not value.conditions and len(value.generators) == 1:
         (g,) = value.generators
         return g.domain if not g.targets[0].run and not isinstance(g.domain, Call) else None
-    return None
-
-
-def _is_local(extent: Expr) -> bool:
-    return isinstance(extent, Name) and extent.id.startswith("<")
-
-
-def _tensor_of(base: Expr) -> tuple[str, Expr | None, Expr | None] | None:
-    """(tensor, element, outside) of what is indexed: `x`, `xs[v]`, `pad(x, 0)`."""
-    match base:
-        case Name(id=name):
-            return name, None, None
-        case Index(base=Name(id=name), items=(element,)) if not isinstance(element, (Star, Slice)):
-            return name, element, None
-        case Call(func="pad", args=(inner, outside)) if not isinstance(inner, (Star, Slice)):
-            found = _tensor_of(inner)
-            if found is not None and not isinstance(outside, (Star, Slice)):
-                return found[0], found[1], outside
     return None
 
 

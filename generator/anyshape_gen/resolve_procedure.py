@@ -43,7 +43,8 @@ from anyshape_gen.nodes import (
     VecLit,
     While,
 )
-from anyshape_gen.resolve_kernel import KernelResolver, Scratch, Vars, slot_item
+from anyshape_gen.resolve_kernel import KernelResolver, slot_item
+from anyshape_gen.resolve_values import Scratch, Vars
 from anyshape_gen.scratch_dtypes import value_dtype
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import rebuild, walk

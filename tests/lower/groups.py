@@ -13,6 +13,7 @@ from anyshape.equations.functions import erf, exp, fit, reduce_, sqrt
 from anyshape.lower import Group
 
 N, M, K, B = (dims.symbol(name) for name in ("n", "m", "k", "b"))
+ROW_SIZES = [{N: n, M: m, K: 3, B: 2} for n, m in ((3, 77), (0, 4), (5, 0), (1, 1), (40, 300), (7, 16), (2, 1000))]
 
 
 class Builder:

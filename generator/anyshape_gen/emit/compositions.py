@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.composing import Composer, Given
 from anyshape_gen.emit.api import python_name
+from anyshape_gen.emit.assigned import assigned, collected
 from anyshape_gen.emit.kernels import dtype_keys
 from anyshape_gen.emit.module import Code, quoted, tuple_text
 from anyshape_gen.emit.names import constant_name
@@ -375,29 +376,6 @@ def _ends(e: Call) -> tuple[Item | None, Expr]:
         case (high,):
             return None, high  # type: ignore[return-value]
     raise NotExecuted(e, "this range")
-
-
-def assigned(steps: tuple[Step, ...], known: Iterable[str]) -> list[str]:
-    """Names that are known behind the steps, and that the steps make or change; `known` were known before."""
-    found: dict[str, None] = {}
-    for step in steps:
-        before = {*known, *found}
-        match step:
-            case Set(targets=targets, op="="):
-                found |= dict.fromkeys(t.tensor for t in targets)
-            case For(body=body) | While(body=body):
-                found |= dict.fromkeys(n for n in assigned(body, before) if n in before)
-                found |= dict.fromkeys(collected(body))
-            case Branch(then=then, other=other):
-                sides = assigned(then, before), assigned(other, before)
-                both = set(sides[0]) & set(sides[1])
-                found |= dict.fromkeys(n for n in (*sides[0], *sides[1]) if n in before or n in both)
-    return list(found)
-
-
-def collected(steps: tuple[Step, ...]) -> list[str]:
-    """What a loop with this body collects."""
-    return [step.targets[0].tensor for step in steps if isinstance(step, Set) and step.op == "+="]
 
 
 def _targets(names: list[str]) -> str:
