@@ -1,4 +1,4 @@
-"""Whole models beside onnxruntime and OpenVINO: the same threads, one process, engines in turns, outputs compared.
+"""Whole models beside onnxruntime and OpenVINO: the same threads, engines in turns, outputs compared.
 
     PYTHONPATH=runtime:generated python -m benchmarks.models_bench [bert_mini mlp ...] [--threads 1] [--seconds 10] [--json out.json]
 
@@ -26,8 +26,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from benchmarks import accuracy, streams
-from benchmarks.engines import Engine, available, prepare
+from benchmarks.engines import available
 from benchmarks.models import MODELS, Arrays, Model, load
+from benchmarks.workers import Worker, workers
 
 TOLERANCE = 1e-4
 US = "anyshape"
@@ -41,23 +42,23 @@ def mean(ratios: Iterable[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
-def difference(engines: list[Engine], arguments: Arrays) -> dict[str, float]:
+def difference(engines: list[Worker], arguments: Arrays) -> dict[str, float]:
     """Of each peer's outputs from ours, as a part of the largest number in them (or of 1)."""
-    ours = [np.array(a) for a in engines[0].run(arguments)]
+    ours = engines[0].results(arguments)
     found = {}
     for peer in engines[1:]:
-        pairs = zip(ours, peer.run(arguments), strict=True)
+        pairs = zip(ours, peer.results(arguments), strict=True)
         found[peer.name] = max(
             float(np.abs(a - b).max(initial=0) / max(1.0, np.abs(a).max(initial=0))) for a, b in pairs
         )
     return found
 
 
-def errors(engines: list[Engine], path: Path, model: Model) -> dict[str, float]:
+def errors(engines: list[Worker], path: Path, model: Model) -> dict[str, float]:
     """Of each engine against float64, at the second shape of the model."""
     arguments = model.inputs(*model.SHAPES[1], seed=2)
     wanted = accuracy.exact(path, arguments)
-    return {e.name: accuracy.error(list(e.run(arguments)), wanted) for e in engines}
+    return {e.name: accuracy.error(e.results(arguments), wanted) for e in engines}
 
 
 def measure(name: str, folder: Path, names: list[str], options: argparse.Namespace) -> dict[str, Any]:
@@ -65,28 +66,28 @@ def measure(name: str, folder: Path, names: list[str], options: argparse.Namespa
     threads = options.threads
     model = load(name)
     path = model.build(folder / f"{name}.onnx")
-    engines = [prepare(n, path, threads) for n in names]
-    print(
-        f"\n{name}, {threads} thread{'s' * (threads > 1)}: "
-        + ", ".join(f"{e.name} ready in {e.seconds:.2f} s" for e in engines),
-        flush=True,
-    )
     calls = {shape: model.inputs(*shape, seed=1) for shape in model.SHAPES}
-    differences = {shape: difference(engines, arguments) for shape, arguments in calls.items()}
-    steady = streams.steady(engines, calls, 0.7 * options.seconds)
-    shuffled = streams.shuffled(engines, calls, 0.3 * options.seconds)
-    first = streams.first_calls(names, path, threads, model)
-    rows = [row(shape, names, steady, shuffled, first, differences[shape]) for shape in calls]
-    print(table(names, rows), flush=True)
-    result = {
-        "model": name,
-        "threads": threads,
-        "engines": {e.name: e.seconds for e in engines},
-        "rows": rows,
-        **summary(names, rows),
-    }
-    result["compiled_after_first_call"] = engines[0].late()
-    result["errors"] = errors(engines, path, model) if options.errors else {}
+    with workers(names, path, threads, calls) as engines:
+        print(
+            f"\n{name}, {threads} thread{'s' * (threads > 1)}: "
+            + ", ".join(f"{e.name} ready in {e.seconds:.2f} s" for e in engines),
+            flush=True,
+        )
+        differences = {shape: difference(engines, arguments) for shape, arguments in calls.items()}
+        steady = streams.steady(engines, list(calls), 0.7 * options.seconds)
+        shuffled = streams.shuffled(engines, list(calls), 0.3 * options.seconds)
+        first = streams.first_calls(engines, list(calls))
+        rows = [row(shape, names, steady, shuffled, first, differences[shape]) for shape in calls]
+        print(table(names, rows), flush=True)
+        result = {
+            "model": name,
+            "threads": threads,
+            "engines": {e.name: e.seconds for e in engines},
+            "rows": rows,
+            **summary(names, rows),
+        }
+        result["compiled_after_first_call"] = engines[0].late()
+        result["errors"] = errors(engines, path, model) if options.errors else {}
     path.unlink()
     print(told(result), flush=True)
     return result
@@ -97,28 +98,29 @@ def row(
     names: list[str],
     steady: streams.Times,
     shuffled: streams.Times,
-    first: streams.Times,
+    first: tuple[streams.Times, streams.Times],
     differences: dict[str, float],
 ) -> dict[str, Any]:
     least = {n: min(steady[n][shape]) for n in names}
     stream = {n: statistics.median(shuffled[n][shape]) for n in names}
+    new, later = first
     peers = [n for n in names if n != US]
     return {
         "batch": shape[0], "length": shape[1], "steady": least, "shuffled": stream,
-        "first": {n: min(first[n][shape], default=None) for n in names},
+        "first": {n: statistics.median(new[n][shape]) / statistics.median(later[n][shape]) for n in names if new[n][shape]},
         "steady_ratio": min(least[n] for n in peers) / least[US], "shuffled_ratio": min(stream[n] for n in peers) / stream[US],
         "noise": max(statistics.median(steady[n][shape]) / least[n] for n in names), "differences": differences,
     }  # fmt: skip
 
 
 def summary(names: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Best peer's time over ours, and what a first call at a new shape costs over a steady one."""
+    """Best peer's time over ours, and what a first call at a new shape costs over later ones."""
     found: dict[str, Any] = {
         f"{kind}_{what}": f(r[f"{kind}_ratio"] for r in rows)
         for kind in ("steady", "shuffled") for what, f in (("mean", mean), ("least", min))
     }  # fmt: skip
     for n in names:
-        extra = sorted(r["first"][n] / r["steady"][n] for r in rows if r["first"][n] is not None)
+        extra = sorted(r["first"][n] for r in rows if n in r["first"])
         found.setdefault("first_call", {})[n] = {
             "p50": statistics.median(extra),
             "p95": extra[int(0.95 * (len(extra) - 1))],
@@ -154,7 +156,7 @@ def told(result: dict[str, Any]) -> str:
     return "\n".join([
         f"  best peer / {US}: steady mean {result['steady_mean']:.2f}, least {result['steady_least']:.2f}; "
         f"shuffled mean {result['shuffled_mean']:.2f}, least {result['shuffled_least']:.2f}",
-        f"  first call at a new shape over a steady one, p50 / p95: {first}",
+        f"  first call at a new shape over later ones, p50 / p95: {first}",
         *([f"  error against float64: {wrong}"] if wrong else []),
         f"  {result['compiled_after_first_call']} programs compiled after the first call; noise up to {result['noise']:.2f}",
     ])  # fmt: skip

@@ -21,10 +21,14 @@ NOTES = Path(__file__).with_name("performance_notes.md")
 HEAD = """\
 # Performance
 
-Made by `make performance` from the figures of one run: every engine in one process, in turns, the same threads, outputs compared.
+Made by `make performance` from the figures of one run: engines in turns, the same threads, outputs compared. Models run in a process for
+each engine, all of them stopped but the one that is measured, since engines' threads look for work for a while after a call. A turn begins
+with some milliseconds of calls that do not count.
 Ratios are the best peer's time over ours: above 1 we are ahead. *Steady* is the least of many short batches of equal calls, *shuffled*
-the median in a stream of all shapes in random order. *Noise* is the largest median over least of any engine: where it is far above 1,
-other work was running.
+the median in a stream of all shapes in random order. *First* is the first call of a new executable at a shape over later calls at
+that shape: the executable goes through all shapes in some order once, and then in the same order again and again, so that the call
+before is the same and nothing but the shape's newness differs; medians of up to seven executables, p50 and p95 over the shapes. *Noise* is
+the largest median over least of any engine: where it is far above 1, other work was running.
 """
 
 
@@ -37,7 +41,7 @@ def models(results: Results) -> str:
     threads = results[0]["threads"]
     lines = [
         f"## Models, {threads} thread{'s' * (threads > 1)}, beside {' and '.join(peers)}\n",
-        "| model | steady mean | least | shuffled mean | least | first at a new shape over steady, p50 / p95 | best peer's | noise |",
+        "| model | steady mean | least | shuffled mean | least | first at a new shape over later, p50 / p95 | best peer's | noise |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in results:

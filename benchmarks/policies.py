@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: f
         f"\n{name}\n  {'shape':>9} {'generic':>12} {'bucketed':>9} {'specialised':>12} {'compiled in':>12} {'pays after':>12}"
     )
     generic, _ = made(source, None)
-    found = []
+    found: list[dict[str, Any]] = []
     for shape, arguments in calls.items():
         batch, length = shape
         policies = {
@@ -71,7 +72,8 @@ def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: f
             "specialised": made(source, {"batch": batch, "length": length})[0],
         }
         engines = [Engine(n, e.run, e.seconds, e.late) for n, e in policies.items()]
-        times = streams.steady(engines, {shape: arguments}, limit / len(calls))
+        runners = [streams.Local(partial(engines.__getitem__, k), {shape: arguments}) for k in range(len(engines))]
+        times = streams.steady(runners, [shape], limit / len(calls))
         least = {n: min(t[shape]) for n, t in times.items()}
         won = least["generic"] - least["specialised"]
         spent = policies["specialised"].seconds

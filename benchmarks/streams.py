@@ -1,82 +1,149 @@
 """What is measured of a model: calls at one shape after another, calls in a shuffled stream of shapes, first calls at a new shape.
 
-In: engines over one model, and its shapes. Out: seconds. Engines take turns, so that whatever else the machine does, it does to all.
+In: runners, each an engine over one model and its calls, here or in a process of its own (`workers.py`). Out: seconds. Runners take turns,
+so that whatever else the machine does, it does to all; a turn begins with calls that do not count, until caches and threads are awake.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
-from benchmarks.engines import Engine, prepare
-from benchmarks.models import Arrays, Model
+from benchmarks.engines import Engine
+from benchmarks.models import Arrays
 
 Shape = tuple[int, int]
 Times = dict[str, dict[Shape, list[float]]]
 """By engine and shape, seconds of each call, or of a batch of calls divided by their number."""
 
+WARM_SECONDS = 0.004
+"""Of calls at the beginning of a turn: longer than threads need to wake, and caches to fill."""
 BATCH_SECONDS = 0.002
 """Shorter than the turn that a scheduler gives, so that some batches see no other process."""
-FIRST_SECONDS = 5.0
-"""Of making engines, after which first calls are not measured again."""
-ROUNDS, PASSES = (3, 400), (3, 200)
+TURN_SECONDS = 0.01
+"""Of batches in a turn."""
+FIRST_SECONDS = 6.0
+"""Of first calls, after which they are not measured again."""
+ROUNDS, PASSES, ANEW = (3, 400), (3, 200), (1, 7)
 """At least and at most, whatever the time."""
+LATER = 3
+"""Passes after the one of first calls, which that is compared with."""
 
 
-def seconds(engine: Engine, arguments: Arrays, repeats: int = 1) -> float:
+class Runner(Protocol):
+    """An engine, wherever it lives, with the calls to measure."""
+
+    name: str
+
+    def turn(self, shape: Shape) -> list[float]:
+        """Seconds of a call at the shape, by batches of equal calls."""
+
+    def stream(self, order: Sequence[Shape]) -> list[float]:
+        """Seconds of one call at each of the shapes, one after the other."""
+
+    def first(self, order: Sequence[Shape]) -> list[list[float]]:
+        """Of an engine made anew: seconds of a call at each shape but the first, in that order, again and again."""
+
+
+class Local:
+    """An engine of this process."""
+
+    def __init__(self, make: Callable[[], Engine], calls: Mapping[Shape, Arrays]) -> None:
+        self._make, self._calls = make, calls
+        self._engine = make()
+        self.name, self.seconds = self._engine.name, self._engine.seconds
+
+    def late(self) -> int | None:
+        """Kernels compiled since the first call, for who tells."""
+        return self._engine.late()
+
+    def results(self, arguments: Arrays) -> list[Any]:
+        return list(self._engine.run(arguments))
+
+    def turn(self, shape: Shape) -> list[float]:
+        arguments = self._calls[shape]
+        repeats = max(1, int(BATCH_SECONDS / max(self._warm(arguments), 1e-7)))
+        found: list[float] = []
+        end = time.perf_counter() + TURN_SECONDS
+        while not found or time.perf_counter() < end:
+            found.append(_seconds(self._engine, arguments, repeats))
+        return found
+
+    def stream(self, order: Sequence[Shape]) -> list[float]:
+        self._warm(self._calls[order[-1]])
+        return [_seconds(self._engine, self._calls[s]) for s in order]
+
+    def first(self, order: Sequence[Shape]) -> list[list[float]]:
+        engine = self._make()
+        passes = []
+        for _ in range(1 + LATER):
+            engine.run(self._calls[order[0]])
+            passes.append([_seconds(engine, self._calls[s]) for s in order[1:]])
+        return passes
+
+    def _warm(self, arguments: Arrays) -> float:
+        """Seconds of the last of some calls."""
+        end = time.perf_counter() + WARM_SECONDS
+        found = _seconds(self._engine, arguments)
+        while time.perf_counter() < end:
+            found = _seconds(self._engine, arguments)
+        return found
+
+
+def _seconds(engine: Engine, arguments: Arrays, repeats: int = 1) -> float:
     started = time.perf_counter()
     for _ in range(repeats):
         engine.run(arguments)
     return (time.perf_counter() - started) / repeats
 
 
-def steady(engines: Sequence[Engine], calls: dict[Shape, Arrays], limit: float) -> Times:
-    """Rounds of equal calls at each shape, in `limit` seconds for all."""
-    found: Times = {e.name: {s: [] for s in calls} for e in engines}
-    for shape, arguments in calls.items():
-        repeats = {}
-        for e in engines:
-            e.run(arguments)
-            repeats[e.name] = max(1, int(BATCH_SECONDS / max(seconds(e, arguments), 1e-7)))
-        end = time.perf_counter() + limit / len(calls)
+def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> Times:
+    """Turns of equal calls at each shape, in `limit` seconds for all."""
+    found: Times = {r.name: {s: [] for s in shapes} for r in runners}
+    for shape in shapes:
+        end = time.perf_counter() + limit / len(shapes)
         for k in range(ROUNDS[1]):
             if k >= ROUNDS[0] and time.perf_counter() > end:
                 break
-            for e in engines:
-                found[e.name][shape].append(seconds(e, arguments, repeats[e.name]))
+            for r in runners:
+                found[r.name][shape] += r.turn(shape)
     return found
 
 
-def shuffled(engines: Sequence[Engine], calls: dict[Shape, Arrays], limit: float, seed: int = 0) -> Times:
+def shuffled(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float, seed: int = 0) -> Times:
     """All shapes in random order, again and again, in `limit` seconds; each engine runs each pass whole."""
-    found: Times = {e.name: {s: [] for s in calls} for e in engines}
-    order, rng = list(calls), random.Random(seed)
+    found: Times = {r.name: {s: [] for s in shapes} for r in runners}
+    order, rng = list(shapes), random.Random(seed)
     end = time.perf_counter() + limit
     for k in range(PASSES[1]):
         if k >= PASSES[0] and time.perf_counter() > end:
             break
         rng.shuffle(order)
-        for e in engines:
-            for shape in order:
-                found[e.name][shape].append(seconds(e, calls[shape]))
+        for r in runners:
+            for shape, seconds in zip(order, r.stream(order), strict=True):
+                found[r.name][shape].append(seconds)
     return found
 
 
-def first_calls(names: Sequence[str], path: Path, threads: int, model: Model, seed: int = 0) -> Times:
-    """Every engine made anew and called once at each shape, in an order of its own each time; the very first call does not count."""
-    found: Times = {name: {s: [] for s in model.SHAPES} for name in names}
-    rng, spent = random.Random(seed), 0.0
-    for _ in range(2):
-        if spent > FIRST_SECONDS:  # large models: once
+def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 0) -> tuple[Times, Times]:
+    """(first calls, later ones) of engines made anew and sent through all shapes in random order, each time the same order for all passes.
+
+    So a first call differs from the later ones in that its shape is new, and in nothing else: the call before it is the same. The very
+    first call of an engine, which pages in and starts whatever the engine needs at any shape, does not count.
+    """
+    first: Times = {r.name: {s: [] for s in shapes} for r in runners}
+    later: Times = {r.name: {s: [] for s in shapes} for r in runners}
+    order, rng = list(shapes), random.Random(seed)
+    end = time.perf_counter() + FIRST_SECONDS
+    for k in range(ANEW[1]):
+        if k >= ANEW[0] and time.perf_counter() > end:  # large models: once
             break
-        order = list(model.SHAPES)
         rng.shuffle(order)
-        for name in names:
-            engine = prepare(name, path, threads)
-            spent += engine.seconds
-            engine.run(model.inputs(*order[0], seed=1))
-            for shape in order[1:]:
-                found[name][shape].append(seconds(engine, model.inputs(*shape, seed=1)))
-    return found
+        for r in runners:
+            new, *again = r.first(order)
+            for at, shape in enumerate(order[1:]):
+                first[r.name][shape].append(new[at])
+                later[r.name][shape] += [p[at] for p in again]
+    return first, later

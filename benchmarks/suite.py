@@ -60,9 +60,9 @@ def performance(quick: bool) -> Iterator[Part]:
     """At most twelve minutes."""
     models = SMALL if quick else (*(m for m in MODELS if m not in LARGE), *LARGE)
     seconds = 1 if quick else 8
-    yield part("one_thread", "models_bench", 240, *models, "--seconds", seconds, "--errors")
+    yield part("one_thread", "models_bench", 270, *models, "--seconds", seconds, "--errors")
     yield part(
-        "all_threads", "models_bench", 200, *models, "--seconds", 1 if quick else 5, "--threads", os.cpu_count() or 1
+        "all_threads", "models_bench", 240, *models, "--seconds", 1 if quick else 5, "--threads", os.cpu_count() or 1
     )
     yield part(
         "single_ops", "single_ops", 120, *(("gather", "concat") if quick else ()), "--seconds", 0.05 if quick else 0.4
