@@ -10,15 +10,15 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 
 from anyshape import dims
 from anyshape.dims import Dim
-from anyshape.dtypes import F32, I64
+from anyshape.dtypes import F32, I32, I64, DType
 from anyshape.equations import Tensor
-from anyshape.equations.functions import checked, wrap
+from anyshape.equations.functions import cast, checked, wrap
 from anyshape.lower.inline_values import Values
 from benchmarks.gemm_measure import Array, timed
 from tests.lower.groups import Builder, K, M, N
@@ -39,24 +39,26 @@ def unchecked() -> Iterator[None]:
         Values.checks = whole  # type: ignore[method-assign]
 
 
-def bare_call(
-    b: Builder, arrays: dict[Tensor, Array], sizes: dict[Dim, int]
-) -> tuple[Callable[[], object], list[Array]]:
-    """A call of the bare kernel on fixed buffers."""
-    native = Native(b.group())
-    kernel = native.kernel
-    scalars = np.array([int(dims.evaluate(s, sizes)) for s in kernel.scalars] or [0], np.int64)
-    inputs = [np.ascontiguousarray(arrays[t]) for t in kernel.inputs if isinstance(t, Tensor)]
+def bare_calls(natives: list[Native], arrays: dict[str, Array], sizes: dict[Dim, int]) -> list[Callable[[], object]]:
+    """Calls of bare kernels on the same buffers: where those lie decides more than what is compared."""
+    kernel = natives[0].kernel
+    inputs = [np.ascontiguousarray(arrays[t.name]) for t in kernel.inputs if isinstance(t, Tensor)]
     outputs = [np.zeros([int(dims.evaluate(n, sizes)) for n in t.shape], t.dtype.numpy) for t in kernel.outputs]
-    scratch = np.zeros(int(dims.evaluate(kernel.scratch, sizes)) + 64, np.uint8)
     table = np.array([a.ctypes.data for a in (*inputs, *outputs)], np.uintp)
-    args = (scalars.ctypes.data, table.ctypes.data, scratch.ctypes.data + -scratch.ctypes.data % 64, 0, 1)
 
-    def call() -> object:
-        return native.call(*args)
+    def of(native: Native) -> Callable[[], object]:
+        assert [t.name for t in native.kernel.inputs] == [t.name for t in kernel.inputs]
+        scalars = np.array([int(dims.evaluate(s, sizes)) for s in native.kernel.scalars] or [0], np.int64)
+        scratch = np.zeros(int(dims.evaluate(native.kernel.scratch, sizes)) + 64, np.uint8)
+        args = (scalars.ctypes.data, table.ctypes.data, scratch.ctypes.data + -scratch.ctypes.data % 64, 0, 1)
 
-    assert call() == 0
-    return call, [*outputs, *inputs, table, scalars, scratch]
+        def call(keep: object = (*inputs, *outputs, table, scalars, scratch)) -> object:
+            return native.call(*args)
+
+        assert call() == 0
+        return call
+
+    return [of(n) for n in natives]
 
 
 def gather_rows(rows: int, width: int, count: int) -> Made:
@@ -78,6 +80,42 @@ def gather_elements(rows: int, width: int) -> Made:
     b.output(y)
     rng = np.random.default_rng(1)
     arrays = {x: rng.random((rows, width), np.float32), index: rng.integers(-width, width, (rows, width))}
+    return b, arrays, {N: rows, M: width}
+
+
+def gather_vector(rows: int, count: int, dtype: DType = I64) -> Made:
+    """Single numbers of a vector: every element has an index of its own."""
+    b = Builder("gather_vector")
+    x, index, y = b.input([K]), b.input([N], dtype), b.tensor([N])
+    (i,) = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i], x[wrap(cast(index[i], I64), K)])
+    b.output(y)
+    rng = np.random.default_rng(1)
+    indices = rng.integers(-rows, rows, count).astype(dtype.numpy)
+    return b, {x: rng.random(rows, np.float32), index: indices}, {K: rows, N: count}
+
+
+def gather_nd(rows: int, count: int, width: int) -> Made:
+    """Rows picked by pairs of indices."""
+    b = Builder("gather_nd")
+    x, index, y = b.input([K, K, M]), b.input([N, 2], I64), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[wrap(index[i, 0], K), wrap(index[i, 1], K), j])
+    b.output(y)
+    rng = np.random.default_rng(1)
+    arrays = {x: rng.random((rows, rows, width), np.float32), index: rng.integers(-rows, rows, (count, 2))}
+    return b, arrays, {K: rows, N: count, M: width}
+
+
+def scatter_elements(rows: int, width: int) -> Made:
+    """Every element is written to a place of its own."""
+    b = Builder("scatter_elements")
+    index, updates, y = b.input([N, M], I64), b.input([N, M]), b.tensor([N, M])
+    i, j = b.eqs.indices("i", updates.shape)
+    b.eqs.update(y[i, wrap(index[i, j], M)], "set", updates[i, j])
+    b.output(y)
+    rng = np.random.default_rng(1)
+    arrays = {index: rng.integers(-width, width, (rows, width)), updates: rng.random((rows, width), np.float32)}
     return b, arrays, {N: rows, M: width}
 
 
@@ -123,27 +161,37 @@ CASES: dict[str, Callable[[], Made]] = {
     "gather 512 rows of 768": lambda: gather_rows(30522, 768, 512),
     "gather 4096 rows of 64": lambda: gather_rows(30522, 64, 4096),
     "gather 65536 rows of 1": lambda: gather_rows(30522, 1, 65536),
+    "gather 64 rows of 16": lambda: gather_rows(1000, 16, 64),
+    "gather 8 rows of 768": lambda: gather_rows(1000, 768, 8),
+    "gather 65536 numbers of 1000": lambda: gather_vector(1000, 65536),
+    "gather 65536 numbers of 1000 by i32": lambda: gather_vector(1000, 65536, I32),
+    "gather 65536 numbers of 1000000": lambda: gather_vector(1000000, 65536),
+    "gather 256 numbers of 1000": lambda: gather_vector(1000, 256),
+    "gather_nd 4096 rows of 64": lambda: gather_nd(100, 4096, 64),
+    "gather_nd 65536 rows of 1": lambda: gather_nd(100, 65536, 1),
     "gather_elements 512 x 768": lambda: gather_elements(512, 768),
+    "gather_elements 16 x 100": lambda: gather_elements(16, 100),
     "embedding and position, 512 x 768": lambda: gathered_sum(512, 768),
+    "embedding and position, 16 x 768": lambda: gathered_sum(16, 768),
     "scatter_add 4096 rows of 64": lambda: scattered(4096, 64),
     "scatter_add 512 rows of 768": lambda: scattered(512, 768),
+    "scatter_add 65536 rows of 1": lambda: scattered(65536, 1),
+    "scatter_add 64 rows of 16": lambda: scattered(64, 16),
+    "scatter_elements 512 x 768": lambda: scatter_elements(512, 768),
+    "scatter_elements 16 x 100": lambda: scatter_elements(16, 100),
     "a read that nothing proved, 512 x 768": lambda: shifted(512, 768),
+    "a read that nothing proved, 64 x 16": lambda: shifted(64, 16),
 }
 
 
 def measure(make: Callable[[], Made], rounds: int) -> tuple[float, float]:
     """Seconds with and without checks: the least of many interleaved batches."""
-    calls: list[Callable[[], object]] = []
-    keep = []
+    natives = []
     for without in (False, True):
         b, arrays, sizes = make()
-        if without:
-            with unchecked():
-                call, outputs = bare_call(b, arrays, sizes)
-        else:
-            call, outputs = bare_call(b, arrays, sizes)
-        calls.append(call)
-        keep.append(outputs)
+        with unchecked() if without else nullcontext():
+            natives.append(Native(b.group()))
+    calls = bare_calls(natives, {t.name: a for t, a in arrays.items()}, sizes)
     repeats = max(1, int(5e-4 / timed(calls[0], 3)))
     times = [math.inf, math.inf]
     for _ in range(rounds):
@@ -162,7 +210,8 @@ def main() -> int:
         with_checks, without = measure(make, rounds)
         ratios.append(with_checks / without)
         print(f"| {name} | {with_checks * 1e6:.1f} | {without * 1e6:.1f} | {ratios[-1]:.3f} |")
-    print(f"\ngeometric mean {float(np.exp(np.mean(np.log(ratios)))):.3f}; the aim is below {LIMIT}")
+    mean = float(np.exp(np.mean(np.log(ratios))))
+    print(f"\ngeometric mean {mean:.3f}, worst {max(ratios):.3f}; the aim is below {LIMIT} for each")
     return 0
 
 

@@ -152,8 +152,7 @@ class Rows(Values):
             return self.vector_loop(v, tiers, sums, body, split)
         first, last = self.part_of(self.size(v.extent), 1) if split else (const(I64, 0), self.size(v.extent))
         with self.loop(first, last, 1, _flat(sums)) as turn:
-            self.bind(v)
-            self.indices[v] = turn.index
+            self.turn_of(v, turn.index)
             turn.next(_flat(self.nest(variables[1:], vector, tiers, _shaped(turn.carried, sums), body)))
         return _shaped(turn.results, sums)
 
@@ -215,8 +214,7 @@ class Rows(Values):
                 yield turn, turn.index
 
     def _block(self, v: LoopVar, index: Val, masks: tuple[Val | None, ...], sums: Sums, body: Body, lanes: int) -> Sums:
-        self.bind(v)
-        self.indices[v] = index
+        self.turn_of(v, index)
         outer, self.vector = self.vector, Vector(v, lanes, masks)
         out = body(sums)
         self.vector = outer

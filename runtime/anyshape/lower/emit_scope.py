@@ -22,13 +22,17 @@ from anyshape.lower.llvm.types import I64, Operand, Val, const
 
 @dataclass
 class Level:
-    """`memo` holds values that may be used here and further in; `buffers` nodes that are in scratch from here on."""
+    """`memo` holds values that may be used here and further in; `buffers` nodes that are in scratch from here on.
+
+    `over`: the level is entered if that loop has a turn, and under no other condition.
+    """
 
     block: Block
     memo: dict[Any, Val] = field(default_factory=dict)
     buffers: dict[Node, Any] = field(default_factory=dict)
     variables: list[LoopVar] = field(default_factory=list)
     closed: bool = False
+    over: LoopVar | None = None
 
 
 @dataclass
@@ -52,6 +56,7 @@ class Levels:
         self.f = f
         self.levels = [Level(f.block)]
         self.level_of: dict[LoopVar, int] = {}
+        self.indices: dict[LoopVar, Val] = {}
         self._depths: dict[Node, int] = {}
         self.written: frozenset[Tensor] = frozenset()
         self.floor = 0
@@ -185,6 +190,23 @@ class Levels:
         for v in self.levels.pop().variables:
             del self.level_of[v]
         self._depths.clear()
+
+    def turn_of(self, v: LoopVar, index: Val) -> None:
+        """The level just opened is a turn (or several) of the loop over v: all of them together are its whole extent."""
+        self.bind(v)
+        self.levels[-1].over = v
+        self.indices[v] = index
+
+    def outermost(self, needed: int) -> int:
+        """The outermost level, `needed` or further in, from which loops alone lead to the current one."""
+        depth = len(self.levels) - 1
+        while depth > needed and self.levels[depth].over is not None and not self.levels[depth - 1].closed:
+            depth -= 1
+        return depth
+
+    def turns(self, depth: int) -> list[LoopVar]:
+        """The loops of the levels further in, as far as `turn_of` opened them."""
+        return [level.over for level in self.levels[depth + 1 :] if level.over is not None]
 
     # what exists where
 

@@ -7,9 +7,11 @@ along the lanes is a scalar, emitted once.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from anyshape import dims
@@ -57,7 +59,6 @@ class Values(Levels):
     def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
         super().__init__(f)
         self.tensors = tensors
-        self.indices: dict[LoopVar, Val] = {}
         self.vector: Vector | None = None
         self.scalars: dict[Any, int] = {}
         self.assumed: dict[Size, int] = {}
@@ -295,28 +296,67 @@ class Values(Levels):
         return total
 
     def check(self, access: Access, copy: int) -> None:
-        """Ends the kernel with the error's number where a computed index is out of range: one test for all copies."""
+        """Ends the kernel with the error's number where a computed index is out of range.
+
+        One test for all copies, as far out as the index is known: a row is tested once, not at every block of its elements.
+        """
+        waiting: dict[tuple[int, bool], list[Bound]] = {}
         for b in access.checks:
             domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
-            vector = self.vector if self.vector is not None and self.vector.variable in domain else None
-            key = ("checked", b, copy if vector is not None else -1)
-            if self.find(key) is not None:
-                continue
-            copies = range(vector.copies) if vector is not None else (copy,)
-            ok = None
-            for c in copies:
-                ok = self.conjunction(ok, self._good(b, c))
-            assert ok is not None
-            if ok.type.lanes:
-                ok = self.f.reduce("and", ok)
-            self.errors[b.error] = None
-            stop, go = self.f.new_block(), self.f.new_block()
-            self.f.branch(ok, go, stop)
-            self.f.start(stop)
-            self.f.ret(const(I32, b.error))
-            self.f.start(go)
-            for c in copies:
-                self.remember(("checked", b, c if vector is not None else -1), const(I1, 1))
+            varies = self.vector is not None and self.vector.variable in domain
+            if self.find(("checked", b, copy if varies else -1)) is None:
+                self.errors[b.error] = None
+                waiting.setdefault((self._check_depth(b), varies), []).append(b)
+        for (depth, varies), bounds in waiting.items():
+            copies = range(self.vector.copies) if varies and self.vector is not None else (copy,)
+            turns = self.turns(depth)
+            with self.at(depth):
+                self._test(bounds, copies, turns)
+                for b, c in itertools.product(bounds, copies):
+                    self.remember(("checked", b, c if varies else -1), const(I1, 1))
+
+    def _check_depth(self, b: Bound) -> int:
+        """Where all that the check reads is known, and from where nothing but loops leads to the access."""
+        nodes = [n for n, _ in b.index.lets] + ([] if b.guard is None else [b.guard])
+        known = max((self.depth(n) for n in nodes), default=0)
+        known = max(known, self.depth_of_variables(frozenset(v for v, _ in b.index.terms)))
+        known = max(known, self.step_depth((b.index.offset, b.extent, *(c for _, c in b.index.lets))))
+        depth = self.outermost(known)
+        return max(depth, self.step_depth(v.extent for v in self.turns(depth)))
+
+    def _test(self, bounds: Sequence[Bound], copies: Sequence[int], turns: Sequence[LoopVar]) -> None:
+        """`turns`: the loops between here and the access; where one has no turn, nothing is accessed.
+
+        One branch for all bounds; which it was that does not hold is asked only then.
+        """
+        f = self.f
+        good = [self._all_good(b, copies) for b in bounds]
+        good = [f.reduce("and", ok) if ok.type.lanes else ok for ok in good]
+        extents = [self.size(v.extent) for v in turns if dims.ge(v.extent, 1) is not True]
+        stop, go = f.new_block(), f.new_block()
+        f.expect(reduce(f.and_, good), go, stop)
+        f.start(stop)
+        for n in extents:
+            further = f.new_block()
+            f.branch(f.compare("gt", n, 0), further, go)
+            f.start(further)
+        error = const(I32, bounds[-1].error)
+        for b, ok in reversed([*zip(bounds[:-1], good[:-1], strict=True)]):
+            error = f.select(ok, error, const(I32, b.error))
+        f.ret(error)
+        f.start(go)
+
+    def _all_good(self, b: Bound, copies: Sequence[int]) -> Val:
+        """Of several vectors the greatest is compared, where the machine has that without sign: a register fewer for each."""
+        if len(copies) > 1 and b.guard is None and self.f.target.max_u64:
+            values = [self.index_value(b.index, c) for c in copies]
+            if all(v.type.lanes for v in values) and not any(self.mask(c) for c in copies):
+                return self.f.compare("lt", reduce(self.f.umax, values), self.size(b.extent), unsigned=True)
+        ok: Val | None = None
+        for c in copies:
+            ok = self.conjunction(ok, self._good(b, c))
+        assert ok is not None
+        return ok
 
     def _good(self, b: Bound, copy: int) -> Val:
         """Lanes whose index is in range, or is not asked for."""

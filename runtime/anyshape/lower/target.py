@@ -39,6 +39,11 @@ class Target:
     scalef: bool = False
     f16: bool = False
 
+    @property
+    def max_u64(self) -> bool:
+        """Whether the greater of two 64-bit integers without sign is one instruction, in vectors."""
+        return self.scalef or self.triple.startswith("riscv64")
+
     def lanes(self, element_bytes: int) -> int:
         """How many elements of that size a vector holds."""
         return max(1, self.vector_bytes // element_bytes)

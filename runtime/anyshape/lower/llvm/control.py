@@ -64,6 +64,12 @@ class Control(Arithmetic):
         self.line(f"br {cond}, label %{yes.label}, label %{no.label}")
         self.block.terminated = True
 
+    def expect(self, cond: Val, usual: Block, other: Block) -> None:
+        """A branch that hardly ever goes the other way: that block is laid out of the way."""
+        weights = '!{!"branch_weights", i32 1048576, i32 1}'
+        self.line(f"br {cond}, label %{usual.label}, label %{other.label}, !prof {weights}")
+        self.block.terminated = True
+
     def ret(self, value: Val | None = None) -> None:
         self.line("ret void" if value is None else f"ret {value}")
         self.block.terminated = True
