@@ -1,0 +1,84 @@
+"""Where in a kernel an index of data is tested: once per row, ahead of what is moved; and that this refuses nothing more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anyshape import dims
+from anyshape.dtypes import I64
+from anyshape.equations.functions import lt, where, wrap
+from anyshape.lower import host_target, lower_group
+from tests.lower.groups import B, Builder, K, M, N
+from tests.lower.native import Native
+
+
+def _rows() -> Builder:
+    b = Builder("rows")
+    table, index, y = b.input([K, M]), b.input([N], I64), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], table[wrap(index[i], K), j])
+    b.output(y)
+    return b
+
+
+def _added() -> Builder:
+    b = Builder("added")
+    index, updates, y = b.input([N], I64), b.input([N, M]), b.tensor([K, M])
+    i, j = b.eqs.indices("i", updates.shape)
+    b.eqs.update(y[wrap(index[i], K), j], "add", updates[i, j])
+    b.output(y)
+    return b
+
+
+@pytest.mark.parametrize("make", [_rows, _added])
+def test_a_row_is_tested_once(make) -> None:
+    text = lower_group(make().group(), host_target()).text
+    assert text.count("ret i32 1") == 1
+
+
+@pytest.mark.parametrize("make", [_rows, _added])
+@pytest.mark.parametrize("width", [0, 1, 5, 16, 67, 200])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_row_without_elements_is_no_access(make, width: int, parts: int) -> None:
+    native = Native(make().group())
+    x0, x1 = native.group.inputs
+    for index, wrong in (([0, 2, -3], False), ([0, 3, 1], True), ([-4, 0, 0], True), ([], False)):
+        sizes = {K: 3, M: width, N: len(index)}
+        shapes = {t: [int(dims.evaluate(n, sizes)) for n in t.shape] for t in (x0, x1)}
+        arrays = {t: np.ones(shapes[t], np.float32) for t in (x0, x1) if t.dtype != I64}
+        arrays |= {t: np.array(index, np.int64) for t in (x0, x1) if t.dtype == I64}
+        assert (native.run(arrays, sizes, parts)[0] != 0) == (wrong and width > 0)
+
+
+def test_of_two_indices_the_one_that_is_wrong_is_named() -> None:
+    b = Builder("pairs")
+    x, index, y = b.input([K, B, M]), b.input([N, 2], I64), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[wrap(index[i, 0], K), wrap(index[i, 1], B), j])
+    b.output(y)
+    native = Native(b.group())
+    sizes = {K: 2, B: 5, M: 3, N: 2}
+    array = np.ones((2, 5, 3), np.float32)
+    for pair, axis in (([1, 4], -1), ([2, 4], 0), ([1, 5], 1), ([-3, 0], 0), ([0, -6], 1)):
+        status, _ = native.run({x: array, index: np.array([[0, 0], pair])}, sizes)
+        assert status == 0 if axis < 0 else f"for axis {axis}" in native.kernel.errors[status - 1].message
+
+
+@pytest.mark.parametrize("count", [1, 16, 64, 65, 300])
+@pytest.mark.parametrize("guarded", [False, True])
+def test_every_lane_of_every_block_is_tested(count: int, guarded: bool) -> None:
+    b = Builder("numbers")
+    x, index, y = b.input([K]), b.input([N], I64), b.tensor([N])
+    (i,) = b.eqs.indices("i", y.shape)
+    read = x[wrap(index[i], K)]
+    b.eqs.define(y[i], where(lt(index[i], 100), read, 0.0) if guarded else read)
+    b.output(y)
+    native = Native(b.group())
+    array, sizes = np.arange(7, dtype=np.float32), {K: 7, N: count}
+    for at in {0, count // 2, count - 1}:
+        for wrong in (7, -8, 2**62, -(2**63), 50):
+            indices = np.arange(count) % 14 - 7
+            assert native.run({x: array, index: indices}, sizes)[0] == 0
+            indices[at] = wrong
+            assert (native.run({x: array, index: indices}, sizes)[0] != 0) == (not guarded or wrong < 100)
