@@ -29,8 +29,6 @@ from anyshape.testing.execution import (
 )
 from anyshape.testing.parts import one_part_is_many
 from anyshape.testing.running import on_random_calls
-from anyshape.vm.options import make_options
-from anyshape.vm.plans import Straight
 
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
@@ -57,19 +55,11 @@ def _ways_of(c: Call) -> dict[str, Any] | TypeRelationError:
     again = anyshape.compile(
         program(c), **WAYS[PYTHON]
     )  # a compile that depends on what was compiled before shows here
-    found = {NATIVE: native, PYTHON: again, WALKED: otherwise(again, c, WAYS[WALKED])}
+    found = {NATIVE: native, PYTHON: again, WALKED: again.by(**WAYS[WALKED])}
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         native.save(Path(folder) / "program")
         found["loaded"] = anyshape.load(Path(folder) / "program")
     return found
-
-
-def otherwise(native: anyshape.Executable, c: Call, options: Mapping[str, Any], static: bool = False) -> Any:
-    """The compiled call, run by another loop."""
-    if not isinstance(native.plan, Straight):  # one that compiles while it runs
-        return anyshape.compile(program(c, static), **options)
-    chosen = make_options(options)
-    return anyshape.Executable(program(c, static), native.plan.by(chosen), native.report, chosen)
 
 
 def test_every_executor_gives_the_same_bits(op: str, record_property: Record) -> None:

@@ -23,7 +23,7 @@ from anyshape.testing.aiming import aims, says
 from anyshape.testing.calls import Call, dyn_node, made, random_call, static_node, variants
 from anyshape.testing.draws import HypothesisDraw
 from anyshape.testing.execution import arguments, compiled, input_arrays
-from anyshape.testing.executors import NATIVE, WALKED, WAYS, Array, otherwise, ways
+from anyshape.testing.executors import NATIVE, WALKED, WAYS, Array, ways
 from anyshape.testing.running import PACKAGES, PROPERTIES, on_random_calls, register
 
 Record = Callable[[str, Any], None]
@@ -168,7 +168,7 @@ def refused_by(c: Call, r: Refusal) -> None:
             assert says(r, str(native)), f"{where} is told in other words of symbols: {native}"
             continue
         given = arguments(c, static)
-        walked = otherwise(native, c, WAYS[WALKED], static)
+        walked = native.by(**WAYS[WALKED])
         messages = {way: run_message(exe, given) for way, exe in ((NATIVE, native), (WALKED, walked))}
         (message, *others) = set(messages.values())
         assert not others, f"{where} is told in different words: {messages}"

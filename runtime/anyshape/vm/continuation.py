@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from anyshape.graph.lists import LIST
 from anyshape.graph.retype import rebuild
 from anyshape.graph.value import Node, Value, constant
 from anyshape.types import ListType, TensorType, list_of
+from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 
 if TYPE_CHECKING:
@@ -65,13 +66,22 @@ class Continued:
 
     direct = None
 
-    def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
+    def run(
+        self,
+        arrays: Sequence[Any],
+        places: Sequence[Array | None] = (),
+        by: Callable[[Plan], Plan] = lambda plan: plan,
+    ) -> list[Any]:
+        """`by`: what runs in the place of a plan."""
         values: dict[Value, Any] = dict(zip(self.f.params, arrays, strict=True))
         if self.prefix is not None:
-            results = self.prefix.run([values[p] for p in self.known_params])
+            results = by(self.prefix).run([values[p] for p in self.known_params])
             values.update(zip((v for v in self.live if not v.is_param), results, strict=True))
         plan, passed = self.tail(values)
-        return plan.run([values[v] if k is None else values[v][k] for v, k in passed], places)
+        return by(plan).run([values[v] if k is None else values[v][k] for v, k in passed], places)
+
+    def by(self, options: Options) -> Plan:
+        return ContinuedBy(self, options)
 
     def tail(self, values: dict[Value, Any]) -> tuple[Plan, Passed]:
         """The plan for what the live values are now, and which of them it takes."""
@@ -169,6 +179,30 @@ class Continued:
         with self._lock:
             tails = [plan for plan, _ in self._tails.values()]
         return sum(p.bytes for p in tails) + (self.prefix.bytes if self.prefix is not None else 0)
+
+
+class ContinuedBy:
+    """What another plan compiles, run by another loop."""
+
+    direct = None
+
+    def __init__(self, plan: Continued, options: Options) -> None:
+        self._plan = plan
+        self._by: Callable[[Plan], Plan] = lru_cache(LIMIT + 1)(lambda part: part.by(options))
+
+    def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
+        return self._plan.run(arrays, places, self._by)
+
+    def by(self, options: Options) -> Plan:
+        return self._plan.by(options)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return self._plan.programs
+
+    @property
+    def bytes(self) -> int:
+        return self._plan.bytes
 
 
 def _type(v: Value, a: Array, level: int, bound: set[Dim]) -> TensorType:

@@ -144,6 +144,11 @@ class Executable:
 
         save(self, path)
 
+    def by(self, **options: Any) -> Executable:
+        """The same programs, run by another loop: `loop`, `walk` and `threads` of `Options`. Nothing is compiled again."""
+        chosen = make_options(options)
+        return Executable(self._head, self.plan.by(chosen), self.report, chosen)
+
     def check_first(self, check: Callable[[], None]) -> None:
         """Makes calls `check` before they run, until it once does not raise."""
 

@@ -44,6 +44,10 @@ class Plan(Protocol):
         """The results for arguments that `Signature.bind` made fit. A result may be computed in its place (see `places`), or not."""
         ...
 
+    def by(self, options: Options) -> Plan:
+        """The same programs, run by another loop; nothing is compiled again."""
+        ...
+
     @property
     def direct(self) -> Direct | None:
         """Takes arguments, and places, as the caller gave them: the results, or None where only `run` can tell."""
@@ -234,13 +238,9 @@ class Straight:
         return self._general
 
     def by(self, options: Options) -> Straight:
-        """The same programs, run by another loop; nothing is compiled again."""
 
-        def general() -> Plan:
-            found = self.general()
-            return found.by(options) if isinstance(found, Straight) else found
-
-        return Straight(self.program, general if self.is_guarded else None, options, self._types, self._lock)
+        general = (lambda: self.general().by(options)) if self.is_guarded else None
+        return Straight(self.program, general, options, self._types, self._lock)
 
     @property
     def compiled_general(self) -> Plan | None:

@@ -16,6 +16,7 @@ class Tally:
     programs: int = 0
     drawn: int = 0
     statements: int = 0
+    calls: int = 0
     refusals: int = 0
     contained: Counter[str] = field(default_factory=Counter)
     ops: Counter[str] = field(default_factory=Counter)
@@ -30,6 +31,7 @@ class Tally:
             if not isinstance(s, Call):
                 found.add("a branch" if isinstance(s, If) else "a loop")
                 continue
+            self.calls += 1
             found.add(f"op {s.op}")
             if s.op in sized:
                 found.add("a size found in data")
@@ -46,6 +48,7 @@ class Tally:
         self.programs += other.programs
         self.drawn += other.drawn
         self.statements += other.statements
+        self.calls += other.calls
         self.refusals += other.refusals
         self.contained += other.contained
         self.ops += other.ops
