@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.dims import Dim, Facts, Size, bounds, fresh, maximum
+from anyshape.dims import Dim, Facts, Size, bounds, free_symbols, fresh, maximum, substitute
 from anyshape.dtypes import FUNCTION, parse_dtype
 from anyshape.errors import DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
@@ -140,7 +140,8 @@ class _Loop:
                 raise DtypeError(f"loop: a turn collects {t}; only tensors are stacked, a list of lists is carried")
             types.append(TensorType(t.dtype, None if t.shape is None else (turns, *t.shape)))
             contents.append(None)
-        bound = Bound({}, {"born": born_in(types, outside), "turn": turn})
+        firsts = _sizes_of_a_first_turn(body, node, types, outside)
+        bound = Bound({}, {"born": born_in(types, outside), "turn": turn, "firsts": firsts})
         return Inference(tuple(types), tuple(contents), (), bound, {}, "", (body,))
 
     def _typed(self, node: Node, facts: Facts | None) -> tuple[Function, set[Dim]]:
@@ -173,6 +174,27 @@ class _Loop:
         if not none or len(node.outputs) > n:
             return None
         return [v for v in node.inputs[:n] if v is not None]
+
+
+def _sizes_of_a_first_turn(
+    body: Function, node: Node, types: Sequence[TensorType], outside: set[Dim]
+) -> dict[Dim, Size]:
+    """Of dims of stacks that only turns tell: what they are in a first turn, as far as that follows from what is known before it. A stack
+    of no turns has these."""
+    n = carried_count(node)
+    initial = [v for v in node.inputs[:n] if v is not None]
+    start: dict[Dim, Size] = dict.fromkeys((e for e in body.params[0].contents or () if isinstance(e, Dim)), 0)
+    for p, v in zip(body.params[1 : 1 + n], initial, strict=True):
+        pairs = [*zip(p.type.shape or (), v.type.shape or ()), *zip(p.contents or (), v.contents or ())]
+        start.update((a, b) for a, b in pairs if isinstance(a, Dim) and a.is_symbol and isinstance(b, Dim | int))
+    found: dict[Dim, Size] = {}
+    for stack, one in zip(types[n:], body.results[1 + n :], strict=True):
+        for size, inner in zip((stack.shape or ())[1:], one.type.shape or ()):
+            if isinstance(size, Dim) and size.is_symbol and size not in outside:
+                first = substitute(inner, start)
+                if free_symbols(first) <= outside:
+                    found[size] = maximum(first, 0)
+    return found
 
 
 def carried_count(node: Node) -> int:

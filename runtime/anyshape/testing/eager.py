@@ -100,14 +100,14 @@ class Eager:
             state, going, turn = results[:first], bool(again.reshape(()).item()), turn + 1
             for row, a in zip(stacked, results[first:]):
                 row.append(a)
-        return [*state, *(np.stack(row) if row else _none_of(v) for row, v in zip(stacked, node.outputs[first:]))]
+        return [*state, *(np.stack(row) if row else _none_of(v, node) for row, v in zip(stacked, node.outputs[first:]))]
 
 
 def _known(v: Value, known: Mapping[Value, Array]) -> Array:
     return np.asarray(v.constant) if v.constant is not None else known[v]
 
 
-def _none_of(v: Value) -> Array:
-    """No turn at all: dims that only a turn would tell are 0."""
-    shape = v.type.shape or (0,)
-    return np.zeros([0, *(n if isinstance(n, int) else 0 for n in shape[1:])], v.type.dtype.numpy)
+def _none_of(v: Value, loop: Node) -> Array:
+    """No turn at all: dims of a first turn, and 0 for those that only a turn would tell."""
+    inner = [loop.bound.firsts.get(n, n) for n in (v.type.shape or (0,))[1:]]
+    return np.zeros([0, *(n if isinstance(n, int) else 0 for n in inner)], v.type.dtype.numpy)

@@ -188,10 +188,15 @@ class ContinuedBy:
 
     def __init__(self, plan: Continued, options: Options) -> None:
         self._plan = plan
-        self._by: Callable[[Plan], Plan] = lru_cache(LIMIT + 1)(lambda part: part.by(options))
+
+        @lru_cache(LIMIT + 1)
+        def by(part: Plan) -> Plan:
+            return part.by(options)
+
+        self._by = by
 
     def run(self, arrays: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Any]:
-        return self._plan.run(arrays, places, self._by)
+        return self._plan.run(arrays, places, lambda part: self._by(part))
 
     def by(self, options: Options) -> Plan:
         return self._plan.by(options)

@@ -6,16 +6,16 @@ An operand of which only the elements' expressions matter (the shape of a reshap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from anyshape.dims import Dim, bounds, free_symbols
+from anyshape.dims import Dim, Size, bounds, free_symbols
 from anyshape.equations import Demand
 from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
 from anyshape.graph.callee import calls_in_sight
-from anyshape.graph.value import Element, Value
+from anyshape.graph.value import Element, Node, Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep
 from anyshape.vm.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program import ELEMENT_CODE
@@ -193,6 +193,7 @@ class _Analysis:
             self.want_symbols(s for s in inner.outside if not (control.repeats and s in node.bound.turn))
             params = body.function.params[len(own) :]
             read.update((v, None) for p, v in zip(params, captured, strict=True) if p in inner.values)
+        self.want_symbols(first_sizes(node).values())
         for v in node.operand_inputs().values():
             if v is not None and not self.want_elements(v):
                 read[v] = None
@@ -226,6 +227,12 @@ class _Analysis:
             return False
         symbols = {s for e in v.contents for s in free_symbols(e)}
         return all(self.need.defined_at.get(s, at) < at and bounds(s)[0] is not None for s in symbols)
+
+
+def first_sizes(node: Node) -> Mapping[Dim, Size]:
+    """Dims of stacks that a loop without turns has."""
+    found: Mapping[Dim, Size] = node.bound.firsts if node.op.control is not None and node.op.control.repeats else {}
+    return found
 
 
 def results_of(step: Step) -> tuple[Value, ...]:

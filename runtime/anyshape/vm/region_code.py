@@ -18,7 +18,7 @@ from anyshape.passes.steps import RegionStep
 from anyshape.vm.codegen import Codegen
 from anyshape.vm.emission import Emission, aligned, byte_count
 from anyshape.vm.list_code import is_list
-from anyshape.vm.need import Need
+from anyshape.vm.need import Need, first_sizes
 from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
 
 
@@ -166,6 +166,8 @@ class _Collected:
     region: int
     filled: int
     dims: dict[int, int]
+    firsts: dict[int, Size]
+    """what those dims are where there is no turn"""
 
 
 class _Loop:
@@ -233,8 +235,9 @@ class _Loop:
 
     def collector(self, k: int) -> _Collected:
         zero = self.code.register(0)
-        axes = [axis for s, (result, axis) in self.node.bound.born.items() if result == k and axis > 0]
-        return _Collected(self.new_region(), self.variable(zero), {axis - 1: self.variable(zero) for axis in axes})
+        own = {axis - 1: s for s, (result, axis) in self.node.bound.born.items() if result == k and axis > 0}
+        firsts = {axis: first_sizes(self.node)[s] for axis, s in own.items() if s in first_sizes(self.node)}
+        return _Collected(self.new_region(), self.variable(zero), {axis: self.variable(zero) for axis in own}, firsts)
 
     def goes_on(self) -> int:
         """A register that says whether there is another turn."""
@@ -324,8 +327,20 @@ class _Loop:
         self.code.emit(Op.COPY, to, body.address(v), size)
         return to
 
+    def sizes_of_no_turns(self) -> None:
+        """Dims of stacks to which no turn gave any."""
+        told = [(c.dims[axis], n) for c in self.collected for axis, n in c.firsts.items()]
+        if not told:
+            return
+        some = self.code.unless(self.code.new(Op.EQ, self.turn, self.code.register(0)))
+        with self.code.scope():
+            for to, n in told:
+                self.code.move(to, self.code.register(n))
+        self.code.land(some)
+
     def finish(self) -> None:
         code, node = self.code, self.node
+        self.sizes_of_no_turns()
         for s, (k, axis) in node.bound.born.items():
             if k < self.count:
                 n = (self.carried[k].type.shape or ())[axis]

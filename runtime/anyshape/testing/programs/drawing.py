@@ -23,7 +23,7 @@ from anyshape.graph.value import Value
 from anyshape.testing.calls import Call as Drawing
 from anyshape.testing.calls import Symbols, input_dtype, operand_arrays, random_call, static_node, typed, variants
 from anyshape.testing.programs import symbols
-from anyshape.testing.programs.numbers import Env, Numbers, TooLarge, nudged
+from anyshape.testing.programs.numbers import Env, Numbers, TooLarge, Unsaid, nudged
 from anyshape.testing.programs.statements import (
     Block,
     Call,
@@ -44,6 +44,8 @@ Array = NDArray[Any]
 MOST = 400
 """Elements of a value: the slow reading is slow."""
 NUDGE = 1e-5
+NOISE = 2e-6
+"""What inputs are changed by, and what every statement is."""
 KINDS = ("any",) * 9 + ("dyn",) * 6 + ("sized",) * 3 + ("if",) * 2 + ("loop",) * 2
 FAR = 2**62
 
@@ -84,7 +86,8 @@ def _example_array(op: OpDef, g: Any, i: InputDef) -> Any:
 
 @dataclass
 class Drawn:
-    """A program so far. `pool` is what later statements may take; `near` is what slightly other inputs give."""
+    """A program so far. `pool` is what later statements may take; `near` is what slightly other inputs
+    give, rounded one way and the other."""
 
     draw: Any
     ops: tuple[str, ...]
@@ -92,7 +95,7 @@ class Drawn:
     arrays: dict[str, Array] = field(default_factory=dict)
     symbols: Symbols = field(default_factory=lambda: Symbols({}))
     numbers: Env = field(default_factory=dict)
-    near: Env = field(default_factory=dict)
+    near: tuple[Env, Env] = field(default_factory=lambda: ({}, {}))
     values: dict[Ref, Value] = field(default_factory=dict)
     pool: list[Ref] = field(default_factory=list)
     refs: int = 0
@@ -117,25 +120,31 @@ class Drawn:
     def attempt(self, make: Callable[[], Statement]) -> Statement | None:
         """A statement, read both ways; where it does not fit, all is as it was."""
         inputs, arrays, sizes = dict(self.program.params), dict(self.arrays), dict(self.symbols.numbers)
-        envs, pool = (dict(self.numbers), dict(self.near), dict(self.values)), list(self.pool)
+        before = self.seen()
         try:
             s = make()
             self.take(s)
             return s
-        except (AnyshapeError, UnsatisfiedAssumption, Misfit, TooLarge):
+        except (AnyshapeError, UnsatisfiedAssumption, Misfit, TooLarge, Unsaid):
             self.program.params, self.arrays, self.symbols.numbers = inputs, arrays, sizes
-            (self.numbers, self.near, self.values), self.pool = envs, pool
+            self.numbers, self.near, self.values, self.pool = before
             return None
+
+    def seen(self) -> tuple[Env, tuple[Env, Env], dict[Ref, Value], list[Ref]]:
+        """All that statements have made."""
+        above, below = self.near
+        return dict(self.numbers), (dict(above), dict(below)), dict(self.values), list(self.pool)
 
     def take(self, s: Statement) -> None:
         reader = Numbers(MOST)
         reader.run(s, self.numbers)
-        try:
-            reader.run(s, self.near)
-        except AnyshapeError:
-            raise Misfit from None  # a slight change is refused: nothing can be said of rounding
-        if any(self.numbers[r].shape != self.near[r].shape for r in results_of(s)):
-            raise Misfit
+        for near, noise in zip(self.near, (NOISE, -NOISE)):
+            try:
+                Numbers(MOST, noise=noise).run(s, near)
+            except AnyshapeError:
+                raise Misfit from None  # a slight change is refused: nothing can be said of rounding
+            if any(self.numbers[r].shape != near[r].shape for r in results_of(s)):
+                raise Misfit
         symbols.run(s, self.values)
         self.pool += results_of(s)
 
@@ -202,7 +211,9 @@ class Drawn:
             raise Misfit
         ref, name = self.fresh(), f"p{len(self.arrays)}"
         self.program.params[name], self.arrays[name] = ref, a
-        self.numbers[ref], self.near[ref] = a, nudged({"a": a}, NUDGE)["a"]
+        self.numbers[ref] = a
+        for near, by in zip(self.near, (NUDGE, -NUDGE)):
+            near[ref] = nudged(a, by)
         self.values[ref] = self.symbols(a, name)
         if shared:
             self.pool.append(ref)
@@ -214,7 +225,7 @@ class Drawn:
         if a.dtype.kind == "f" or self.draw(st.booleans()):
             ref, param = self.fresh(), f"p{len(self.arrays)}"
             self.program.params[param], self.arrays[param] = ref, a
-            self.numbers[ref] = self.near[ref] = a
+            self.numbers[ref] = self.near[0][ref] = self.near[1][ref] = a
             self.values[ref] = typed(a, param)
             return Operand(name, ref, scalar)
         return Operand(name, tuple(self.piece(int(n)) for n in a.reshape(-1)), scalar)
@@ -231,15 +242,16 @@ class Drawn:
 
     def inside(self, sources: Sequence[Ref], make: Callable[[Drawn], Block]) -> Block:
         """A block drawn where only `sources` were made last: nothing of it is seen outside but new inputs of the program."""
-        envs, pool = (dict(self.numbers), dict(self.near), dict(self.values)), list(self.pool)
+        numbers, near, values, pool = self.seen()
         self.pool = [*self.pool, *sources]
         try:
             block = make(self)
         finally:
             for r in self.program.params.values():
                 if r in self.numbers:
-                    envs[0][r], envs[1][r], envs[2][r] = self.numbers[r], self.near[r], self.values[r]
-            (self.numbers, self.near, self.values), self.pool = envs, pool
+                    numbers[r], values[r] = self.numbers[r], self.values[r]
+                    near[0][r], near[1][r] = self.near[0][r], self.near[1][r]
+            self.numbers, self.near, self.values, self.pool = numbers, near, values, pool
         return block
 
     def branch(self) -> If:
@@ -289,7 +301,8 @@ class Drawn:
         initial = self.among(self.pool[-6:]) if self.pool else self.misfit()
         trip = self.input(np.asarray(self.among((0, 1, 2, 3)), np.int64), shared=False)
         inside, kind = self.fresh(), self.among(("same", "same", "grow", "shrink", "either"))
-        self.numbers[inside], self.near[inside] = self.numbers[initial], self.near[initial]
+        for env in (self.numbers, *self.near):
+            env[inside] = env[initial]
         self.values[inside] = self.values[initial]
         body = self.inside((inside,), lambda d: d.body(kind, initial, inside))
         stacked = self.fresh() if kind == "same" and self.draw(st.booleans()) else None

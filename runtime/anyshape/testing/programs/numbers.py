@@ -5,15 +5,16 @@ Nothing of what it is compared with takes part: no symbols, no pass, no kernel; 
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.dims import Dim, substitute
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.graph.call import call_node
-from anyshape.graph.value import Node
+from anyshape.graph.value import Node, Value
 from anyshape.testing.calls import typed, variants
 from anyshape.testing.evaluation import evaluate
 from anyshape.testing.programs.statements import (
@@ -21,6 +22,7 @@ from anyshape.testing.programs.statements import (
     Call,
     If,
     Longer,
+    Loop,
     Operand,
     Piece,
     Program,
@@ -39,11 +41,16 @@ class TooLarge(Exception):
     """A value of more elements than the reading allows."""
 
 
-class Numbers:
-    """`most`: elements of a value, beyond which the reading stops. `read`: the values whose elements matter; None: all."""
+class Unsaid(Exception):
+    """The reading cannot tell what is wanted."""
 
-    def __init__(self, most: int, read: Container[Ref] | None = None) -> None:
-        self.most, self.read = most, read
+
+class Numbers:
+    """`most`: elements of a value, beyond which the reading stops. `read`: the values whose elements matter; None: all. `noise`: what is
+    added to each float that a statement computes, up to that part of it; the negative of it is added where `noise` is negative."""
+
+    def __init__(self, most: int, read: Container[Ref] | None = None, noise: float = 0.0) -> None:
+        self.most, self.read, self.noise = most, read, noise
 
     def run(self, s: Statement, env: Env) -> None:
         """Adds the statement's results. Raises what inference and equations raise, and TooLarge."""
@@ -62,14 +69,35 @@ class Numbers:
             if s.stacked is not None:
                 if len({t.shape for t in turns}) > 1:
                     raise ShapeError("loop: what turns collect differs in shape")
-                empty = np.zeros((0, *env[s.initial].shape), current.dtype)
-                env[s.stacked] = np.stack(turns) if turns else empty
+                env[s.stacked] = np.stack(turns) if turns else self._stack_of_none(s, env)
 
     def block(self, b: Block, env: Env) -> Array:
         inner = dict(env)
         for s in b.statements:
             self.run(s, inner)
         return inner[b.result]
+
+    def _stack_of_none(self, s: Loop, env: Env) -> Array:
+        """The sizes of what a first turn would make, as far as they follow from sizes and elements before it; 0 for what its data decide.
+        Of a turn that is refused nothing is said."""
+        known: dict[Dim, int] = {}
+        values = {ref: _with_elements(a, f"v{ref}", known) for ref, a in {**env, s.inside: env[s.initial]}.items()}
+        for inner in s.body.statements:
+            if not isinstance(inner, Call):
+                raise Unsaid
+            inputs = [
+                None if i is None else [values[r] for r in i] if isinstance(i, tuple) else values[i]
+                for i in inner.inputs
+            ]
+            try:
+                params = {**inner.params, **{o.name: _value(o, env) for o in inner.operands}}
+                made = call_node(variants(inner.op)[0], inputs, params).outputs
+            except AnyshapeError:
+                raise Unsaid from None
+            values.update(zip(inner.outputs, made, strict=True))
+        t = values[s.body.result].type
+        sizes = [substitute(n, known) for n in t.shape or ()]
+        return np.zeros((0, *(n if isinstance(n, int) else 0 for n in sizes)), t.dtype.numpy)
 
     @staticmethod
     def _condition(cond: Ref | Longer, env: Env) -> bool:
@@ -91,7 +119,8 @@ class Numbers:
             if int(np.prod([n for n in v.type.shape or () if isinstance(n, int)])) > self.most:
                 raise TooLarge
         with np.errstate(all="ignore"):
-            env.update(zip(s.outputs, self._computed(s, node, arrays), strict=True))
+            results = self._computed(s, node, arrays)
+        env.update((ref, self._rounded(a, ref, arrays.values())) for ref, a in zip(s.outputs, results, strict=True))
 
     def _computed(self, s: Call, node: Node, arrays: dict[str, Array]) -> Sequence[Array]:
         """The results; zeros where equations refuse what nobody reads an element of, so that nothing computes it."""
@@ -103,6 +132,25 @@ class Numbers:
             if not known or self.read is None or any(r in self.read for r in s.outputs):
                 raise
             return [np.zeros(shape, v.type.dtype.numpy) for shape, v in zip(shapes, node.outputs)]
+
+    def _rounded(self, a: Array, ref: Ref, inputs: Iterable[Array]) -> Array:
+        """As another way of computing may round; what is only moved is not rounded. With a noise and its negative, one of two equal results
+        becomes the larger one in turn."""
+        if not self.noise or a.dtype.kind != "f" or a.size == 0:
+            return a
+        moved = [i for i in inputs if i.dtype == a.dtype]
+        if moved and np.isin(a, np.concatenate([i.reshape(-1) for i in moved])).all():
+            return a
+        part = np.random.default_rng(ref).uniform(0.1, 1, a.shape) * self.noise
+        with np.errstate(all="ignore"):
+            return np.asarray(a * (1 + part)).astype(a.dtype)
+
+
+def _with_elements(a: Array, name: str, known: dict[Dim, int]) -> Value:
+    """A value of the array's type; what its elements are is told by `known`."""
+    v = typed(a, name)
+    known.update((e, x) for e, x in zip(v.contents or (), a.reshape(-1).tolist()) if isinstance(e, Dim))
+    return v
 
 
 def _value(o: Operand, env: Env) -> Any:
@@ -155,9 +203,9 @@ def refusals(
     return (None if said else [env[r] for r in p.results]), said, without
 
 
-def nudged(arrays: Mapping[str, Array], by: float) -> dict[str, Array]:
+def nudged(a: Array, by: float) -> Array:
     """Slightly other floats: what a result changes by is what rounding may change it by."""
-    return {k: np.asarray(a * (1 + by)).astype(a.dtype) if a.dtype.kind == "f" else a for k, a in arrays.items()}
+    return np.asarray(a * (1 + by)).astype(a.dtype) if a.dtype.kind == "f" else a
 
 
-__all__ = ["Array", "Env", "Numbers", "Sequence", "TooLarge", "nudged", "read", "refusals"]
+__all__ = ["Array", "Env", "Numbers", "Sequence", "TooLarge", "Unsaid", "nudged", "read", "refusals"]
