@@ -7,6 +7,7 @@ import pytest
 
 from anyshape.testing.laws import record_property
 from anyshape.testing.programs.drawing import sized_by_data
+from anyshape.testing.programs.search import Outcome, search
 from anyshape.testing.programs.seeds import run_seed
 from anyshape.testing.programs.tally import Tally
 from anyshape.testing.running import register
@@ -31,6 +32,17 @@ def test_programs(part: int, record_property: Any, request: Any) -> None:
     kinds = {"a branch", "a loop", "a size found in data", "a parameter as an operand", "a parameter computed from dims",
              "a parameter that is an input"}  # fmt: skip
     assert kinds <= set(tally.contained) and tally.refusals, str(tally)
+
+
+def test_a_search_ends_behind_the_seeds_that_gave_enough_and_tells_every_find() -> None:
+    batches = [
+        Outcome(range(k, k + 5), Tally(programs=3, drawn=5), {7: "seven does not hold"} if k == 5 else {})
+        for k in (0, 5, 10)
+    ]
+    told: list[str] = []
+    tally, finds, end = search(iter(batches), 6, told.append)
+    assert (tally.programs, tally.drawn, finds, end) == (6, 10, [7], 10)
+    assert told == ["seed 7: seven does not hold"]
 
 
 def test_sizes_found_in_data_are_seen_in_the_form_of_an_op() -> None:
