@@ -48,8 +48,8 @@ class LoweredStep:
 
 THREADS = symbol("threads()", 1, MOST_THREADS)
 """How many threads a kernel may use: known when it runs. No text spells a dim with this name."""
-CYCLES_PER_PART = 20_000
-"""Some 5 us: several times what fork and join cost between threads that are awake."""
+CYCLES_PER_PART = 10_000
+"""Some 2.5 us: more than fork and join cost between threads that are awake."""
 
 
 def parts_worth(work: Size) -> Size:

@@ -94,10 +94,9 @@ def _is_laid_out(a: np.ndarray[Any, Any]) -> bool:
 
 
 def _is_described(dtype: np.dtype[Any]) -> bool:
-    kind, type_, order, _flags = ctypes.string_at(id(dtype) + KIND, 4).decode("latin-1")
-    return (kind, type_, order) == (dtype.kind, dtype.char, dtype.byteorder) and (
-        Int32.from_address(id(dtype) + KIND + 4).value == dtype.num
-    )
+    letters = ctypes.string_at(id(dtype) + KIND, 3).decode("latin-1")
+    number = Int32.from_address(id(dtype) + KIND + 4).value
+    return letters == dtype.kind + dtype.char + dtype.byteorder and number == dtype.num
 
 
 @cache
