@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.body_nodes import Store
 from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Composer, Given
 from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.model import OpSpec, ParamSpec
@@ -26,7 +27,6 @@ from anyshape_gen.nodes import (
     NoneLit,
     Slice,
     Star,
-    Store,
     Str,
     Unary,
     VecLit,
