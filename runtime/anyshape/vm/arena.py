@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
+from anyshape.vm.available import available_memory
 
 ALIGNMENT = 64
 MAPPED = 1 << 21
 """From this many bytes on (the size of a huge page), memory is mapped."""
+LOOKED_AT = 1 << 26
+"""From this many bytes on, it is seen first whether they are there: a system may promise more than it has."""
 
 
 class Region:
@@ -33,6 +36,10 @@ class Region:
     def grow(self, size: int) -> None:
         """At least `size` bytes; the old ones are given back first, so that both are never held together."""
         self.release()
+        if size >= LOOKED_AT and size > (available := available_memory()):
+            raise AnyshapeError(
+                f"{size} bytes of memory for intermediate values are not to be had: {available} are available"
+            )
         try:
             if size >= MAPPED:
                 self._map((size + MAPPED - 1) // MAPPED * MAPPED)
