@@ -27,7 +27,7 @@ def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: in
     for step, stores in steps:
         if isinstance(step, Product):
             rows = points((step.m,)) + _OPERAND_ROWS
-            halves = halves + points((*step.batch, step.n, step.k)) * rows * (2 // _FMA_PER_CYCLE)
+            halves = halves + points((*step.around, *step.batch, step.n, step.k)) * rows * (2 // _FMA_PER_CYCLE)
         elif step.variables:
             halves = halves + _rows(stores) * 2
     return halves // (2 * lanes)
