@@ -12,7 +12,7 @@ Stages = list[list[Store]]
 
 
 def collapse(dag: Dag, stages: Stages, apart: frozenset[LoopVar] = frozenset()) -> Stages:
-    """Repeats until no pair merges. A variable that is used as a value, in a bound or with a computed index stays, and so does one of `apart`."""
+    """Repeats until no pair merges. A variable of `apart`, or that is a value, in a bound or with a computed index, stays."""
     while True:
         pair = _find(stages, apart)
         if pair is None:

@@ -30,7 +30,6 @@ def emit_recurrence(rows: Rows, r: Recurrence, written: frozenset[Tensor], emit:
         _rows(rows, r, r.rows, split)
         return
 
-
     def positions(sums: Sums) -> Sums:
         with rows.alone(), _positions(rows, r, ()):
             for phase in r.phases:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from anyshape.dtypes import DType
 from anyshape.dims import Size
+from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.equations.expr import walk as walk_expr
 from anyshape.lower.blocked import Blocked, block_phases

@@ -139,7 +139,13 @@ class NativeKernels:
         pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
         reusable = tuple((to, source) for to, source in pairs if not isinstance(source, Packed))
         return LoweredStep(
-            native, kernel.scalars, operands, kernel.outputs, kernel.scratch, reusable, parts_worth(kernel.work, kernel.pieces)
+            native,
+            kernel.scalars,
+            operands,
+            kernel.outputs,
+            kernel.scratch,
+            reusable,
+            parts_worth(kernel.work, kernel.pieces),
         )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
