@@ -31,7 +31,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
-from anyshape_gen.parse_values import DTYPES, NARROW
+from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, walk, walk_all
 
@@ -134,7 +134,7 @@ class ExpressionChecker:
             match node:
                 case Name(id=name) if name in block.scope:
                     self.read.add(name)
-                case Name(id=name) if name not in self.of.rule and name not in (*DTYPES, *NARROW):
+                case Name(id=name) if name not in self.of.rule and name not in (*DTYPES, *OTHER_DTYPES):
                     self._unknown(node, block)
                 case Call(func=func) if func in functions:
                     self.findings.add(node.span, f"'{func}' is a function of rules; give its result a name in `shape:`")

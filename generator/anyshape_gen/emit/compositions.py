@@ -38,7 +38,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
-from anyshape_gen.parse_values import DTYPES, NARROW
+from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.printer import to_text
 
 KNOWN = {
@@ -357,7 +357,9 @@ class _Emitter:
 
     def _param(self, p: ParamSpec, value: Item, scope: dict[str, ValueKind]) -> str:
         match value:
-            case Name(id=name) if p.kind.base == "dtype" and name in (*DTYPES, *NARROW) and name not in self.of.rule:
+            case Name(id=name) if (
+                p.kind.base == "dtype" and name in (*DTYPES, *OTHER_DTYPES) and name not in self.of.rule
+            ):
                 return f"parse_dtype({quoted(name)})"
             case NoneLit():
                 return "None"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.rule_text import RuleText, Spelled
+from anyshape_gen.functions import CASTS
 from anyshape_gen.nodes import (
     BinOp,
     BoolOp,
@@ -128,10 +129,7 @@ class KernelScope(ABC):
             "fmod",
             "lowest",
             "highest",
-            "f32",
-            "f64",
-            "i32",
-            "i64",
+            *CASTS,
             "philox",
             "entropy",
         )

@@ -12,6 +12,7 @@ from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, chain
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ADD, ATOM, MUL, NEGATE, TERNARY, Spelled
+from anyshape_gen.functions import CASTS
 from anyshape_gen.nodes import (
     BinOp,
     BoolOp,
@@ -114,7 +115,7 @@ class KernelText(ReductionText):
             return f"{e.func}({self.dtype_text(plain[0])})", ATOM
         if e.func == "entropy":
             return "entropy()", ATOM
-        if e.func in self.dtypes or e.func in ("f32", "f64", "i32", "i64"):
+        if e.func in self.dtypes or e.func in CASTS:
             inner = plain[0]
             if isinstance(inner, Call) and inner.func == "philox":
                 given = ", ".join(self.text(a) for a in inner.args if not isinstance(a, (Star, Slice)))

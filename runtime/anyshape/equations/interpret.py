@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
+from anyshape.dtypes import CHAR
 from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
@@ -43,7 +44,7 @@ def interpret(
     symbolic: bool = False,
 ) -> dict[Tensor, Array]:
     """Runs the equations in the order their reads demand. Raises ShapeError for a read out of bounds."""
-    known: dict[Tensor, Array] = dict(arrays)
+    known: dict[Tensor, Array] = {t: _computed(a) for t, a in arrays.items()}
     numbers = dict(sizes or {})
     for unit in units(equations):
         q = unit[0]
@@ -66,7 +67,12 @@ def interpret(
             if not isinstance(found, (int, np.integer)):
                 raise Unknown(q.target.name)
             numbers[q.born] = int(found)
-    return known
+    return {t: a.view(t.dtype.numpy) if t.dtype is CHAR and not symbolic else a for t, a in known.items()}
+
+
+def _computed(a: Array) -> Array:
+    """Characters as their code points."""
+    return a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
 
 
 def _demand(form: Demand, holds: Any, sizes: Mapping[Dim, int]) -> None:
@@ -110,7 +116,7 @@ class Evaluation:
         """The array of a tensor, which is zero at first."""
         if t not in self.known:
             shape = tuple(self.size(n) for n in t.shape)
-            self.known[t] = np.zeros(shape, object if self.symbolic else t.dtype.numpy)
+            self.known[t] = np.zeros(shape, object if self.symbolic else t.dtype.computed)
         return self.known[t]
 
     def run(self, q: Equation) -> None:
@@ -238,7 +244,9 @@ class Evaluation:
             return np.full((1,) * self.rank, NOTHING, object)
 
     def full(self, value: Any, e: Expr) -> Array:
-        out = np.empty((1,) * self.rank, object if self.symbolic else (e.dtype.numpy if e.dtype is not None else None))
+        out = np.empty(
+            (1,) * self.rank, object if self.symbolic else (e.dtype.computed if e.dtype is not None else None)
+        )
         out[...] = value
         return out
 
@@ -375,7 +383,8 @@ def _on_numbers(e: Apply, args: list[Array]) -> Array:
     if not known:
         raise Unknown(f"{e.op} of symbols")
     operands = [
-        np.array([b[at] for at in known], None if a.dtype is None else a.dtype.numpy) for a, b in zip(e.args, broadcast)
+        np.array([b[at] for at in known], None if a.dtype is None else a.dtype.computed)
+        for a, b in zip(e.args, broadcast)
     ]
     for at, value in zip(known, apply_numeric(e, operands).tolist()):
         out[at] = value

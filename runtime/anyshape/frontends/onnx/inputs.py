@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from anyshape.dims import Dim, Size, fresh, symbol
+from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
@@ -104,7 +105,8 @@ def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
     dtype = BY_NUMBER[tensor.elem_type]
     if not tensor.HasField("shape"):
         return TensorType(dtype, None)
-    return TensorType(dtype, tuple(_size(d, names) for d in tensor.shape.dim))
+    dims = tuple(_size(d, names) for d in tensor.shape.dim)
+    return TensorType(dtype, (*dims, fresh("?")) if dtype is CHAR else dims)
 
 
 def _size(d: Any, names: DimNames) -> Size:
