@@ -46,8 +46,7 @@ def moved_strings(
     node = call_node(op, given, params, source, count)
     kinds = [o.dtype for o in op.outputs for _ in range(len(node.outputs) - len(op.outputs) + 1 if o.variadic else 1)]
     return tuple(
-        ops.string_at(v, texts, source=source) if k in op.moves else v
-        for k, v in zip(kinds, node.outputs, strict=True)
+        ops.string_at(v, texts, source=source) if k in op.moves else v for k, v in zip(kinds, node.outputs, strict=True)
     )
 
 
