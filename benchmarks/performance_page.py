@@ -25,10 +25,10 @@ Made by `make performance` from the figures of one run: engines in turns, the sa
 each engine, all of them stopped but the one that is measured, since engines' threads look for work for a while after a call. A turn begins
 with some milliseconds of calls that do not count.
 Ratios are the best peer's time over ours: above 1 we are ahead. *Steady* is the least of many short batches of equal calls, *shuffled*
-the median in a stream of all shapes in random order. *First* is the first call of a new executable at a shape over later calls at
-that shape: the executable goes through all shapes in some order once, and then in the same order again and again, so that the call
-before is the same and nothing but the shape's newness differs; medians of up to seven executables, p50 and p95 over the shapes. *Noise* is
-the largest median over least of any engine: where it is far above 1, other work was running.
+the median in a stream of all shapes in random order. *First* is the first call of a new executable at a shape over later calls at that
+shape: when the executable is warm at one shape, it goes through all others in some order, and then again in the same order, so that the
+call before is the same and nothing but the shape's newness differs; medians of up to seven executables, p50 and p95 over the shapes.
+*Noise* is the largest median over least of any engine: where it is far above 1, other work was running.
 """
 
 
