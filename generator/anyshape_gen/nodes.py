@@ -1,4 +1,4 @@
-"""The rule language as data: expressions and statements, frozen, each with the place it came from. `body_nodes` has what is made of them.
+"""The rule language as data: expressions and statements, frozen, each with the place it came from.
 
 Python's `ast` is only the reader (`parse_rules`, `parse_kernel`); everything after it works on these nodes. Spans do
 not take part in comparison, so two texts with the same meaning give equal nodes. `TensorRead` and `Generator.over` are
@@ -366,3 +366,100 @@ class Function(Node):
     args: tuple[str, ...]
     body: tuple[Assign, ...]
     result: Expr
+
+
+# --- kernels ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Store(Node):
+    """The left side of an equation: `t[i, *j]`, `ys[v][…]`, or a bare name for a size born here (`items` is None)."""
+
+    tensor: str
+    element: Expr | None
+    items: tuple[Item, ...] | None
+    parts: tuple[Part, ...] = field(default=(), compare=False, repr=False)
+    """of a step, the index matched like a read"""
+
+
+@dataclass(frozen=True)
+class Equation(Node):
+    """`target op value`, where all of `conditions` hold (they are static)."""
+
+    target: Store
+    op: str
+    """`= += -= *= max min`"""
+    value: Expr
+    annotation: Annotation | None = None
+    conditions: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Annotation(Node):
+    """`t[*i, j]: F[*broadcast(p, q), m]`: dtype and extents of a scratch tensor."""
+
+    dtype: str
+    extents: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Kernel(Node):
+    """All equations of an op, and the asserts that read values."""
+
+    equations: tuple[Equation, ...]
+    asserts: tuple[Assert, ...] = ()
+
+
+# --- procedures and compositions ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Set(Node):
+    """`target op value` in a procedure; the target is a name or a tensor element."""
+
+    targets: tuple[Store, ...]
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class For(Node):
+    """`for v in domain:`."""
+
+    targets: tuple[Target, ...]
+    domain: Expr
+    body: tuple[Step, ...]
+    over: Over = field(default=Over.UNKNOWN, compare=False)
+
+
+@dataclass(frozen=True)
+class While(Node):
+    """`while cond limit n:`; the limit makes it finite."""
+
+    cond: Expr
+    limit: Expr
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Branch(Node):
+    """`if cond: … else: …` of a procedure."""
+
+    cond: Expr
+    then: tuple[Step, ...]
+    other: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Break(Node):
+    """Leaves the innermost loop."""
+
+
+Step: TypeAlias = Union["Set", "For", "While", "Branch", "Break"]
+
+
+@dataclass(frozen=True)
+class Procedure(Node):
+    """Bounds-checked loops, or (as `compose:`) calls of other ops with loops and branches as regions."""
+
+    steps: tuple[Step, ...]

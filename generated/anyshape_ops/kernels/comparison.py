@@ -20,47 +20,47 @@ def equal_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], eq(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:32")
 
 
-# specs/comparison.yaml:40
+# specs/comparison.yaml:36
 def less_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], lt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:44")
+    eqs.define(y[*i], lt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:40")
 
 
-# specs/comparison.yaml:48
+# specs/comparison.yaml:44
 def less_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], le(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:52")
+    eqs.define(y[*i], le(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:48")
 
 
-# specs/comparison.yaml:56
+# specs/comparison.yaml:52
 def greater_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:60")
+    eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:56")
 
 
-# specs/comparison.yaml:66
+# specs/comparison.yaml:62
 def greater_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:70")
+    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:66")
 
 
-# specs/comparison.yaml:74
+# specs/comparison.yaml:70
 def is_nan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:77")
+    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:73")
 
 
-# specs/comparison.yaml:81
+# specs/comparison.yaml:77
 def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     d, detect_positive, detect_negative = bound.d, bound.detect_positive, bound.detect_negative
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -68,37 +68,37 @@ def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         or_(and_(eq(x[*i], inf), detect_positive), and_(eq(x[*i], -inf), detect_negative)),
-        "specs/comparison.yaml:87",
+        "specs/comparison.yaml:83",
     )
 
 
-# specs/comparison.yaml:93
+# specs/comparison.yaml:89
 def logical_and_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:97")
+    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:93")
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:97
 def logical_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:105")
+    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:101")
 
 
-# specs/comparison.yaml:109
+# specs/comparison.yaml:105
 def logical_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:112")
+    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:108")
 
 
-# specs/comparison.yaml:116
+# specs/comparison.yaml:112
 def logical_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:122")
+    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:118")

@@ -53,7 +53,6 @@ COMPRESS = OpDef(
     kernel=kernels.compress_kernel,
     summary="The entries along one axis for which a condition holds; what is beyond the condition's length is left out.",
     source="specs/sparse.yaml:39",
-    moves=("T",),
 )
 
 # specs/sparse.yaml:59
@@ -72,7 +71,6 @@ SELECT = OpDef(
     kernel=kernels.select_kernel,
     summary="The elements for which a mask of the same shape holds, in row-major order.",
     source="specs/sparse.yaml:59",
-    moves=("T",),
 )
 
 # specs/sparse.yaml:70
@@ -95,7 +93,6 @@ STATIC_SPARSE_FILL_EMPTY_ROWS = OpDef(
     kernel=kernels.sparse_fill_empty_rows_kernel,
     summary="The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.",
     source="specs/sparse.yaml:70",
-    moves=("T",),
 )
 DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
     name="sparse_fill_empty_rows",
@@ -116,5 +113,4 @@ DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
     kernel=kernels.sparse_fill_empty_rows_kernel,
     summary="The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.",
     source="specs/sparse.yaml:70",
-    moves=("T",),
 )

@@ -156,14 +156,6 @@ class Rows(Values):
             turn.next(_flat(self.nest(variables[1:], vector, tiers, _shaped(turn.carried, sums), body)))
         return _shaped(turn.results, sums)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """What is emitted inside is not shared out: every part that comes by does all of it."""
-        outer = self.part, self.nparts
-        self.part, self.nparts = const(I64, 0), const(I64, 1)
-        yield
-        self.part, self.nparts = outer
-
     def part_of(self, extent: Val, block: int) -> Range:
         """This part's share of a loop, in whole blocks."""
         f = self.f

@@ -16,8 +16,6 @@ from anyshape.lower.schedule import Scope
 _STORE_COST = 4
 """Cycles per vector, as `cost` counts a load."""
 _FMA_PER_CYCLE = 2
-_OPERAND_ROWS = 4
-"""A product reads its second operand from a cache further out in the time that so many rows take: 32 bytes a cycle."""
 
 
 def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int) -> Size:
@@ -26,8 +24,7 @@ def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: in
     halves: Size = 0
     for step, stores in steps:
         if isinstance(step, Product):
-            rows = points((step.m,)) + _OPERAND_ROWS
-            halves = halves + points((*step.around, *step.batch, step.n, step.k)) * rows * (2 // _FMA_PER_CYCLE)
+            halves = halves + points((*step.batch, step.m, step.n, step.k)) * (2 // _FMA_PER_CYCLE)
         elif step.variables:
             halves = halves + _rows(stores) * 2
     return halves // (2 * lanes)

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import CHAR, U8, DType, parse_dtype
-from anyshape.strings import as_strings
+from anyshape.dtypes import U8, DType, parse_dtype
 from anyshape.types import ListType, TensorType
 from anyshape.vm.address import address_of
 
@@ -67,9 +66,7 @@ def unpack(arrays: Iterator[Array], t: TensorType) -> Any:
 
 
 def shown(result: Any, t: TensorType) -> Any:
-    """A result as callers see it: of an optional, the element or None; strings of their characters."""
-    if t.dtype is CHAR and result.ndim:
-        return as_strings(result)
+    """A result as callers see it: of an optional, the element or None."""
     if not isinstance(t, ListType):
         return result
     elements = [shown(element, t.element) for element in result]
