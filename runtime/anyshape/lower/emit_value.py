@@ -21,10 +21,11 @@ from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
 from anyshape.errors import UnsupportedError
 from anyshape.lower import elementwise
-from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, walk
+from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, is_nonpositive, walk
 from anyshape.lower.emit_scope import Levels
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, Val, const, const_vector
+from anyshape.lower.llvm.vecmath import exp
 from anyshape.lower.padded import padded_load
 
 
@@ -154,6 +155,8 @@ class Values(Levels):
         if n.data == "div" and n.dtype.is_float and n.dtype.bits >= 32 and self._by_reduction(n):
             return self.f.mul(*self._level(self.value(n.args[0], copy), self.reciprocal(n.args[1], copy)))
         args = [self.value(a, copy) for a in n.args]
+        if n.data == "exp" and n.dtype.is_float and n.dtype.bits >= 32 and is_nonpositive(n.args[0]):
+            return exp(self.f, args[0], nonpositive=True)
         return elementwise.apply(self.f, n.data, n.dtype, args, [a.dtype for a in n.args])
 
     def padded_value(self, n: Node, load: Node, copy: int) -> Val:
