@@ -16,6 +16,7 @@ from anyshape.equations import Tensor
 from anyshape.lower import elementwise
 from anyshape.lower.classify import accesses, contiguous, cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine
+from anyshape.lower.emit_choices import chosen_store, emit_choices
 from anyshape.lower.emit_row_blocks import LINE, Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit_scope import Turn
 from anyshape.lower.emit_value import Buffer, Values, Vector
@@ -92,6 +93,10 @@ class Rows(Values):
             return sums
 
         tiers = self._vertical_tiers(scope) if scope.vector is not None else ()
+        chosen = chosen_store(self, scope)
+        if chosen is not None:
+            emit_choices(self, scope, chosen, tiers, split)
+            return
         self.nest(scope.variables, scope.vector, tiers, [], body, split)
 
     def steps(self, scope: Scope) -> None:
