@@ -63,18 +63,34 @@ def openvino_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
     return run, lambda: None
 
 
+def iree_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
+    from benchmarks.iree_engine import compiled, to_host
+
+    if threads != 1:
+        raise ValueError("IREE is measured on the calling thread only")
+    names, invoke = compiled(path)
+    return lambda arguments: [to_host(y) for y in invoke([arguments[n] for n in names])], lambda: None
+
+
 MAKERS: dict[str, Callable[[Path, int], tuple[Run, Callable[[], int | None]]]] = {
-    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_,
+    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_, "iree": iree_,
 }  # fmt: skip
 
 
 def available(names: Sequence[str] = tuple(MAKERS)) -> list[str]:
     """Of these engines, those that are installed."""
-    found = [n for n in names if importlib.util.find_spec(n) is not None]
+    found = [n for n in names if installed(n)]
     for name in names:
         if name not in found:
             print(f"{name} is not installed and is left out", file=sys.stderr)
     return found
+
+
+def installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec("iree.compiler" if name == "iree" else name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def prepare(name: str, path: Path, threads: int) -> Engine:

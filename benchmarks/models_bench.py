@@ -1,4 +1,4 @@
-"""Whole models beside onnxruntime and OpenVINO: the same threads, engines in turns, outputs compared.
+"""Whole models beside onnxruntime and OpenVINO (and IREE, where a model names it): the same threads, engines in turns, outputs compared.
 
     PYTHONPATH=runtime:generated python -m benchmarks.models_bench [bert_mini mlp ...] [--threads 1] [--seconds 10] [--json out.json]
 
@@ -65,6 +65,7 @@ def measure(name: str, folder: Path, names: list[str], options: argparse.Namespa
     """One model; prints as it goes."""
     threads = options.threads
     model = load(name)
+    names = [*names, *(available(getattr(model, "PEERS", ())) if threads == 1 else ())]
     path = model.build(folder / f"{name}.onnx")
     calls = {shape: model.inputs(*shape, seed=1) for shape in model.SHAPES}
     with workers(names, path, threads, calls) as engines:

@@ -25,10 +25,10 @@ Made by `make performance` from the figures of one run: engines in turns, the sa
 each engine, all of them stopped but the one that is measured, since engines' threads look for work for a while after a call. A turn begins
 with some milliseconds of calls that do not count.
 Ratios are the best peer's time over ours: above 1 we are ahead. *Steady* is the least of many short batches of equal calls, *shuffled*
-the median in a stream of all shapes in random order. *First* is the first call of a new executable at a shape over later calls at
-that shape: the executable goes through all shapes in some order once, and then in the same order again and again, so that the call
-before is the same and nothing but the shape's newness differs; medians of up to seven executables, p50 and p95 over the shapes. *Noise* is
-the largest median over least of any engine: where it is far above 1, other work was running.
+the median in a stream of all shapes in random order. *First* is the first call of a new executable at a shape over later calls at that
+shape: when the executable is warm at one shape, it goes through all others in some order, and then again in the same order, so that the
+call before is the same and nothing but the shape's newness differs; medians of up to seven executables, p50 and p95 over the shapes.
+*Noise* is the largest median over least of any engine: where it is far above 1, other work was running.
 """
 
 
@@ -36,8 +36,17 @@ def size(row: dict[str, Any]) -> str:
     return f"{row['batch']}x{row['length']}"
 
 
+def every(results: Results, what: str) -> list[str]:
+    """The engines of any result, in order of first mention: some run only where they are named."""
+    return list(dict.fromkeys(name for r in results for name in r[what]))
+
+
+def number(seconds: dict[str, float], name: str, unit: float) -> str:
+    return f"{seconds[name] * unit:.4g}" if name in seconds else ""
+
+
 def models(results: Results) -> str:
-    peers = [n for n in results[0]["engines"] if n != US]
+    peers = [n for n in every(results, "engines") if n != US]
     threads = results[0]["threads"]
     lines = [
         f"## Models, {threads} thread{'s' * (threads > 1)}, beside {' and '.join(peers)}\n",
@@ -45,8 +54,9 @@ def models(results: Results) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in results:
+        first = r["first_call"]
         ours, theirs = (
-            " / ".join(f"{min(r['first_call'][n][p] for n in names):.2f}" for p in ("p50", "p95"))
+            " / ".join(f"{min(first[n][p] for n in names if n in first):.2f}" for p in ("p50", "p95"))
             for names in ([US], peers)
         )
         lines.append(
@@ -63,7 +73,7 @@ def models(results: Results) -> str:
 
 def shapes(results: Results) -> str:
     """Every shape of every model."""
-    names = list(results[0]["engines"])
+    names = every(results, "engines")
     lines = [
         "## Every shape, one thread\n",
         "Milliseconds.\n",
@@ -73,7 +83,7 @@ def shapes(results: Results) -> str:
     for r in results:
         for row in r["rows"]:
             halves = [
-                " | ".join(f"{row[kind][n] * 1e3:.4g}" for n in names) + f" | {row[f'{kind}_ratio']:.2f}"
+                " | ".join(number(row[kind], n, 1e3) for n in names) + f" | {row[f'{kind}_ratio']:.2f}"
                 for kind in ("steady", "shuffled")
             ]
             lines.append(f"| {r['model']} | {size(row)} | {' | '.join(halves)} |")
@@ -82,7 +92,7 @@ def shapes(results: Results) -> str:
 
 def errors(results: Results) -> str:
     found = [r for r in results if r["errors"]]
-    names = list(found[0]["errors"]) if found else []
+    names = every(found, "errors")
     lines = [
         "## Errors against float64\n",
         "Root of the mean square of the differences from the same model computed in float64 by onnx's reference implementation, over\n"
@@ -90,13 +100,13 @@ def errors(results: Results) -> str:
         f"| model | {' | '.join(names)} |", "|---|" + "---|" * len(names),
     ]  # fmt: skip
     for r in found:
-        each = (f"{r['errors'][n]:.1e}" for n in names)
+        each = (f"{r['errors'][n]:.1e}" if n in r["errors"] else "" for n in names)
         lines.append(f"| {r['model']} | {' | '.join(each)} |")
     return "\n".join(lines)
 
 
 def ops(results: Results) -> str:
-    names = list(results[0]["seconds"])
+    names = every(results, "seconds")
     lines = [
         "## Single ops, one thread\n",
         "| group | cases | mean | least |", "|---|---|---|---|",
@@ -109,7 +119,7 @@ def ops(results: Results) -> str:
         f"| op | case | {' | '.join(names)} | ratio | limits |", "|---|---|" + "---|" * (len(names) + 2),
     ]  # fmt: skip
     for r in results:
-        times = " | ".join(f"{r['seconds'][n] * 1e6:.4g}" for n in names)
+        times = " | ".join(number(r["seconds"], n, 1e6) for n in names)
         lines.append(f"| {r['group']} | {r['name']} | {times} | {r['ratio']:.2f} | {r['reached']:.0%} |")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Single ops and short chains beside onnxruntime and OpenVINO on one thread: all write to arrays they were given, in turns.
+"""Single ops and short chains beside onnxruntime, OpenVINO and, for groups that name it, IREE: one thread, given outputs, in turns.
 
     PYTHONPATH=runtime:generated python -m benchmarks.single_ops [transpose concat ...] [--seconds 0.4] [--json out.json]
 
@@ -16,6 +16,7 @@ import math
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from anyshape.lower.limits import measure_copy, measure_peak
+from benchmarks.engines import available
 from benchmarks.gemm_measure import aligned
 from benchmarks.single_cases import Array, Case, cases
 
@@ -77,7 +79,22 @@ def openvino_(model: bytes, inputs: dict[str, Array], y: Array) -> Call:
     return call
 
 
-ENGINES = {US: anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_}
+def iree_(model: bytes, inputs: dict[str, Array], y: Array) -> Call:
+    """Its results lie where it likes; they are copied to `y` once, before anything is timed."""
+    from benchmarks.iree_engine import compiled, on_device, to_host
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "case.onnx"
+        path.write_bytes(model)
+        names, invoke = compiled(path)
+    arguments = [on_device(inputs[n]) for n in names]
+    y[...] = to_host(invoke(arguments)[0])
+    return lambda: invoke(arguments)
+
+
+ENGINES = {US: anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_, "iree": iree_}
+NAMED = {"layer norm": ("iree",), "tanh(x*s+t)": ("iree",)}
+"""Groups that have a peer of their own."""
 
 
 def placed(a: Array) -> Array:
@@ -133,7 +150,7 @@ def row(case: Case, names: list[str], limit: float, peak: float) -> dict[str, An
 
 def told(r: dict[str, Any], names: list[str]) -> str:
     rate = r["flops"] / r["seconds"][US] / 1e9 if r["flops"] else r["moved"] / r["seconds"][US] / 1e9
-    times = "".join(f"{r['seconds'][n] * 1e6:12.1f}" for n in names)
+    times = "".join(f"{r['seconds'][n] * 1e6:12.1f}" if n in r["seconds"] else " " * 12 for n in names)
     unit = "GFLOP/s" if r["flops"] else "GB/s"
     return f"{r['group'][:18]:18} {r['name'][:44]:44}{times} {r['ratio']:6.2f} {rate:8.1f} {unit:8} {r['reached']:5.0%}"
 
@@ -158,17 +175,19 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
-    names, peak = [US, *options.engines], measure_peak()
+    names, peak = available([US, *options.engines]), measure_peak()
+    columns = list(dict.fromkeys((*names, *(n for more in NAMED.values() for n in more))))
     print(
         f"one core: {peak:.0f} GFLOP/s\n{'':63}"
-        + "".join(f"{n[:11]:>12}" for n in names)
+        + "".join(f"{n[:11]:>12}" for n in columns)
         + "  ratio     rate           limits"
     )
     rows = []
     for case in cases():
         if not options.groups or case.group.startswith(tuple(options.groups)):
-            rows.append(row(case, names, options.seconds, peak))
-            print(told(rows[-1], names), flush=True)
+            peers = [*names, *available(NAMED.get(case.group, ()))]
+            rows.append(row(case, peers, options.seconds, peak))
+            print(told(rows[-1], columns), flush=True)
     for group, found in groups(rows).items():
         ratios = [r["ratio"] for r in found]
         print(f"{group}: mean {geometric(ratios):.2f}, least {min(ratios):.2f}")

@@ -64,7 +64,7 @@ class Local:
 
     def turn(self, shape: Shape) -> list[float]:
         arguments = self._calls[shape]
-        repeats = max(1, int(BATCH_SECONDS / max(self._warm(arguments), 1e-7)))
+        repeats = max(1, int(BATCH_SECONDS / max(self._warm(self._engine, arguments), 1e-7)))
         found: list[float] = []
         end = time.perf_counter() + TURN_SECONDS
         while not found or time.perf_counter() < end:
@@ -72,23 +72,24 @@ class Local:
         return found
 
     def stream(self, order: Sequence[Shape]) -> list[float]:
-        self._warm(self._calls[order[-1]])
+        self._warm(self._engine, self._calls[order[-1]])
         return [_seconds(self._engine, self._calls[s]) for s in order]
 
     def first(self, order: Sequence[Shape]) -> list[list[float]]:
         engine = self._make()
         passes = []
         for _ in range(1 + LATER):
-            engine.run(self._calls[order[0]])
-            passes.append([_seconds(engine, self._calls[s]) for s in order[1:]])
+            self._warm(engine, self._calls[order[0]])
+            passes.append([_seconds(engine, {n: a.copy() for n, a in self._calls[s].items()}) for s in order[1:]])
         return passes
 
-    def _warm(self, arguments: Arrays) -> float:
+    @staticmethod
+    def _warm(engine: Engine, arguments: Arrays) -> float:
         """Seconds of the last of some calls."""
         end = time.perf_counter() + WARM_SECONDS
-        found = _seconds(self._engine, arguments)
+        found = _seconds(engine, arguments)
         while time.perf_counter() < end:
-            found = _seconds(self._engine, arguments)
+            found = _seconds(engine, arguments)
         return found
 
 
@@ -130,8 +131,9 @@ def shuffled(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float, s
 def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 0) -> tuple[Times, Times]:
     """(first calls, later ones) of engines made anew and sent through all shapes in random order, each time the same order for all passes.
 
-    So a first call differs from the later ones in that its shape is new, and in nothing else: the call before it is the same. The very
-    first call of an engine, which pages in and starts whatever the engine needs at any shape, does not count.
+    So a first call differs from the later ones in that its shape is new, and in nothing else: the call before it is the same. Each time
+    calls at the first shape of the order come before, which do not count: the very first calls page in and start what an engine needs at
+    any shape. Arguments are copied before each call, so that they are as warm the first time as later.
     """
     first: Times = {r.name: {s: [] for s in shapes} for r in runners}
     later: Times = {r.name: {s: [] for s in shapes} for r in runners}

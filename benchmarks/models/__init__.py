@@ -24,6 +24,9 @@ class Model(Protocol):
     SHAPES: list[tuple[int, int]]
     """(batch, length) pairs to run it at; models without a length have 1 there, those of images the height and width."""
 
+    PEERS: tuple[str, ...]
+    """Optional: engines that are measured on this model beside the usual ones, on one thread."""
+
     def build(self, path: Path) -> Path:
         """Write the model with its seeded weights; the path is returned."""
 

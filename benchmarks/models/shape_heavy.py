@@ -18,6 +18,7 @@ from benchmarks.models import Arrays
 
 WIDTH, HEADS, BLOCKS = 64, 4, 6
 SHAPES = [(1, 1), (1, 2), (1, 7), (1, 32), (2, 1), (2, 33), (3, 5), (4, 64), (8, 16), (5, 100), (16, 17), (1, 128)]
+PEERS = ("iree",)
 
 
 class _Builder:

@@ -26,7 +26,7 @@ from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
 from anyshape_gen.model import OpSpec, Run, SpecFile
 from anyshape_gen.needs import operand_needs
-from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, Statement
+from anyshape_gen.nodes import Assert, Assign, Born, Call, If, Index, Name, Node, Statement
 from anyshape_gen.outputs import output_shape
 from anyshape_gen.resolve_kernel import KernelResolver
 from anyshape_gen.resolve_procedure import ProcedureResolver
@@ -58,6 +58,7 @@ def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> d
 def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | None = None) -> Analysis:
     """The same for texts by path. Files and ops that a memo has are not looked at again."""
     findings, memo = Findings(), memo or Memo()
+    memo.begin_round(contents)
     files = [_loaded(path, content, findings, memo) for path, content in contents.items()]
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
@@ -74,7 +75,7 @@ def _loaded(path: str, content: str, findings: Findings, memo: Memo) -> SpecFile
         own = Findings()
         return load_file(path, content, own), own
 
-    file, found = memo.get(("load", path, content), (), load)
+    file, found = memo.get(path, ("load", content), (), load)
     findings.take(found)
     return file
 
@@ -86,7 +87,14 @@ def _analysed(
         own = Findings()
         return analyse_op(op, file, own, known, complete), own
 
-    analysis, found = memo.get(("analyse", file, complete, frozenset(known)), (op,), analyse_it)
+    # Of the other ops it matters which of those that this one names there are; what is wrong may name any as the one that was meant.
+    named = {
+        n.func if isinstance(n, Call) else n.id
+        for n in walk_all([*op.rewrites, *op.onnx])
+        if isinstance(n, (Call, Name))
+    }
+    key = ("analyse", complete, frozenset(known & named))
+    analysis, found = memo.get(file, key, (op,), analyse_it, lasts=lambda made: not made[1].found)
     findings.take(found)
     return analysis
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
+from anyshape_gen.body_nodes import Step, Store
 from anyshape_gen.model import OpSpec, ParamSpec
-from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Statement, Step, Store
+from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Statement
 
 
 class ValueKind(StrEnum):

@@ -8,26 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.body_nodes import Branch, Break, For, Set, Step, Store, While
 from anyshape_gen.check_compose_calls import Block, ExpressionChecker
 from anyshape_gen.composing import TENSORS, called_ops
 from anyshape_gen.model import OpSpec
-from anyshape_gen.nodes import (
-    Assert,
-    Branch,
-    Break,
-    Call,
-    Expr,
-    For,
-    Index,
-    Item,
-    Name,
-    Node,
-    Set,
-    Step,
-    Store,
-    VecLit,
-    While,
-)
+from anyshape_gen.nodes import Assert, Call, Expr, Index, Item, Name, Node, VecLit
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk
 

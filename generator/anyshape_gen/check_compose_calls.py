@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.body_nodes import Store
 from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Composer, Given
 from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.model import OpSpec, ParamSpec
@@ -26,12 +27,11 @@ from anyshape_gen.nodes import (
     NoneLit,
     Slice,
     Star,
-    Store,
     Str,
     Unary,
     VecLit,
 )
-from anyshape_gen.parse_values import DTYPES, NARROW
+from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, walk, walk_all
 
@@ -134,7 +134,7 @@ class ExpressionChecker:
             match node:
                 case Name(id=name) if name in block.scope:
                     self.read.add(name)
-                case Name(id=name) if name not in self.of.rule and name not in (*DTYPES, *NARROW):
+                case Name(id=name) if name not in self.of.rule and name not in (*DTYPES, *OTHER_DTYPES):
                     self._unknown(node, block)
                 case Call(func=func) if func in functions:
                     self.findings.add(node.span, f"'{func}' is a function of rules; give its result a name in `shape:`")

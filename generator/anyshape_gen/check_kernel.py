@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.body_nodes import Equation, Kernel
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.functions import CONSTANTS
 from anyshape_gen.model import OpSpec
-from anyshape_gen.nodes import (
-    Equation,
-    Kernel,
-    Name,
-    Slice,
-    Star,
-)
+from anyshape_gen.nodes import Name, Slice, Star
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import free_names

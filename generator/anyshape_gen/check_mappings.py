@@ -13,12 +13,12 @@ from anyshape_gen.check_names import NameChecker
 from anyshape_gen.functions import CONSTANTS
 from anyshape_gen.model import Example, OnnxMapping, OpSpec, Rewrite
 from anyshape_gen.nodes import Call, Name, Node
-from anyshape_gen.parse_values import DTYPES, NARROW
+from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "min", "max", "einsum", "aligned")  # fmt: skip
+                  "fold", "min", "max", "einsum", "aligned", "strings")  # fmt: skip
 DTYPE_FUNCTIONS = ("accum", "promote")
 
 
@@ -88,11 +88,11 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
                 "outputs",
                 *CONSTANTS,
                 *DTYPES,
-                *NARROW,
+                *OTHER_DTYPES,
             }:
                 findings.unknown(node.span, "name", node.id, inputs)
     for node in mapping.asserts:
-        _expression(node, {*inputs, "outputs", *DTYPES}, findings)
+        _expression(node, {*inputs, "outputs", *DTYPES, *OTHER_DTYPES}, findings)
 
 
 def _expression(node: Node, known: set[str], findings: Findings) -> None:

@@ -9,28 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.body_nodes import Branch, Break, For, Procedure, Set, Step, Store, While
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.kinds import bind_generator, kind_of
 from anyshape_gen.model import OpSpec
-from anyshape_gen.nodes import (
-    Born,
-    Branch,
-    Break,
-    Call,
-    Expr,
-    For,
-    Generator,
-    If,
-    Node,
-    Procedure,
-    Set,
-    Slice,
-    Star,
-    Statement,
-    Step,
-    Store,
-    While,
-)
+from anyshape_gen.nodes import Born, Call, Expr, Generator, If, Node, Slice, Star, Statement
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import free_names
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from anyshape_gen.body_nodes import Equation
 from anyshape_gen.model import OpSpec
-from anyshape_gen.nodes import Call, Equation, Node
+from anyshape_gen.nodes import Call, Node
 from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, walk_all

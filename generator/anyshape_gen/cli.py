@@ -37,7 +37,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("command", nargs="?", choices=("gen", "new-op", "watch"), default="gen")
     parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if anything is not current")
-    parser.add_argument("--prove", action="store_true", help="prove all kernels in bounds again, changed or not")
+    parser.add_argument(
+        "--prove", action="store_true", help="make everything and prove all kernels in bounds again, changed or not"
+    )
     parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", default=DEFAULT_PACKAGE, help="the name of the generated package")
     parser.add_argument("--out", type=Path, default=Path("generated"), help="the folder that holds the package")
@@ -52,13 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.command == "new-op":
             return new_op(options.name, options.specs / f"{options.file}.yaml")
         if options.command == "watch":
-            memo = Memo()
+            memo = Memo.standard()
             return Watch(
                 options.specs, options.name, options.package, lambda: write(options, memo), options.out
             ).forever()
         if options.check:
             return check(options)
-        write(options, Memo())
+        write(options, Memo.standard())
         return 0
     except SpecError as e:
         print(e, file=sys.stderr)
@@ -77,9 +79,9 @@ class Generated:
 def generated(options: argparse.Namespace, memo: Memo) -> Generated:
     """Raises SpecError with every finding of every spec."""
     contents = read_folder(options.specs)
-    analysis, safe = prove(analyse(contents, memo=memo), contents, options)
+    analysis, safe = prove(analyse(contents, memo=memo), contents, options, memo)
     code = emit_code(analysis, options.package, contents, memo)
-    memo.forget_unused()
+    memo.end_round()
     if options.package != DEFAULT_PACKAGE:
         code |= emit_standalone(options.package, options.specs.name)
     files = {options.out / path: text for path, text in code.items()}
@@ -111,7 +113,7 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
 
 def check(options: argparse.Namespace) -> int:
     """0 if all files are what the specs say, else 1 and which are not."""
-    made = generated(options, Memo())
+    made = generated(options, Memo() if options.prove else Memo.standard())
     found = differences(made.files, made.owned)
     tell(found)
     print(f"{len(made.files)} generated files, {len(found)} not current" + ("; run `make gen`" if found else ""))
@@ -138,11 +140,11 @@ def record_path(options: argparse.Namespace) -> Path:
 
 
 def prove(
-    analysis: Analysis, contents: Mapping[str, str], options: argparse.Namespace
+    analysis: Analysis, contents: Mapping[str, str], options: argparse.Namespace, memo: Memo
 ) -> tuple[Analysis, dict[str, Safety]]:
     """Every index proved, or marked to be checked. Raises SpecError for kernels that leave their tensors."""
     findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
-    found = prove_indices(analysis, {} if options.prove else read_record(record_path(options)), findings)
+    found = prove_indices(analysis, {} if options.prove else read_record(record_path(options)), findings, memo)
     findings.raise_if_any()
     return found
 

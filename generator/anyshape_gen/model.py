@@ -9,17 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from anyshape_gen.nodes import (
-    Assert,
-    Assign,
-    Expr,
-    Function,
-    Kernel,
-    Name,
-    Node,
-    Procedure,
-    Statement,
-)
+from anyshape_gen.body_nodes import Kernel, Procedure
+from anyshape_gen.nodes import Assert, Assign, Expr, Function, Name, Node, Statement
 
 # --- signatures ---------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from anyshape_gen.body_nodes import Branch, Break, Equation, For, Set, While
 from anyshape_gen.model import AtAxes, AtAxis, Dim, OpSpec, ParamSpec, Piece, Signature, View
 from anyshape_gen.nodes import (
     Assert,
@@ -19,14 +20,10 @@ from anyshape_gen.nodes import (
     BinOp,
     Bool,
     BoolOp,
-    Branch,
-    Break,
     Call,
     Compare,
     Comprehension,
-    Equation,
     Float,
-    For,
     Function,
     If,
     IfExp,
@@ -36,11 +33,9 @@ from anyshape_gen.nodes import (
     Name,
     Node,
     Reduction,
-    Set,
     Str,
     Unary,
     VecLit,
-    While,
 )
 from anyshape_gen.printer import equation_text, step_text, to_text
 

@@ -10,25 +10,8 @@ import ast
 import re
 from collections.abc import Sequence
 
-from anyshape_gen.nodes import (
-    Annotation,
-    Assert,
-    Branch,
-    Break,
-    Call,
-    Equation,
-    Expr,
-    For,
-    Index,
-    Kernel,
-    Name,
-    Procedure,
-    Set,
-    Step,
-    Store,
-    Unary,
-    While,
-)
+from anyshape_gen.body_nodes import Annotation, Branch, Break, Equation, For, Kernel, Procedure, Set, Step, Store, While
+from anyshape_gen.nodes import Assert, Call, Expr, Index, Name, Unary
 from anyshape_gen.parse_rules import BROKEN, RuleReader, parse_expression
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text

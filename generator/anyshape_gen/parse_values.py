@@ -25,7 +25,7 @@ DTYPES = (*_NUMBER, "bool")
 
 NARROW = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f4e2m1", "f8e8m0", "i4", "u4", "i2", "u2")
 """Stored, moved and converted, but not computed with."""
-OTHER_DTYPES = NARROW
+OTHER_DTYPES = (*NARROW, "char")
 CLASSES: dict[str, tuple[str, ...]] = {
     "bool": ("bool",),
     "int": _INT,

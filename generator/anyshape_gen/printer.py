@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from anyshape_gen.body_nodes import Branch, Break, Equation, For, Kernel, Procedure, Set, Step, Store, While
 from anyshape_gen.nodes import (
     Along,
     Assert,
@@ -16,17 +17,13 @@ from anyshape_gen.nodes import (
     Bool,
     BoolOp,
     Born,
-    Branch,
-    Break,
     Call,
     Compare,
     Comprehension,
-    Equation,
     Exact,
     Fit,
     Flat,
     Float,
-    For,
     Function,
     Generator,
     If,
@@ -34,7 +31,6 @@ from anyshape_gen.nodes import (
     Index,
     Int,
     Item,
-    Kernel,
     Message,
     Method,
     Name,
@@ -43,20 +39,15 @@ from anyshape_gen.nodes import (
     Offset,
     Part,
     Placed,
-    Procedure,
     Reduction,
-    Set,
     Slice,
     Star,
     Statement,
-    Step,
-    Store,
     Str,
     Target,
     TensorRead,
     Unary,
     VecLit,
-    While,
 )
 
 _ATOM, _POW, _NEG, _MUL, _ADD, _COMPARE, _NOT, _AND, _OR, _IF = range(10)

@@ -20,6 +20,7 @@ from anyshape_gen.analysis_model import (
     ScratchTensor,
     ValueKind,
 )
+from anyshape_gen.body_nodes import Equation, Kernel, Store
 from anyshape_gen.build import call, multiply, vector
 from anyshape_gen.kernel_order import in_order
 from anyshape_gen.model import Operand, OpSpec
@@ -27,19 +28,16 @@ from anyshape_gen.nodes import (
     Assert,
     Call,
     Comprehension,
-    Equation,
     Expr,
     Index,
     Int,
     Item,
-    Kernel,
     Name,
     Node,
     Part,
     Reduction,
     Slice,
     Star,
-    Store,
 )
 from anyshape_gen.numbering import numbering, unnumbered
 from anyshape_gen.recurrences import asserted_positive, with_starts

@@ -11,37 +11,29 @@ from dataclasses import replace
 from typing import Any
 
 from anyshape_gen.analysis_model import OutputShape, ResolvedProcedure, ScratchTensor, ValueKind
+from anyshape_gen.body_nodes import Branch, Break, For, Kernel, Procedure, Set, Step, Store, While
 from anyshape_gen.build import vector
 from anyshape_gen.check_procedure import born_sizes
 from anyshape_gen.kinds import generator_over, kind_of
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
     Assert,
-    Branch,
-    Break,
     Call,
     Comprehension,
     Exact,
     Expr,
     Float,
-    For,
     Generator,
     Index,
     Item,
-    Kernel,
     Name,
     Node,
     Over,
-    Procedure,
     Reduction,
-    Set,
     Slice,
     Star,
-    Step,
-    Store,
     TensorRead,
     VecLit,
-    While,
 )
 from anyshape_gen.resolve_kernel import KernelResolver, slot_item
 from anyshape_gen.resolve_values import Scratch, Vars

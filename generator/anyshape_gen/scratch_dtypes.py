@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from anyshape_gen.functions import CASTS
 from anyshape_gen.nodes import (
     BinOp,
     BoolOp,
@@ -60,7 +61,7 @@ def _dtype(value: Expr, dtype_of: Callable[[str], str | None]) -> str | None:
         case Call(func="argsort" | "ravel" | "len" | "prod"):
             return "i64"
         case Call(func=func, args=args):
-            if (len(func) == 1 and func.isupper()) or func in ("f32", "f64", "i32", "i64"):
+            if (len(func) == 1 and func.isupper()) or func in CASTS:
                 return func
             if func == "inside":
                 return "bool"

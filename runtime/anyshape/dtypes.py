@@ -5,7 +5,8 @@ text from a spec or a model needs no conversion before a look-up, and `parse_dty
 attributes.
 
 Classes of the spec language: `bool`, `int` (signed), `uint`, `float`, `number` (int, uint and float), `any`; and `narrow`, dtypes of
-8 bits and less that are stored, moved and converted, one to a byte, but not computed with.
+8 bits and less that are stored, moved and converted, one to a byte, but not computed with. `char` is a character of a string, in no class
+but its own: a tensor of strings is one of characters, with a dim more (see `anyshape.strings`).
 """
 
 from __future__ import annotations
@@ -71,6 +72,11 @@ class DType(str):
     def numpy(self) -> np.dtype[Any]:
         return to_numpy(self)
 
+    @property
+    def computed(self) -> np.dtype[Any]:
+        """The NumPy dtype that computes with the elements as they lie in memory: of characters, that of their code points."""
+        return to_numpy(U32 if self is CHAR else self)
+
 
 BOOL = DType("bool", "bool", 8)
 I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
@@ -108,6 +114,8 @@ NARROW_FLOATS: dict[str, FloatFormat] = {
     "f8e8m0": FloatFormat(8, 0, 127, 0xFE, 0xFF, 0xFF, ml_dtype="float8_e8m0fnu"),
 }
 NARROW: tuple[DType, ...] = (*(DType(name, "float", 8) for name in NARROW_FLOATS), I4, U4, I2, U2)
+CHAR = DType("char", "uint", 32)
+"""A Unicode code point, or 0 behind the end of a string: an element of NumPy's fixed-width strings."""
 LIST = DType("list", "handle", 64)
 """What a value that is a list says its dtype is: no op of tensors takes it, and no text spells it."""
 FUNCTION = DType("function", "handle", 64)
@@ -123,7 +131,7 @@ CLASSES: dict[str, tuple[DType, ...]] = {
     "any": ALL,
     "narrow": NARROW,
 }
-_BY_NAME: dict[str, DType] = {str(t): t for t in (*ALL, *NARROW)}
+_BY_NAME: dict[str, DType] = {str(t): t for t in (*ALL, *NARROW, CHAR)}
 _ML_NAME = {"bf16": "bfloat16", "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2",
             **{name: f.ml_dtype for name, f in NARROW_FLOATS.items()}}  # fmt: skip
 _FROM_ML_NAME = {known: name for name, known in _ML_NAME.items()}
@@ -131,6 +139,7 @@ _NUMPY_NAME: dict[str, str] = {
     "bool": "bool",
     **{f"{k}{b}": f"{n}{b}" for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)},
     **{f"f{b}": f"float{b}" for b in (16, 32, 64)},
+    "char": "<U1",
 }
 _TO_NUMPY: dict[str, np.dtype[Any]] = {name: np.dtype(known) for name, known in _NUMPY_NAME.items()}
 _FROM_NUMPY: dict[np.dtype[Any], DType] = {known: _BY_NAME[name] for name, known in _TO_NUMPY.items()}

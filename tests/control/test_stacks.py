@@ -1,13 +1,17 @@
-"""What turns collect: the sizes of a stack to which no turn gave any."""
+"""What turns collect: the sizes of a stack to which no turn gave any, and stacks for which there is no memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 
 import anyshape
 from anyshape import control, ops
+from anyshape.errors import AnyshapeError, ShapeError
+from anyshape.vm import arena
+from anyshape.vm.available import available_memory
 
 
 def shapes(exe: anyshape.Executable, *arrays: Any) -> list[tuple[int, ...]]:
@@ -57,3 +61,57 @@ def test_a_first_turn_that_is_refused_gives_sizes_of_at_least_0(options: dict[st
     assert exe(five, np.array(1), np.array(7)).shape == (1, 2)
     assert exe(five, np.array(0), np.array(7)).shape == (0, 2)
     assert exe(five, np.array(0), np.array(1)).shape == (0, 0)
+
+
+def counting(**cond: Any) -> anyshape.Function:
+    """Collects a row in each of k turns; `cond` may end it."""
+    x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
+
+    def turn(_: Any, row: Any, *again: Any) -> list[Any]:
+        return [*again, row, *again, ops.add(row, 1.0)]
+
+    _, *_, rows = control.loop(k, turn, [x, *cond.values()], collects=1, source="model:Loop_7", **cond)
+    return anyshape.function([x, k, *cond.values()], rows)
+
+
+def test_turns_for_which_there_is_no_memory_are_refused_before_the_first(options: dict[str, Any]) -> None:
+    exe, row = anyshape.compile(counting(), **options), np.ones(5, np.float32)
+    assert exe(row, np.array(3)).shape == (3, 5)
+    with pytest.raises(
+        AnyshapeError, match=r"loop: collected value 0 \(at model:Loop_7\): 21990232555520 bytes .* not to be had"
+    ):
+        exe(row, np.array(1 << 40))
+    with pytest.raises(ShapeError, match=r"loop: more than 140737488355328 turns are not stacked \(at model:Loop_7\)"):
+        exe(row, np.array((1 << 63) - 1))
+    assert exe(row, np.array(4)).shape == (4, 5)
+
+
+def test_a_stack_that_a_condition_ends_grows_as_long_as_there_is_memory(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arena, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(arena, "LOOKED_AT", 1 << 18)
+    exe, row = anyshape.compile(counting(cond=anyshape.input("c", "bool[]")), **options), np.ones(5000, np.float32)
+    assert exe(row, np.array(3), np.array(True)).shape == (3, 5000)
+    assert exe(row, np.array(1 << 40), np.array(False)).shape == (0, 5000)
+    with pytest.raises(
+        AnyshapeError, match=r"loop: collected value 0 \(at model:Loop_7\): \d+ bytes .* 1048576 are available"
+    ):
+        exe(row, np.array(1 << 40), np.array(True))
+
+
+def test_memory_that_is_available_is_the_least_of_the_machine_and_the_group(tmp_path: Any) -> None:
+    meminfo, group = tmp_path / "meminfo", tmp_path / "group"
+    assert available_memory(meminfo, group) > 1 << 60
+    meminfo.write_text("MemTotal:       200 kB\nMemAvailable:   100 kB\nHugePages_Total:       0\n")
+    assert available_memory(meminfo, group) == 100 * 1024
+    group.mkdir()
+    (group / "memory.max").write_text("max\n")
+    (group / "memory.current").write_text("5000\n")
+    assert available_memory(meminfo, group) == 100 * 1024
+    (group / "memory.max").write_text("9000\n")
+    (group / "memory.stat").write_text("anon 4000\ninactive_file 300\n")
+    assert available_memory(meminfo, group) == 4300
+    (group / "memory.current").write_text("20000\n")
+    assert available_memory(meminfo, group) == 0
+    assert available_memory() > 0

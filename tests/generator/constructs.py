@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from anyshape_gen import model, nodes
+from anyshape_gen import body_nodes, model, nodes
 from anyshape_gen.check_mappings import DTYPE_FUNCTIONS
 from anyshape_gen.functions import CONSTANTS, FUNCTIONS
 from anyshape_gen.keys import FILE_KEYS, OP_KEYS, PARAM_KEYS, TRAITS
@@ -31,7 +31,7 @@ INTERNAL = {"drop", "place"}
 RESOLVED = {"TensorRead"}
 """nodes that only the analysis writes"""
 WITH_OPTIONS = (model.Dim, model.Run, model.Signature, model.ParamSpec, model.Rewrite, model.OnnxMapping, nodes.Star, nodes.AttrRead,
-                nodes.Call, nodes.Comprehension, nodes.Equation, model.Example, model.ExampleValue)  # fmt: skip
+                nodes.Call, nodes.Comprehension, body_nodes.Equation, model.Example, model.ExampleValue)  # fmt: skip
 """nodes whose fields that may be left out are constructs of their own"""
 EMPTY = (None, (), False, "", nodes.Over.UNKNOWN)
 SEVERAL: dict[type, str] = {nodes.Assign: "names", nodes.Generator: "targets"}
@@ -49,7 +49,7 @@ def everything() -> set[str]:
     expressions = members(nodes.Expr) - RESOLVED
     found = {f"expression {name}" for name in expressions | {"Star", "Slice"}}
     found |= {f"statement {name}" for name in members(nodes.Statement)}
-    found |= {f"step {name}" for name in members(nodes.Step)}
+    found |= {f"step {name}" for name in members(body_nodes.Step)}
     found |= {f"piece {name}" for name in members(model.Piece)}
     found |= {f"function {name}" for name in set(FUNCTIONS) - INTERNAL}
     found |= {f"reduction {name}" for name in REDUCTIONS}
@@ -90,7 +90,7 @@ def used(text: str) -> set[str]:
 
 def _of_node(node: Node) -> Iterator[str]:
     name = type(node).__name__
-    for group, union in (("statement", nodes.Statement), ("step", nodes.Step), ("piece", model.Piece)):
+    for group, union in (("statement", nodes.Statement), ("step", body_nodes.Step), ("piece", model.Piece)):
         if name in members(union):
             yield f"{group} {name}"
     yield f"expression {name}"
@@ -112,7 +112,7 @@ def _of_node(node: Node) -> Iterator[str]:
             yield f"operator {op}"
         case nodes.Compare(rest=rest):
             yield from (f"operator {op}" for op, _ in rest)
-        case nodes.Equation(op=op, target=target):
+        case body_nodes.Equation(op=op, target=target):
             yield f"equation {op}"
             yield from ("element of a variadic",) if target.element is not None else ()
             yield from ("size found here",) if target.items is None else ()

@@ -249,6 +249,8 @@ class KernelEvaluation(Evaluation):
             case Call(func="i32" | "i64", args=(inner,)):
                 value = self.expr(inner, env)  # type: ignore[arg-type]
                 return int(value) if isinstance(value, (float, np.floating)) else value
+            case Call(func="char", args=(inner,)):
+                return np.uint32(self.expr(inner, env))  # type: ignore[arg-type]
             case Call(func="f32" | "f64", args=(inner,)):
                 return self.expr(inner, env)  # type: ignore[arg-type]
             case Call(func="cast", args=(inner, _)):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from anyshape.dtypes import ALL, BF16, NARROW, from_numpy, highest, lowest
+from anyshape.dtypes import ALL, BF16, CHAR, NARROW, from_numpy, highest, lowest
+from anyshape.strings import as_chars, as_strings
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.relations import is_constant
@@ -22,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 FILES = [*(ROOT / "specs").glob("*.yaml"), ROOT / "tests/generator/data/new_user.yaml"]
 OPS = load_specs(FILES, ROOT).ops
 CASES = [(op, example) for op in OPS for example in op.spec.examples]
-NUMPY = {t.name: t.numpy.type for t in (*ALL, *NARROW) if t is not BF16}
+NUMPY = {t.name: t.computed.type for t in (*ALL, *NARROW, CHAR) if t is not BF16}
+"""Of characters, that of their code points."""
 
 
 def dtype_of(op: OpAnalysis, operand: Operand) -> Any:
@@ -35,6 +37,8 @@ def dtype_of(op: OpAnalysis, operand: Operand) -> Any:
 def array(value: ExampleValue, dtype: Any, seed: int) -> Any:
     """An array of an example's shape (or a list of them), or its literal."""
     rng = np.random.default_rng(seed)
+    if value.literal and np.array(value.value).dtype.kind == "U":
+        return as_chars(np.array(value.value)).view(np.uint32)
     if value.literal:
         return np.array(value.value, NUMPY[value.dtype] if value.dtype else dtype)
     shape: Any = value.value
@@ -79,13 +83,32 @@ def test_example(op: OpAnalysis, example: Example) -> None:
     evaluation, outputs = evaluated(op, example)
     for name, value in example.expected:
         expected = list(np.shape(value.value)) if value.literal else listed(value.value)  # type: ignore[arg-type]
-        assert outputs[name] == expected, name
-    results = reference(op, example, evaluation)
+        assert (outputs[name][: len(expected)] if _spells(value) else outputs[name]) == expected, name
+    results = reference(op, example, evaluation, outputs)
     for output, result in zip(op.spec.outputs, results, strict=True):
         assert shape_of(result) == outputs[output.name], output.name
         literal = dict(example.expected).get(output.name)
-        if literal is not None and literal.literal:
+        if literal is not None and _spells(literal):
+            np.testing.assert_array_equal(as_strings(result.view(CHAR.numpy)), np.array(literal.value))
+        elif literal is not None and literal.literal:
             np.testing.assert_allclose(np.asarray(result, np.float64), np.array(literal.value, np.float64), rtol=5e-7)
+
+
+def _spells(value: ExampleValue) -> bool:
+    return value.literal and np.array(value.value).dtype.kind == "U"
+
+
+def shown(operand: Operand, tensor: Any) -> Any:
+    """As references take it: characters are strings."""
+    if operand.signature.dtype != CHAR:
+        return tensor
+    return [shown(operand, t) for t in tensor] if isinstance(tensor, list) else as_strings(tensor.view(CHAR.numpy))
+
+
+def code_points(strings: Any, width: int) -> Any:
+    chars = as_chars(strings).view(np.uint32)
+    assert not chars[..., width:].any(), f"strings of more than {width} characters"
+    return np.pad(chars[..., :width], [(0, 0)] * strings.ndim + [(0, max(width - chars.shape[-1], 0))])
 
 
 def constant(default: Expr, dtype: Any, evaluation: Evaluation) -> Any:
@@ -98,8 +121,9 @@ def constant(default: Expr, dtype: Any, evaluation: Evaluation) -> Any:
     return evaluation.expr(default, {}) if is_constant(default) else 0
 
 
-def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[Any]:
-    """What the oracle computes, with resolved parameters; absent optional inputs are their constant, or None."""
+def reference(op: OpAnalysis, example: Example, evaluation: Evaluation, shapes: dict[str, Any]) -> list[Any]:
+    """What the oracle computes, with resolved parameters; absent optional inputs are their constant, or None. Strings are code points,
+    as many as the shapes of the outputs have room for."""
     scope: dict[str, Any] = {"np": np, "scipy": scipy}
     assert op.spec.reference is not None
     for oracle in op.spec.reference.oracles:
@@ -114,10 +138,13 @@ def reference(op: OpAnalysis, example: Example, evaluation: Evaluation) -> list[
             names[operand.name] = np.array(constant(operand.signature.default, dtype, evaluation), dtype)
         elif operand.signature.optional:
             names[operand.name] = None
-    names |= inputs(op, example)
+    given = inputs(op, example)
+    names |= {o.name: shown(o, given[o.name]) for o in op.spec.inputs if o.name in given}
     with np.errstate(all="ignore"):
         result = eval(op.spec.reference.text, names)
     if op.spec.outputs[0].signature.variadic is not None:
         return [list(result)]
     results = list(result) if len(op.spec.outputs) > 1 else [result]
-    return [np.asarray(r) for r in results]
+    arrays = [np.asarray(r) for r in results]
+    widths = [shapes[o.name][-1] if a.dtype.kind == "U" else 0 for a, o in zip(arrays, op.spec.outputs, strict=True)]
+    return [code_points(a, n) if a.dtype.kind == "U" else a for a, n in zip(arrays, widths)]

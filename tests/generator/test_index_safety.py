@@ -13,6 +13,7 @@ from anyshape_gen.bounds.report import page
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE, read_record, record_text
 from anyshape_gen.emit.kernels import kernel
+from anyshape_gen.memo import Memo
 from anyshape_gen.source import Findings
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def findings_of(body: str) -> tuple[str, dict[str, int]]:
     """What the prover says of one op, and its counts."""
     findings = Findings()
     analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
-    _, found = prove_indices(analysis, {}, findings)
+    _, found = prove_indices(analysis, {}, findings, Memo())
     return findings.render(), found["an_op"].counts
 
 
@@ -175,7 +176,7 @@ def test_the_record_and_the_page_are_current() -> None:
     analysis = load_specs(sorted((ROOT / "specs").glob("*.yaml")), ROOT)
     kept = read_record(path)
     findings = Findings()
-    analysis, found = prove_indices(analysis, kept, findings)
+    analysis, found = prove_indices(analysis, kept, findings, Memo())
     assert not findings.found
     assert kept == found, "run `make gen`"
     assert path.read_text() == record_text(analysis, found)
@@ -187,12 +188,12 @@ def test_the_record_and_the_page_are_current() -> None:
 
 def test_what_is_kept_is_proved_again_only_where_it_changed() -> None:
     first = analyse({"specs/m.yaml": spec(RIGHT["flip"])}, complete=False)
-    _, kept = prove_indices(first, {}, Findings())
+    _, kept = prove_indices(first, {}, Findings(), Memo())
     moved = analyse({"specs/m.yaml": "\n\n" + spec(RIGHT["flip"])}, complete=False)
-    _, again = prove_indices(moved, kept, Findings())
+    _, again = prove_indices(moved, kept, Findings(), Memo())
     assert again["an_op"] is kept["an_op"]
     changed = analyse({"specs/m.yaml": spec(RIGHT["flip"].replace("n - 1 - i", "i"))}, complete=False)
-    _, other = prove_indices(changed, kept, Findings())
+    _, other = prove_indices(changed, kept, Findings(), Memo())
     assert other["an_op"] is not kept["an_op"]
 
 
@@ -207,7 +208,7 @@ def test_a_read_that_is_not_proved_is_emitted_with_its_check() -> None:
     body = RIGHT["flip"].replace("x[n - 1 - i]", "x[bit_and(i, n)] + x[i]")
     findings = Findings()
     analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
-    analysis, _ = prove_indices(analysis, {}, findings)
+    analysis, _ = prove_indices(analysis, {}, findings, Memo())
     assert not findings.found
     code = kernel(analysis.op("an_op")).text
     assert "checked(x)[bit_and(i, n)] + x[i]" in code
@@ -218,6 +219,6 @@ def test_every_construct_of_the_language_has_a_verdict(path: Path) -> None:
     """Whatever it is: a construct that the prover does not model is unknown, never an error."""
     analysis = analyse({"specs/m.yaml": path.read_text()}, complete=False)
     findings = Findings()
-    _, found = prove_indices(analysis, {}, findings)
+    _, found = prove_indices(analysis, {}, findings, Memo())
     assert not findings.found
     assert len(found) == sum(a.kernel is not None for a in analysis.ops)

@@ -24,7 +24,7 @@ def test_kernel_agrees_with_reference(op: OpAnalysis, example: Example) -> None:
     params = {n: listed(v.value) for n, v in example.given if op.spec.param(n) is not None}
     evaluation = KernelEvaluation(op)
     shapes = evaluation.run({name: shape_of(tensor) for name, tensor in arrays.items()}, params)
-    results = reference(op, example, evaluation)
+    results = reference(op, example, evaluation, shapes)
     wanted: dict[str, Any] = {o.name: result for o, result in zip(op.spec.outputs, results, strict=True)}
     outputs: dict[str, Any] = {}
     for name, shape in shapes.items():

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_gen.memo import Memo
 from anyshape_gen.watch import Watch
 from tests.generator.watching import ROOT, WAYS, Watched, by_rename, scratch, watched
 
@@ -116,23 +115,3 @@ def test_a_save_ends_the_laws_that_run(folder: Path) -> None:
         by_rename(spec, WRONG)
         w.until("testing stopped")
         w.until("FAILS")
-
-
-def test_a_memory_changes_nothing(tmp_path: Path) -> None:
-    """What is generated with a memo of other specs is what is generated without."""
-    from anyshape_gen.cli import arguments, generated
-
-    scratch(
-        tmp_path,
-        [
-            ROOT / "specs" / f"{name}.yaml"
-            for name in ("shapes", "movement", "elementwise", "reduction", "trigonometry")
-        ],
-    )
-    options = arguments().parse_args(["--specs", str(tmp_path / "specs"), "--docs", str(tmp_path / "docs")])
-    memo = Memo()
-    generated(options, memo)
-    path = tmp_path / "specs/reduction.yaml"
-    lines = path.read_text().replace("summary: ", "summary: Here, ").split("ops:\n")
-    path.write_text("\nops:\n".join(lines))
-    assert generated(options, memo).files == generated(options, Memo()).files

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anyshape.disk_cache import DiskCache
 from anyshape.lower.gemm.library import library_module
 from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.jit import CodegenError, Loaded, compile_module, compile_object, load_object
-from anyshape.lower.llvm.object_cache import ObjectCache
 from anyshape.lower.llvm.types import BF16, F16, F32, F64, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target, host_target
 from anyshape.vm.native.loop import loop_module
@@ -131,8 +131,8 @@ def test_builder_refuses_mixed_types_and_unreachable_text() -> None:
         f.add(f.args[0], f.args[0])
 
 
-def test_object_cache_ignores_damage_and_stays_bounded(tmp_path: Path) -> None:
-    cache = ObjectCache(tmp_path / "objects", limit_bytes=4000)
+def test_disk_cache_ignores_damage_and_stays_bounded(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path / "objects", limit_bytes=4000)
     assert cache.get("a") is None
     cache.put("a", b"code")
     assert cache.get("a") == b"code"
@@ -149,8 +149,8 @@ def test_object_cache_ignores_damage_and_stays_bounded(tmp_path: Path) -> None:
     os.utime(left, (0, 0))
     cache.put("again", bytes(1000))
     assert not left.exists()
-    ObjectCache(None).put("a", b"")
-    assert ObjectCache(None).get("a") is None
+    DiskCache(None).put("a", b"")
+    assert DiskCache(None).get("a") is None
 
 
 def test_another_architecture_gets_object_code_from_the_same_builder() -> None:

@@ -130,6 +130,52 @@ def test_steps_of_phases(constant: bool) -> None:
     assert text.index("product") > text.index("steps position") and "for i" in text
 
 
+def directions(shared: bool, constant: Any = None) -> tuple[Group, Equations]:
+    """Two directions with weights of their own, or the same for both: then a row of each stands in one product."""
+    width: Any = H if constant is None else 5
+    x, y = tensor("x", "f32", T, 2, N, width), tensor("y", "f32", T + 1, 2, N, width)
+    r = tensor("r", "f32", width, width) if shared else tensor("r", "f32", 2, width, width)
+    h0, eqs = tensor("h0", "f32", 2, N, width), Equations("directions", {}, {})
+    u, n, j = eqs.index("u", 2), eqs.index("n", N), eqs.index("j", width)
+    eqs.define(y[0, u, n, j], h0[u, n, j])
+    s, u, n, j = eqs.index("s", T), eqs.index("u", 2), eqs.index("n", N), eqs.index("j", width)
+    at = (j,) if shared else (u, j)
+    total = reduce_("sum", [width], lambda k: y[s, u, n, k] * r[*at, k])
+    eqs.step(y[s + 1, u, n, j], tanh(x[s, u, n, j] + total), s)
+    constants = {} if constant is None else {r: constant}
+    return Group("directions", tuple(eqs.equations), (x, r, h0), (y,), constants), eqs
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+def test_what_is_apart_is_around_the_positions_and_shared_out(constant: bool, shared: bool) -> None:
+    weights = RNG.normal(size=(5, 5) if shared else (2, 5, 5)).astype(np.float32)
+    group, eqs = directions(shared, weights if constant else None)
+    x, r, h0 = group.inputs
+    (y,) = group.outputs
+    kernel = Native(group)
+    assert kernel.kernel.pieces == (1 if shared else 2)
+    assert (kernel.kernel.work == 0) == shared
+    for t, n in ((4, 3), (1, 20), (0, 2), (3, 1), (3, 0)):
+        arrays = {x: RNG.normal(size=(t, 2, n, 5)), r: weights, h0: RNG.normal(size=(2, n, 5))}
+        arrays = {k: a.astype(np.float32) for k, a in arrays.items()}
+        sizes = {T: t, N: n, H: 5}
+        status, (whole,) = kernel.run(arrays, sizes, 1)
+        assert status == 0
+        h = arrays[h0]
+        for s in range(t):
+            h = np.tanh(arrays[x][s] + np.einsum("unk,jk->unj" if shared else "unk,ujk->unj", h, weights))
+            np.testing.assert_allclose(whole[s + 1], h, 1e-4, 1e-5)
+        np.testing.assert_allclose(interpret(eqs.equations, arrays, sizes)[y], whole, 1e-4, 1e-5)
+        for parts in (2, 3):
+            status, (got,) = kernel.run(arrays, sizes, parts)
+            assert status == 0
+            np.testing.assert_array_equal(got, whole)
+    lines = [line.strip() for line in describe(group).splitlines()]
+    before = lines[lines.index(next(line for line in lines if line.startswith("steps position"))) - 1]
+    assert (before.startswith("for ") and before.endswith("in 2:")) == (not shared)
+
+
 def _with_constant(weights: Any) -> tuple[Group, Equations]:
     global H
     outer, H = H, 5

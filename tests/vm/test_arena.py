@@ -118,8 +118,8 @@ def chain(length: int) -> anyshape.Function:
 
 def test_a_chain_of_maps_is_one_place() -> None:
     exe = compile(chain(9), kernels="native", fuse=False)
-    exe(np.zeros((64, 64), np.float32))
-    assert exe.memory == 64 * 64 * 4
+    exe(np.zeros((1024, 1024), np.float32))
+    assert exe.memory == 1024 * 1024 * 4  # a whole number of huge pages
     text = memory_text(exe, {"n": 64, "m": 64})
     assert "7 more over it in turn" in text and "16,384" in text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import threading
 from typing import Any
@@ -29,8 +30,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def add() -> Executable:
+    """One thread: with more, the first call of a process goes another way, to start them."""
     x, y = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]")
-    return compile(anyshape.function([x, y], {"sum": call(ADD, x, y), "product": call(MUL, x, y)}))
+    return compile(anyshape.function([x, y], {"sum": call(ADD, x, y), "product": call(MUL, x, y)}), threads=1)
 
 
 def ones(n: int) -> Any:
@@ -39,9 +41,23 @@ def ones(n: int) -> Any:
 
 def test_this_python_has_the_direct_entry() -> None:
     assert objects.layout_is_as_published() and objects.functions() is not None
-    plan = add().plan
+    exe = add()
+    exe(ones(3), ones(3))  # the first call may have threads to start
+    plan = exe.plan
     assert isinstance(plan, Straight) and plan.direct is not None
     assert plan.direct((ones(3), ones(3))) is not None
+
+
+def test_arrays_with_a_dtype_object_of_their_own_go_the_same_way() -> None:
+    x = pickle.loads(pickle.dumps(ones(3)))
+    assert x.dtype is not np.dtype(np.float32)
+    exe = add()
+    exe(x, x)
+    plan = exe.plan
+    assert isinstance(plan, Straight) and plan.direct is not None
+    found = plan.direct((x, x))
+    assert found is not None
+    np.testing.assert_array_equal(found[0], [2, 2, 2])
 
 
 @pytest.mark.parametrize(
@@ -52,6 +68,8 @@ def test_this_python_has_the_direct_entry() -> None:
         (ones(3), [1, 1, 1]),
         (ones(3), None),
         (ones(3), np.ones(3)),
+        (ones(3), np.ones(3, np.dtype(np.float32).newbyteorder())),
+        (ones(3), np.ones(3, np.int32)),
         (ones(3), np.ones((3, 1), np.float32)),
         (ones(3), np.ones(6, np.float32)[::2]),
         (ones(3), np.zeros(13, np.uint8)[1:].view(np.float32)),

@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import anyshape
+import anyshape_ops.api as ops
 from anyshape.dims import Size, evaluate, maximum, minimum, symbol
 from anyshape.vm.arena import MAPPED, Context
 from anyshape.vm.arena_code import ArenaCode
@@ -131,3 +133,17 @@ def test_regions_are_aligned_and_grow() -> None:
         assert address % 64 == 0 and context.regions[0].capacity >= size
     assert context.region(0, 10) == address
     assert context.regions[1].capacity == 0
+
+
+def test_a_region_whose_size_varies_is_mapped_at_once() -> None:
+    """So that a call at a larger shape finds memory that was touched before; one whose size is a number is as large as it must be."""
+    varies, fixed = (anyshape.input("x", f"f32[{n}, 64]") for n in ("n", 64))
+    found = []
+    for x in (varies, fixed):
+        f = anyshape.function([x], ops.matmul(ops.softmax(x), ops.transpose(x, [1, 0])))
+        exe = anyshape.compile(f, kernels="native", loop="native", fuse=False)
+        for n in (64, 100) if x is varies else (64, 64):
+            exe(np.ones((n, 64), np.float32))
+            found.append(exe.memory)
+    assert found[:2] == [MAPPED, MAPPED]
+    assert 1 << 14 <= found[2] == found[3] < MAPPED

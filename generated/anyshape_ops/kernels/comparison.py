@@ -20,47 +20,47 @@ def equal_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], eq(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:32")
 
 
-# specs/comparison.yaml:36
+# specs/comparison.yaml:40
 def less_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], lt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:40")
+    eqs.define(y[*i], lt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:44")
 
 
-# specs/comparison.yaml:44
+# specs/comparison.yaml:48
 def less_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], le(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:48")
+    eqs.define(y[*i], le(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:52")
 
 
-# specs/comparison.yaml:52
+# specs/comparison.yaml:56
 def greater_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:56")
+    eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:60")
 
 
-# specs/comparison.yaml:62
+# specs/comparison.yaml:66
 def greater_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:66")
+    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:70")
 
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:74
 def is_nan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:73")
+    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:77")
 
 
-# specs/comparison.yaml:77
+# specs/comparison.yaml:81
 def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     d, detect_positive, detect_negative = bound.d, bound.detect_positive, bound.detect_negative
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -68,37 +68,37 @@ def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         or_(and_(eq(x[*i], inf), detect_positive), and_(eq(x[*i], -inf), detect_negative)),
-        "specs/comparison.yaml:83",
+        "specs/comparison.yaml:87",
     )
 
 
-# specs/comparison.yaml:89
+# specs/comparison.yaml:93
 def logical_and_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:93")
+    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:97")
 
 
-# specs/comparison.yaml:97
+# specs/comparison.yaml:101
 def logical_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:101")
+    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:105")
 
 
-# specs/comparison.yaml:105
+# specs/comparison.yaml:109
 def logical_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:108")
+    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:112")
 
 
-# specs/comparison.yaml:112
+# specs/comparison.yaml:116
 def logical_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:118")
+    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:122")

@@ -104,10 +104,10 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
         ("a sequence length is not within 0..", t),
         "specs/recurrent.yaml:87",
     )
-    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
-    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, h)))
+    u, s, n, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
-        into[s, u, n, j],
+        into[u, s, n, j],
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, j, l]) + bias[u, (0) * h + j] + bias[u, (1) * h + j],
         "specs/recurrent.yaml:111",
     )
@@ -133,7 +133,7 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
-        active(u, limited(into[now[s, u, n], u, n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))),
+        active(u, limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))),
         s,
         source="specs/recurrent.yaml:114",
     )
@@ -241,10 +241,10 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         ("a sequence length is not within 0..", t),
         "specs/recurrent.yaml:87",
     )
-    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((t, e, b, 3, h)))
-    s, u, n, a, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("a", 3), eqs.index("j", h)
+    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 3, h)))
+    u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 3), eqs.index("j", h)
     eqs.define(
-        into[s, u, n, a, j],
+        into[u, s, n, a, j],
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 3 + a) * h + j]
         + where(or_(lt(a, 2), not linear_before_reset), lambda: bias[u, ((1) * 3 + a) * h + j], lambda: 0),
@@ -285,14 +285,14 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         update[s, u, n, j],
-        gate(u, limited(into[now[s, u, n], u, n, 0, j] + from_hid[s, u, n, 0, j])),
+        gate(u, limited(into[u, now[s, u, n], n, 0, j] + from_hid[s, u, n, 0, j])),
         s,
         source="specs/recurrent.yaml:186",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         reset[s, u, n, j],
-        gate(u, limited(into[now[s, u, n], u, n, 1, j] + from_hid[s, u, n, 1, j])),
+        gate(u, limited(into[u, now[s, u, n], n, 1, j] + from_hid[s, u, n, 1, j])),
         s,
         source="specs/recurrent.yaml:187",
     )
@@ -318,7 +318,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         fresh[s, u, n, j],
-        active(u, limited(into[now[s, u, n], u, n, 2, j] + inner[s, u, n, j])),
+        active(u, limited(into[u, now[s, u, n], n, 2, j] + inner[s, u, n, j])),
         s,
         source="specs/recurrent.yaml:193",
     )
@@ -447,10 +447,10 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         ("a sequence length is not within 0..", t),
         "specs/recurrent.yaml:87",
     )
-    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
-    s, u, n, a, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
+    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 4, h)))
+    u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
     eqs.define(
-        into[s, u, n, a, j],
+        into[u, s, n, a, j],
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
@@ -485,7 +485,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     s, u, n, a, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
     eqs.step(
         pre[s, u, n, a, j],
-        into[now[s, u, n], u, n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
+        into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
         source="specs/recurrent.yaml:266",
     )

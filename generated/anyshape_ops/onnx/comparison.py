@@ -13,42 +13,50 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/comparison.yaml:34
+# specs/comparison.yaml:36
 def equal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.equal(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:34
+# specs/comparison.yaml:37
 def equal_7(n: OnnxNode) -> Sequence[Value]:
     return [api.equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:42
+# specs/comparison.yaml:38
+def equal_19(n: OnnxNode) -> Sequence[Value]:
+    return (
+        [api.string_equal(n.input(0), n.input(1), source=n.source)]
+        if dtype_of(n, n.input(0)) == parse_dtype("char") else [api.equal(n.input(0), n.input(1), source=n.source)]
+    )
+
+
+# specs/comparison.yaml:46
 def less_1(n: OnnxNode) -> Sequence[Value]:
     return [api.less(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:42
+# specs/comparison.yaml:46
 def less_7(n: OnnxNode) -> Sequence[Value]:
     return [api.less(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:50
+# specs/comparison.yaml:54
 def less_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.less_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:59
+# specs/comparison.yaml:63
 def greater_1(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:59
+# specs/comparison.yaml:63
 def greater_7(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:60
+# specs/comparison.yaml:64
 def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -63,17 +71,17 @@ def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:68
+# specs/comparison.yaml:72
 def greater_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.greater_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:75
+# specs/comparison.yaml:79
 def is_na_n_9(n: OnnxNode) -> Sequence[Value]:
     return [api.is_nan(n.input(0), source=n.source)]
 
 
-# specs/comparison.yaml:85
+# specs/comparison.yaml:89
 def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.is_inf(
@@ -85,43 +93,43 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:95
+# specs/comparison.yaml:99
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:95
+# specs/comparison.yaml:99
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:103
+# specs/comparison.yaml:107
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:103
+# specs/comparison.yaml:107
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:110
+# specs/comparison.yaml:114
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:110
+# specs/comparison.yaml:114
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:121
+# specs/comparison.yaml:125
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "Equal": {1: equal_1, 7: equal_7},
+    "Equal": {1: equal_1, 7: equal_7, 19: equal_19},
     "Less": {1: less_1, 7: less_7},
     "LessOrEqual": {12: less_or_equal_12},
     "Greater": {1: greater_1, 7: greater_7},

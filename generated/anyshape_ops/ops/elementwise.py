@@ -435,6 +435,7 @@ IDENTITY = OpDef(
     view={"y": "x"},
     summary="The same tensor.",
     source="specs/elementwise.yaml:248",
+    moves=("T",),
     rewrites=rewrites.IDENTITY,
 )
 
@@ -499,4 +500,5 @@ WHERE = OpDef(
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
     source="specs/elementwise.yaml:288",
+    moves=("T",),
 )

@@ -23,6 +23,7 @@ SCALED_SIZE = OpDef(
     kernel=kernels.scaled_size_kernel,
     summary="The sizes of some axes times scales, rounded down from what f32 makes of the product.",
     source="specs/images.yaml:119",
+    moves=("T",),
 )
 
 # specs/images.yaml:135

@@ -28,6 +28,7 @@ STATIC_PAD = OpDef(
     kernel=kernels.pad_kernel,
     summary="A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut off.",
     source="specs/indexing.yaml:5",
+    moves=("T",),
 )
 DYN_PAD = OpDef(
     name="pad",
@@ -47,6 +48,7 @@ DYN_PAD = OpDef(
     kernel=kernels.pad_kernel,
     summary="A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut off.",
     source="specs/indexing.yaml:5",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:53
@@ -61,6 +63,7 @@ STATIC_TILE = OpDef(
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
     source="specs/indexing.yaml:53",
+    moves=("T",),
 )
 DYN_TILE = OpDef(
     name="tile",
@@ -73,6 +76,7 @@ DYN_TILE = OpDef(
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
     source="specs/indexing.yaml:53",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:69
@@ -90,6 +94,7 @@ STATIC_REPEAT = OpDef(
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
     source="specs/indexing.yaml:69",
+    moves=("T",),
 )
 DYN_REPEAT = OpDef(
     name="repeat",
@@ -105,6 +110,7 @@ DYN_REPEAT = OpDef(
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
     source="specs/indexing.yaml:69",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:85
@@ -119,6 +125,7 @@ STATIC_FLIP = OpDef(
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
     source="specs/indexing.yaml:85",
+    moves=("T",),
 )
 DYN_FLIP = OpDef(
     name="flip",
@@ -131,6 +138,7 @@ DYN_FLIP = OpDef(
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
     source="specs/indexing.yaml:85",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:97
@@ -148,6 +156,7 @@ STATIC_ROLL = OpDef(
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
     source="specs/indexing.yaml:97",
+    moves=("T",),
 )
 DYN_ROLL = OpDef(
     name="roll",
@@ -163,6 +172,7 @@ DYN_ROLL = OpDef(
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
     source="specs/indexing.yaml:97",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:110
@@ -184,6 +194,7 @@ GATHER_ELEMENTS = OpDef(
     kernel=kernels.gather_elements_kernel,
     summary="For every place of the index tensor the element of x at that place, but along one axis where the index says.",
     source="specs/indexing.yaml:110",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:130
@@ -205,6 +216,7 @@ GATHER_ND = OpDef(
     kernel=kernels.gather_nd_kernel,
     summary="Slices of x that the rows of an index tensor name; negative indices count from the end.",
     source="specs/indexing.yaml:130",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:148
@@ -223,6 +235,7 @@ DEPTH_TO_SPACE = OpDef(
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
     source="specs/indexing.yaml:148",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:174
@@ -241,6 +254,7 @@ SPACE_TO_DEPTH = OpDef(
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
     source="specs/indexing.yaml:174",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:199
@@ -264,6 +278,7 @@ STATIC_ONE_HOT = OpDef(
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
     source="specs/indexing.yaml:199",
+    moves=("T",),
 )
 DYN_ONE_HOT = OpDef(
     name="one_hot",
@@ -285,6 +300,7 @@ DYN_ONE_HOT = OpDef(
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
     source="specs/indexing.yaml:199",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:220
@@ -302,6 +318,7 @@ STATIC_DILATE = OpDef(
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
     source="specs/indexing.yaml:220",
+    moves=("T",),
 )
 DYN_DILATE = OpDef(
     name="dilate",
@@ -317,6 +334,7 @@ DYN_DILATE = OpDef(
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
     source="specs/indexing.yaml:220",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:236
@@ -397,4 +415,5 @@ REVERSE_SEQUENCE = OpDef(
     kernel=kernels.reverse_sequence_kernel,
     summary="The first elements of each sequence of a batch in reverse order, as many as its length says; the others stay.",
     source="specs/indexing.yaml:260",
+    moves=("T",),
 )

@@ -18,6 +18,7 @@ STATIC_ENSURE_SHAPE = OpDef(
     view={"y": "x"},
     summary="The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.",
     source="specs/matching.yaml:5",
+    moves=("T",),
 )
 DYN_ENSURE_SHAPE = OpDef(
     name="ensure_shape",
@@ -30,4 +31,5 @@ DYN_ENSURE_SHAPE = OpDef(
     view={"y": "x"},
     summary="The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.",
     source="specs/matching.yaml:5",
+    moves=("T",),
 )

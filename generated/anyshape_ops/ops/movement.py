@@ -51,6 +51,7 @@ STATIC_RESHAPE = OpDef(
     view={"y": "x"},
     summary="The same elements in row-major order under a new shape.",
     source="specs/movement.yaml:5",
+    moves=("T",),
     rewrites=rewrites.RESHAPE,
 )
 DYN_RESHAPE = OpDef(
@@ -93,6 +94,7 @@ DYN_RESHAPE = OpDef(
     view={"y": "x"},
     summary="The same elements in row-major order under a new shape.",
     source="specs/movement.yaml:5",
+    moves=("T",),
     rewrites=rewrites.RESHAPE,
 )
 
@@ -135,6 +137,7 @@ TRANSPOSE = OpDef(
     kernel=kernels.transpose_kernel,
     summary="The axes of a tensor in another order, by default reversed.",
     source="specs/movement.yaml:37",
+    moves=("T",),
     rewrites=rewrites.TRANSPOSE,
 )
 
@@ -176,6 +179,7 @@ STATIC_SQUEEZE = OpDef(
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
     source="specs/movement.yaml:54",
+    moves=("T",),
 )
 DYN_SQUEEZE = OpDef(
     name="squeeze",
@@ -214,6 +218,7 @@ DYN_SQUEEZE = OpDef(
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
     source="specs/movement.yaml:54",
+    moves=("T",),
 )
 
 # specs/movement.yaml:71
@@ -254,6 +259,7 @@ STATIC_EXPAND_DIMS = OpDef(
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
     source="specs/movement.yaml:71",
+    moves=("T",),
 )
 DYN_EXPAND_DIMS = OpDef(
     name="expand_dims",
@@ -292,6 +298,7 @@ DYN_EXPAND_DIMS = OpDef(
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
     source="specs/movement.yaml:71",
+    moves=("T",),
 )
 
 # specs/movement.yaml:85
@@ -333,6 +340,7 @@ FLATTEN = OpDef(
     view={"y": "x"},
     summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
     source="specs/movement.yaml:85",
+    moves=("T",),
 )
 
 # specs/movement.yaml:105
@@ -347,6 +355,7 @@ STATIC_BROADCAST_TO = OpDef(
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
     source="specs/movement.yaml:105",
+    moves=("T",),
 )
 DYN_BROADCAST_TO = OpDef(
     name="broadcast_to",
@@ -359,6 +368,7 @@ DYN_BROADCAST_TO = OpDef(
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
     source="specs/movement.yaml:105",
+    moves=("T",),
 )
 
 # specs/movement.yaml:122
@@ -374,6 +384,7 @@ CONCAT = OpDef(
     kernel=kernels.concat_kernel,
     summary="Tensors side by side along one axis; their other dims are equal.",
     source="specs/movement.yaml:122",
+    moves=("T",),
 )
 
 # specs/movement.yaml:136
@@ -392,6 +403,7 @@ STATIC_SPLIT = OpDef(
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
     source="specs/movement.yaml:136",
+    moves=("T",),
 )
 DYN_SPLIT = OpDef(
     name="split",
@@ -408,6 +420,7 @@ DYN_SPLIT = OpDef(
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
     source="specs/movement.yaml:136",
+    moves=("T",),
 )
 
 # specs/movement.yaml:164
@@ -427,6 +440,7 @@ STATIC_SLICE = OpDef(
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
     source="specs/movement.yaml:164",
+    moves=("T",),
 )
 DYN_SLICE = OpDef(
     name="slice",
@@ -444,6 +458,7 @@ DYN_SLICE = OpDef(
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
     source="specs/movement.yaml:164",
+    moves=("T",),
 )
 
 # specs/movement.yaml:191
@@ -465,6 +480,7 @@ GATHER = OpDef(
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
     source="specs/movement.yaml:191",
+    moves=("T",),
 )
 
 # specs/movement.yaml:207

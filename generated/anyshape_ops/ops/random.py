@@ -137,6 +137,7 @@ DROPOUT_MASK = OpDef(
     kernel=kernels.dropout_mask_kernel,
     summary="Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of their positions.",
     source="specs/random.yaml:115",
+    moves=("T",),
 )
 
 # specs/random.yaml:125

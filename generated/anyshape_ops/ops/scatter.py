@@ -76,6 +76,7 @@ TENSOR_SCATTER = OpDef(
     kernel=kernels.tensor_scatter_kernel,
     summary="x with a block of entries replaced along one axis, in every batch from where an index says; circular, from the start again.",
     source="specs/scatter.yaml:73",
+    moves=("T",),
 )
 
 # specs/scatter.yaml:98
@@ -97,6 +98,7 @@ STATIC_SPARSE_TO_DENSE = OpDef(
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
     source="specs/scatter.yaml:98",
+    moves=("T",),
 )
 DYN_SPARSE_TO_DENSE = OpDef(
     name="sparse_to_dense",
@@ -116,4 +118,5 @@ DYN_SPARSE_TO_DENSE = OpDef(
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
     source="specs/scatter.yaml:98",
+    moves=("T",),
 )

@@ -50,6 +50,7 @@ SHAPE_OF = OpDef(
     kernel=kernels.shape_of_kernel,
     summary="The dims of a tensor, or a part of them, as a tensor.",
     source="specs/shapes.yaml:19",
+    moves=("T",),
 )
 
 # specs/shapes.yaml:36
@@ -91,6 +92,7 @@ SIZE = OpDef(
     kernel=kernels.size_kernel,
     summary="The number of elements of a tensor.",
     source="specs/shapes.yaml:36",
+    moves=("T",),
 )
 
 # specs/shapes.yaml:48
@@ -167,6 +169,7 @@ STATIC_FULL = OpDef(
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
     source="specs/shapes.yaml:74",
+    moves=("T",),
 )
 DYN_FULL = OpDef(
     name="full",
@@ -205,6 +208,7 @@ DYN_FULL = OpDef(
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
     source="specs/shapes.yaml:74",
+    moves=("T",),
 )
 
 # specs/shapes.yaml:91
@@ -287,4 +291,5 @@ EYE_LIKE = OpDef(
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
     source="specs/shapes.yaml:103",
+    moves=("V",),
 )

@@ -53,6 +53,7 @@ COMPRESS = OpDef(
     kernel=kernels.compress_kernel,
     summary="The entries along one axis for which a condition holds; what is beyond the condition's length is left out.",
     source="specs/sparse.yaml:39",
+    moves=("T",),
 )
 
 # specs/sparse.yaml:59
@@ -71,6 +72,7 @@ SELECT = OpDef(
     kernel=kernels.select_kernel,
     summary="The elements for which a mask of the same shape holds, in row-major order.",
     source="specs/sparse.yaml:59",
+    moves=("T",),
 )
 
 # specs/sparse.yaml:70
@@ -93,6 +95,7 @@ STATIC_SPARSE_FILL_EMPTY_ROWS = OpDef(
     kernel=kernels.sparse_fill_empty_rows_kernel,
     summary="The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.",
     source="specs/sparse.yaml:70",
+    moves=("T",),
 )
 DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
     name="sparse_fill_empty_rows",
@@ -113,4 +116,5 @@ DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
     kernel=kernels.sparse_fill_empty_rows_kernel,
     summary="The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.",
     source="specs/sparse.yaml:70",
+    moves=("T",),
 )

@@ -16,7 +16,7 @@ def equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:36
+# specs/comparison.yaml:40
 def less_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -24,7 +24,7 @@ def less_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:44
+# specs/comparison.yaml:48
 def less_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -32,7 +32,7 @@ def less_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:52
+# specs/comparison.yaml:56
 def greater_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -40,7 +40,7 @@ def greater_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:62
+# specs/comparison.yaml:66
 def greater_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -48,19 +48,19 @@ def greater_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:74
 def is_nan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/comparison.yaml:77
+# specs/comparison.yaml:81
 def is_inf_relation(rule: Rule, *, x: Vec, detect_negative: bool, detect_positive: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, detect_positive=detect_positive, detect_negative=detect_negative)
 
 
-# specs/comparison.yaml:89
+# specs/comparison.yaml:93
 def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -68,7 +68,7 @@ def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:97
+# specs/comparison.yaml:101
 def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -76,7 +76,7 @@ def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:105
+# specs/comparison.yaml:109
 def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -84,7 +84,7 @@ def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:112
+# specs/comparison.yaml:116
 def logical_not_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

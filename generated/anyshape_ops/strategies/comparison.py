@@ -36,13 +36,13 @@ EQUAL = Property(
 )
 
 
-# specs/comparison.yaml:36
+# specs/comparison.yaml:40
 def less_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:41
+# specs/comparison.yaml:45
 def less_reference(a: Any, b: Any) -> Any:
     return np.less(a, b)
 
@@ -55,17 +55,17 @@ LESS = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
-    "specs/comparison.yaml:36",
+    "specs/comparison.yaml:40",
 )
 
 
-# specs/comparison.yaml:44
+# specs/comparison.yaml:48
 def less_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:49
+# specs/comparison.yaml:53
 def less_equal_reference(a: Any, b: Any) -> Any:
     return np.less_equal(a, b)
 
@@ -78,17 +78,17 @@ LESS_EQUAL = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
-    "specs/comparison.yaml:44",
+    "specs/comparison.yaml:48",
 )
 
 
-# specs/comparison.yaml:52
+# specs/comparison.yaml:56
 def greater_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:57
+# specs/comparison.yaml:61
 def greater_reference(a: Any, b: Any) -> Any:
     return np.greater(a, b)
 
@@ -101,17 +101,17 @@ GREATER = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
-    "specs/comparison.yaml:52",
+    "specs/comparison.yaml:56",
 )
 
 
-# specs/comparison.yaml:62
+# specs/comparison.yaml:66
 def greater_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:67
+# specs/comparison.yaml:71
 def greater_equal_reference(a: Any, b: Any) -> Any:
     return np.greater_equal(a, b)
 
@@ -124,17 +124,17 @@ GREATER_EQUAL = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
-    "specs/comparison.yaml:62",
+    "specs/comparison.yaml:66",
 )
 
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:74
 def is_nan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:74
+# specs/comparison.yaml:78
 def is_nan_reference(x: Any) -> Any:
     return np.isnan(x)
 
@@ -146,11 +146,11 @@ IS_NAN = Property(
     (
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:23"),
     ),
-    "specs/comparison.yaml:70",
+    "specs/comparison.yaml:74",
 )
 
 
-# specs/comparison.yaml:77
+# specs/comparison.yaml:81
 def is_inf_case(d: Draw) -> Case:
     d_ = d.run("d")
     detect_negative = d.truth()
@@ -160,7 +160,7 @@ def is_inf_case(d: Draw) -> Case:
     )
 
 
-# specs/comparison.yaml:84
+# specs/comparison.yaml:88
 def is_inf_reference(x: Any, detect_negative: Any, detect_positive: Any) -> Any:
     return np.isposinf(x) & detect_positive | np.isneginf(x) & detect_negative
 
@@ -175,20 +175,20 @@ IS_INF = Property(
             {},
             {"y": Given(value=(True, False, True))},
             None,
-            "specs/comparison.yaml:87",
+            "specs/comparison.yaml:91",
         ),
     ),
-    "specs/comparison.yaml:77",
+    "specs/comparison.yaml:81",
 )
 
 
-# specs/comparison.yaml:89
+# specs/comparison.yaml:93
 def logical_and_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:98
 def logical_and_reference(a: Any, b: Any) -> Any:
     return np.logical_and(a, b)
 
@@ -200,17 +200,17 @@ LOGICAL_AND = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:89",
+    "specs/comparison.yaml:93",
 )
 
 
-# specs/comparison.yaml:97
+# specs/comparison.yaml:101
 def logical_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:102
+# specs/comparison.yaml:106
 def logical_or_reference(a: Any, b: Any) -> Any:
     return np.logical_or(a, b)
 
@@ -222,17 +222,17 @@ LOGICAL_OR = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:97",
+    "specs/comparison.yaml:101",
 )
 
 
-# specs/comparison.yaml:105
+# specs/comparison.yaml:109
 def logical_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:109
+# specs/comparison.yaml:113
 def logical_xor_reference(a: Any, b: Any) -> Any:
     return np.logical_xor(a, b)
 
@@ -244,17 +244,17 @@ LOGICAL_XOR = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:105",
+    "specs/comparison.yaml:109",
 )
 
 
-# specs/comparison.yaml:112
+# specs/comparison.yaml:116
 def logical_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:120
+# specs/comparison.yaml:124
 def logical_not_reference(x: Any) -> Any:
     return np.logical_not(x)
 
@@ -264,7 +264,7 @@ LOGICAL_NOT = Property(
     logical_not_case,
     logical_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:123"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:127"),
     ),
-    "specs/comparison.yaml:112",
+    "specs/comparison.yaml:116",
 )

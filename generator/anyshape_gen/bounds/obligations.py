@@ -13,6 +13,7 @@ from anyshape import dims
 from anyshape.dims import Dim, Size
 from anyshape.errors import AnyshapeError
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation, ResolvedKernel, Role
+from anyshape_gen.body_nodes import Store
 from anyshape_gen.bounds import axes as at_axes
 from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.bounds.elements import Elements
@@ -37,7 +38,6 @@ from anyshape_gen.nodes import (
     Reduction,
     Slice,
     Star,
-    Store,
     TensorRead,
     VecLit,
 )

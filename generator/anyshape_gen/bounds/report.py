@@ -48,7 +48,7 @@ def page(analysis: Analysis, found: Mapping[str, Safety]) -> str:
     )
     out += ["## What is tested when it runs\n", "| op | where | index | why |", "|---|---|---|---|"]
     for a in sorted(analysis.ops, key=lambda a: a.spec.name):
-        if a.kernel is not None and a.spec.name in found:
+        if a.kernel is not None and a.spec.name in found and found[a.spec.name].rest:
             places = accesses(a.kernel)
             for r in _distinct(found[a.spec.name].rest):
                 what = f"`{r.tensor}[{r.index}]`" + (", written" if r.store else "")

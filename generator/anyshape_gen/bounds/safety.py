@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
 from anyshape_gen.bounds.counterexample import counterexample
 from anyshape_gen.bounds.store import Safety, key_of, safety
+from anyshape_gen.memo import Memo
 from anyshape_gen.source import Findings
 
 
 def prove_indices(
-    analysis: Analysis, kept: Mapping[str, Safety], findings: Findings
+    analysis: Analysis, kept: Mapping[str, Safety], findings: Findings, memo: Memo
 ) -> tuple[Analysis, dict[str, Safety]]:
     """Verdicts on all ops; what has not changed since they were kept is not proved again."""
     found: dict[str, Safety] = {}
@@ -25,13 +27,19 @@ def prove_indices(
         if a.kernel is None:
             ops.append(a)
             continue
-        key, known = key_of(a), kept.get(a.spec.name)
+        key, known = memo.get(a.file, "proof", (a,), partial(key_of, a)), kept.get(a.spec.name)
         if known is None or known.key != key:
             known = safety(a, key)
             _refute(a, known, findings)
         found[a.spec.name] = known
-        ops.append(a if a.unproved == known.unproved else replace(a, unproved=known.unproved))
+        ops.append(_marked(a, known.unproved, memo))
     return Analysis(tuple(ops)), found
+
+
+def _marked(a: OpAnalysis, unproved: frozenset[int], memo: Memo) -> OpAnalysis:
+    if a.unproved == unproved:
+        return a
+    return memo.get(a.file, ("unproved", unproved), (a,), lambda: replace(a, unproved=unproved))
 
 
 def _refute(a: OpAnalysis, safe: Safety, findings: Findings) -> None:

@@ -120,7 +120,7 @@ def record_text(analysis: Analysis, found: Mapping[str, Safety]) -> str:
     for a in sorted(analysis.ops, key=lambda a: a.spec.name):
         safe = found.get(a.spec.name)
         if safe is not None and a.kernel is not None:
-            places = accesses(a.kernel)
+            places = accesses(a.kernel) if safe.rest else []
             rest = [{**asdict(r), "at": place(places, r)} for r in safe.rest]
             ops[a.spec.name] = {
                 "key": safe.key,

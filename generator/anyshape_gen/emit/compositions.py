@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.body_nodes import Branch, For, Set, Step, While
 from anyshape_gen.composing import Composer, Given
 from anyshape_gen.emit.api import python_name
 from anyshape_gen.emit.assigned import assigned, collected
@@ -24,25 +25,20 @@ from anyshape_gen.model import OpSpec, ParamSpec
 from anyshape_gen.nodes import (
     BinOp,
     BoolOp,
-    Branch,
     Call,
     Compare,
     Expr,
-    For,
     IfExp,
     Index,
     Item,
     Name,
     NoneLit,
-    Set,
     Slice,
     Star,
-    Step,
     Unary,
     VecLit,
-    While,
 )
-from anyshape_gen.parse_values import DTYPES, NARROW
+from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.printer import to_text
 
 KNOWN = {
@@ -361,7 +357,9 @@ class _Emitter:
 
     def _param(self, p: ParamSpec, value: Item, scope: dict[str, ValueKind]) -> str:
         match value:
-            case Name(id=name) if p.kind.base == "dtype" and name in (*DTYPES, *NARROW) and name not in self.of.rule:
+            case Name(id=name) if (
+                p.kind.base == "dtype" and name in (*DTYPES, *OTHER_DTYPES) and name not in self.of.rule
+            ):
                 return f"parse_dtype({quoted(name)})"
             case NoneLit():
                 return "None"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ValueKind
 from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.functions import CASTS
 from anyshape_gen.nodes import (
     BinOp,
     BoolOp,
@@ -71,7 +72,7 @@ class ElementDtypes:
         if func in ("cast", "saturate"):
             last = args[-1]
             return last.id if isinstance(last, Name) else None
-        if func in self.variables or func in ("f32", "f64", "i32", "i64"):
+        if func in self.variables or func in CASTS:
             return func
         if func in self.functions:
             return next((d for x in args if (d := self.find(x))), self.find(self.functions[func].result))

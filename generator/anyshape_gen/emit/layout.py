@@ -7,10 +7,12 @@ In: a statement as one line. Out: lines of at most WIDTH columns. Breaks only in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import lru_cache
 
 WIDTH = 120
 _OPEN, _CLOSE = "([{", ")]}"
+_QUOTES = "\"'fr"
+"""What a string begins with"""
 _STRING = re.compile(r"""[fr]{0,2}("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 _WEAK_BREAKS = (" for ", " if ", " else ", " + ", " * ", '" f"', '" "')
 
@@ -73,21 +75,25 @@ def _parenthesised(text: str) -> str | None:
     return f"{text[: at + 3]}({value})"
 
 
-def _tokens(text: str) -> Iterator[tuple[int, str, int]]:
+@lru_cache(maxsize=64)
+def _tokens(text: str) -> tuple[tuple[int, str, int], ...]:
     """(position, character, depth) outside strings; the depth of a bracket is that of what is around it."""
+    found = []
     depth = k = 0
     while k < len(text):
-        string = _STRING.match(text, k) if k == 0 or not text[k - 1].isalnum() else None
+        c = text[k]
+        string = _STRING.match(text, k) if c in _QUOTES and (k == 0 or not text[k - 1].isalnum()) else None
         if string:
-            yield k, "s", depth
+            found.append((k, "s", depth))
             k = string.end()
             continue
-        if text[k] in _CLOSE:
+        if c in _CLOSE:
             depth -= 1
-        yield k, text[k], depth
-        if text[k] in _OPEN:
+        found.append((k, c, depth))
+        if c in _OPEN:
             depth += 1
         k += 1
+    return tuple(found)
 
 
 def _widest_brackets(text: str) -> tuple[int, int] | None:
@@ -107,16 +113,15 @@ def _split(text: str, separator: str) -> list[str]:
     which without brackets of its own can only stand alone."""
     if any(c == " " and depth == 0 and text.startswith(" for ", k) for k, c, depth in _tokens(text)):
         return [text]
-    cuts = [k for k, c, depth in _tokens(text) if c == separator and depth == 0 and not _in_lambda(text, k)]
+    cuts = []
+    parameters = False  # of a lambda, whose commas separate nothing here
+    for k, c, depth in _tokens(text):
+        if depth == 0:
+            parameters = (parameters or (c == "l" and text.startswith("lambda ", k))) and c != ":"
+            if c == separator and not parameters:
+                cuts.append(k)
     parts = [text[a:b] for a, b in zip([0, *(c + 1 for c in cuts)], [*cuts, len(text)])]
     return [p for p in parts if p.strip()]
-
-
-def _in_lambda(text: str, at: int) -> bool:
-    """Whether a comma at depth 0 separates parameters of a lambda."""
-    outside = [(k, c) for k, c, depth in _tokens(text) if depth == 0 and k < at]
-    start = max((k for k, c in outside if c == "l" and text.startswith("lambda ", k)), default=-1)
-    return start >= 0 and not any(c == ":" and k > start for k, c in outside)
 
 
 def _positions(text: str, mark: str) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -42,21 +42,34 @@ def render(template: str, **values: object) -> str:
 
 
 def python_module(
-    doc: Doc, code: str, known: Mapping[str, str], own: str, *, future: bool = True, tail: str = ""
+    doc: Doc,
+    code: str,
+    known: Mapping[str, str],
+    own: str,
+    *,
+    future: bool = True,
+    tail: str = "",
+    used: Iterable[str] | None = None,
 ) -> str:
-    """A generated module of the package `own`. `known`: {name: module to import it from, or a whole `import …`}."""
+    """A generated module of the package `own`. `known`: {name: module to import it from, or a whole `import …`}; `used`: the names that
+    the code reads, where they are known."""
     body = code.strip("\n")
-    imports = import_lines(used_names(body + "\n" + tail), known, own)
+    names = {*(used_names(body) if used is None else used), *used_names(tail)}
+    imports = import_lines(names, known, own)
     return render("module.py.j2", doc=doc, future=future, imports="\n".join(imports), body=body, tail=tail.strip("\n"))
 
 
-@lru_cache(maxsize=512)
 def used_names(code: str) -> frozenset[str]:
     """Names that the code reads and that are not parameters of the function they are read in."""
     found: set[str] = set()
     for statement in ast.parse(code).body:
-        names = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        parameters = {n.arg for n in ast.walk(statement) if isinstance(n, ast.arg)}
+        names: set[str] = set()
+        parameters: set[str] = set()
+        for n in ast.walk(statement):
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
+                names.add(n.id)
+            elif isinstance(n, ast.arg):
+                parameters.add(n.arg)
         found |= names - parameters
     return frozenset(found)
 

@@ -36,11 +36,23 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )  # fmt: skip
-from anyshape_gen.parse_values import DTYPES, NARROW
+from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 
 KNOWN = {
     **dict.fromkeys(
-        ("OnnxNode", "aligned", "dtype_of", "einsum", "fold", "length_of", "needed", "rank_of", "scalar", "vector"),
+        (
+            "OnnxNode",
+            "aligned",
+            "dtype_of",
+            "einsum",
+            "fold",
+            "length_of",
+            "needed",
+            "rank_of",
+            "scalar",
+            "strings",
+            "vector",
+        ),
         "anyshape.frontends.onnx.node",
     ),
     "Value": "anyshape.graph.value",
@@ -196,7 +208,7 @@ class _Mapper:
                 return "None"
             case Name("inf" | "pi" as id) if id not in self.names:
                 return id
-            case Name(id) if id in (*DTYPES, *NARROW) and id not in self.names:
+            case Name(id) if id in (*DTYPES, *OTHER_DTYPES) and id not in self.names:
                 return f"parse_dtype({quoted(id)})"
             case Name(id):
                 if id not in self.names:
@@ -240,7 +252,7 @@ class _Mapper:
             case Call("is_int" | "is_float" | "is_bool" as func, (v,), ()):
                 name = {"is_int": "is_integer"}.get(func, func)
                 return f"{self.text(v)}.{name}"
-            case Call("scalar" | "vector" as func, (v,), ()):
+            case Call("scalar" | "vector" | "strings" as func, (v,), ()):
                 text = self._argument(v)
                 return f"{func}{text}" if isinstance(v, IfExp) else f"{func}({text})"
             case Call("einsum" | "aligned" as func, args, ()):

@@ -13,6 +13,7 @@ from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, is_constant, literal
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Operand, OpSpec, ParamSpec
+from anyshape_gen.moving import moved_dtypes
 from anyshape_gen.nodes import Call, Expr, Name
 
 KNOWN = {
@@ -66,6 +67,9 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     if spec.summary:
         code.add(f"summary={quoted(spec.summary)},")
     code.add(f"source={quoted(source_of(spec))},")
+    moved = moved_dtypes(a)
+    if moved:
+        code.add(f"moves={tuple_text(map(quoted, moved))},")
     if spec.traits:
         code.add(f"traits={tuple_text(map(quoted, spec.traits))},")
     if spec.rewrites:

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
 from anyshape_gen.emit import api, compositions, kernels, onnx, ops, procedures, relations, rewrites, strategies
 from anyshape_gen.emit.kernels import KernelCode
-from anyshape_gen.emit.module import Code, Doc, python_module
+from anyshape_gen.emit.module import Code, Doc, python_module, used_names
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import collecting
 from anyshape_gen.memo import Memo
@@ -76,7 +76,7 @@ class PackageEmitter:
             if a.kernel is None and a.procedure is None:
                 return ""
             emit = kernels.kernel if a.kernel is not None else procedures.procedure
-            built[a.spec.name] = self.memo.get("kernel", (a,), lambda: emit(a))
+            built[a.spec.name] = self.memo.get(a.file, "kernel", (a,), lambda: emit(a))
             return built[a.spec.name].text
 
         def body(a: OpAnalysis) -> str:
@@ -89,7 +89,9 @@ class PackageEmitter:
         def relation(a: OpAnalysis) -> str:
             code = built.get(a.spec.name, KernelCode("", (), {}))
             names = dict.fromkeys([*code.bound, *bodies.get(a.spec.name, ()), *(p.name for p in a.spec.params)])
-            return self.memo.get(("relation", tuple(names)), (a,), lambda: relations.relation(a, names, code.hoisted))
+            return self.memo.get(
+                a.file, ("relation", tuple(names)), (a,), lambda: relations.relation(a, names, code.hoisted)
+            )
 
         self._module(family, "kernels", "Index equations", kernels.KNOWN, kernel)
         self._module(family, "compositions", "Calls of other ops", compositions.KNOWN, body)
@@ -104,10 +106,10 @@ class PackageEmitter:
         self._module(family, "ops", "Op definitions", {**ops.KNOWN, **rooms}, self._op_defs, gap="\n\n")
 
     def _op_defs(self, a: OpAnalysis) -> str:
-        return self.memo.get("ops", (a,), lambda: ops.op_defs(a))
+        return self.memo.get(a.file, "ops", (a,), lambda: ops.op_defs(a))
 
     def _strategy(self, a: OpAnalysis) -> str:
-        return self.memo.get("strategies", (a,), lambda: strategies.strategy(a))
+        return self.memo.get(a.file, "strategies", (a,), lambda: strategies.strategy(a))
 
     def _module(
         self,
@@ -123,11 +125,20 @@ class PackageEmitter:
         texts = []
         for a in family.ops:
             with collecting(self.findings):
-                texts.append(emit(a))
-        code = gap.join(t for t in [before(family.ops), *texts] if t)
+                texts.append((a, emit(a)))
+        head = before(family.ops)
+        code = gap.join(t for t in [head, *(text for _, text in texts)] if t)
         if code:
             doc = Doc(family.origin, f"{title} of {family.names}.")
-            self.files[f"{room}/{family.stem}.py"] = python_module(wrapped(doc), code, known, self.package)
+            used = used_names(head) | self._used(texts)
+            self.files[f"{room}/{family.stem}.py"] = python_module(wrapped(doc), code, known, self.package, used=used)
+
+    def _used(self, texts: Iterable[tuple[OpAnalysis, str]]) -> set[str]:
+        """The names that these texts of ops read."""
+        found: set[str] = set()
+        for a, text in texts:
+            found |= self.memo.get(a.file, ("names", text), (), partial(used_names, text))
+        return found
 
     def _strategies(self, family: Family) -> None:
         known = strategies.known_names(family.ops)
@@ -136,16 +147,18 @@ class PackageEmitter:
         )
 
     def _onnx(self, family: Family) -> None:
-        texts: list[str] = []
+        texts: list[tuple[OpAnalysis, str]] = []
         for a in family.ops:
             with collecting(self.findings):
-                texts += onnx.mappings(a, self.specs)
+                texts += [(a, text) for text in onnx.mappings(a, self.specs)]
         if texts:
             known = {**onnx.KNOWN, "api": self.package}
             doc = Doc(family.origin, f"What ONNX operators mean in terms of {family.names}.")
             table = onnx.table(family.ops)
-            text = python_module(wrapped(doc), "\n\n\n".join(texts), known, self.package, tail=table)
-            self.files[f"onnx/{family.stem}.py"] = text
+            code = "\n\n\n".join(text for _, text in texts)
+            self.files[f"onnx/{family.stem}.py"] = python_module(
+                wrapped(doc), code, known, self.package, tail=table, used=self._used(texts)
+            )
 
     def _functions(self, name: str, variant: str) -> None:
         """api.py, static.py, dyn.py: all ops that have the variant."""
@@ -155,15 +168,17 @@ class PackageEmitter:
             for a in family.ops:
                 for v in ops.variants(a.spec):
                     known[constant_name(a.spec.name, v)] = f"{self.package}.ops.{family.stem}"
-        texts = []
+        texts: list[tuple[OpAnalysis, str]] = []
         for a in ops_here:
             with collecting(self.findings):
-                texts.append(self.memo.get(("api", variant), (a,), partial(api.function, a, variant)))
+                texts.append((a, self.memo.get(a.file, ("api", variant), (a,), partial(api.function, a, variant))))
         names = sorted(api.python_name(a.spec.name) for a in ops_here)
-        code = Code()
-        code.add(f"__all__ = [{', '.join(f'{chr(34)}{n}{chr(34)}' for n in names)}]")
-        doc = Doc(self._origin(), _TITLES[variant])
-        self.files[f"{name}.py"] = python_module(doc, "\n\n\n".join(texts), known, self.package, tail=code.text())
+        tail = Code()
+        tail.add(f"__all__ = [{', '.join(f'{chr(34)}{n}{chr(34)}' for n in names)}]")
+        doc, code = Doc(self._origin(), _TITLES[variant]), "\n\n\n".join(text for _, text in texts)
+        self.files[f"{name}.py"] = python_module(
+            doc, code, known, self.package, tail=tail.text(), used=self._used(texts)
+        )
 
     def _origin(self) -> str:
         paths = ", ".join(PurePosixPath(f.path).name for f in self.families)

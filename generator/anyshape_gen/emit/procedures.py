@@ -6,6 +6,7 @@ In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule 
 from __future__ import annotations
 
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedKernel, ResolvedProcedure
+from anyshape_gen.body_nodes import Branch, Break, For, Set, Step, Store, While
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.kernels import KernelCode, KernelEmitter, dtype_keys, unpack
 from anyshape_gen.emit.module import Code, quoted, tuple_text
@@ -13,24 +14,7 @@ from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import MUL, source_of
-from anyshape_gen.nodes import (
-    Branch,
-    Break,
-    Call,
-    Comprehension,
-    Expr,
-    For,
-    Generator,
-    Over,
-    Set,
-    Slice,
-    Star,
-    Step,
-    Store,
-    TensorRead,
-    VecLit,
-    While,
-)
+from anyshape_gen.nodes import Call, Comprehension, Expr, Generator, Over, Slice, Star, TensorRead, VecLit
 from anyshape_gen.traverse import free_names, walk_all
 
 _UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul"}

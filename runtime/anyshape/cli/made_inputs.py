@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols
-from anyshape.dtypes import DType
+from anyshape.dtypes import CHAR, DType
 from anyshape.errors import ArgumentError
+from anyshape.strings import as_chars
 from anyshape.types import DIFFERS, ListType, TensorType
 
 ELEMENTS = 3
@@ -60,6 +61,9 @@ def make_inputs(
     for name in (*shapes, *given):
         if name not in names:
             raise ArgumentError(f"the model has no input {name!r}; its inputs are {', '.join(names)}")
+    strings = {name for name, t in zip(names, types) if t.dtype is CHAR}
+    given = {name: as_chars(a) if name in strings else a for name, a in given.items()}
+    shapes = {name: (*s, USUAL) if name in strings else s for name, s in shapes.items()}
     sizes, random = Sizes(), np.random.default_rng(seed)
     said = {**shapes, **{name: a.shape for name, a in given.items()}}
     for name, t in zip(names, types):
@@ -111,17 +115,10 @@ def spell_shape(a: Any) -> str:
 
 
 def _random(t: DType, shape: tuple[int, ...], ints: tuple[int, int], random: np.random.Generator) -> NDArray[Any]:
-    try:
-        return _numbers(t, shape, ints, random)
-    except (ValueError, MemoryError):
-        raise ArgumentError(
-            f"an input of shape {list(shape)} of numbers below {ints[1]} is more than can be held"
-        ) from None
-
-
-def _numbers(t: DType, shape: tuple[int, ...], ints: tuple[int, int], random: np.random.Generator) -> NDArray[Any]:
     if t.is_float:
         return random.standard_normal(shape).astype(t.numpy)
+    if t is CHAR:
+        return random.integers(ord("a"), ord("z"), shape, np.uint32, endpoint=True).view(t.numpy)
     if t.is_bool:
         return random.integers(0, 2, shape).astype(t.numpy)
     return random.integers(*ints, shape).astype(t.numpy)

@@ -8,7 +8,7 @@ puts numbers in for symbols), except in the symbolic reading, where arrays have 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
+from anyshape.dtypes import CHAR
 from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
-from anyshape.errors import OverflowedError, ShapeError
+from anyshape.errors import ShapeError
 
 Array = NDArray[Any]
 
@@ -43,7 +44,7 @@ def interpret(
     symbolic: bool = False,
 ) -> dict[Tensor, Array]:
     """Runs the equations in the order their reads demand. Raises ShapeError for a read out of bounds."""
-    known: dict[Tensor, Array] = dict(arrays)
+    known: dict[Tensor, Array] = {t: _computed(a) for t, a in arrays.items()}
     numbers = dict(sizes or {})
     for unit in units(equations):
         q = unit[0]
@@ -66,7 +67,12 @@ def interpret(
             if not isinstance(found, (int, np.integer)):
                 raise Unknown(q.target.name)
             numbers[q.born] = int(found)
-    return known
+    return {t: a.view(t.dtype.numpy) if t.dtype is CHAR and not symbolic else a for t, a in known.items()}
+
+
+def _computed(a: Array) -> Array:
+    """Characters as their code points."""
+    return a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
 
 
 def _demand(form: Demand, holds: Any, sizes: Mapping[Dim, int]) -> None:
@@ -110,10 +116,7 @@ class Evaluation:
         """The array of a tensor, which is zero at first."""
         if t not in self.known:
             shape = tuple(self.size(n) for n in t.shape)
-            try:
-                self.known[t] = np.zeros(shape, object if self.symbolic else t.dtype.numpy)
-            except (ValueError, MemoryError):
-                raise OverflowedError(f"{t.name} of shape {list(shape)} is more than an array can hold") from None
+            self.known[t] = np.zeros(shape, object if self.symbolic else t.dtype.computed)
         return self.known[t]
 
     def run(self, q: Equation) -> None:
@@ -241,7 +244,9 @@ class Evaluation:
             return np.full((1,) * self.rank, NOTHING, object)
 
     def full(self, value: Any, e: Expr) -> Array:
-        out = np.empty((1,) * self.rank, object if self.symbolic else (e.dtype.numpy if e.dtype is not None else None))
+        out = np.empty(
+            (1,) * self.rank, object if self.symbolic else (e.dtype.computed if e.dtype is not None else None)
+        )
         out[...] = value
         return out
 
@@ -312,24 +317,6 @@ def depth_of(e: Expr) -> int:
     return depth(e)
 
 
-def turns_of(q: Equation) -> int:
-    """How many elements an array has that the interpreter makes for this equation, as far as bounds of sizes tell."""
-    from anyshape.equations.expr import children
-
-    known: dict[int, int] = {}
-
-    def extents(variables: Iterable[Var]) -> int:
-        return math.prod(most for v in variables if (most := dims.bounds(v.extent)[1]) is not None)
-
-    def turns(node: Expr) -> int:
-        if node.serial not in known:
-            below = max(map(turns, children(node)), default=1)
-            known[node.serial] = below * (extents(node.vars) if isinstance(node, Reduce) else 1)
-        return known[node.serial]
-
-    return extents((*q.variables, *q.over)) * max(map(turns, q.expressions), default=1)
-
-
 _SYMBOLIC: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -396,7 +383,8 @@ def _on_numbers(e: Apply, args: list[Array]) -> Array:
     if not known:
         raise Unknown(f"{e.op} of symbols")
     operands = [
-        np.array([b[at] for at in known], None if a.dtype is None else a.dtype.numpy) for a, b in zip(e.args, broadcast)
+        np.array([b[at] for at in known], None if a.dtype is None else a.dtype.computed)
+        for a, b in zip(e.args, broadcast)
     ]
     for at, value in zip(known, apply_numeric(e, operands).tolist()):
         out[at] = value

@@ -106,7 +106,7 @@ def apply_numeric(e: Apply, args: list[Array]) -> Array:
     if len(args) == 2:
         return np.asarray(_BINARY[e.op](args[0], args[1]))
     out = np.asarray(_UNARY[e.op](args[0]))
-    return out if e.op == "not" or e.dtype is None else out.astype(e.dtype.numpy, copy=False)
+    return out if e.op == "not" or e.dtype is None else out.astype(e.dtype.computed, copy=False)
 
 
 def _cast(a: Array, dtype: DType) -> Array:
@@ -118,15 +118,15 @@ def _cast(a: Array, dtype: DType) -> Array:
     if dtype.width < dtype.bits:
         low = int(lowest(dtype))
         whole = _cast(a, I32) if source.is_float else a
-        return ((whole.astype(np.int64) - low & (1 << dtype.width) - 1) + low).astype(dtype.numpy)
+        return ((whole.astype(np.int64) - low & (1 << dtype.width) - 1) + low).astype(dtype.computed)
     if dtype.is_integer and source.is_float:
         least, most = float(lowest(dtype)), float(highest(dtype))
         out = np.clip(
             np.nan_to_num(np.trunc(a.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf), least, most
         )
-        small = np.where(out >= most, 0, out).astype(dtype.numpy)
-        return np.where(out >= most, np.array(highest(dtype)).astype(dtype.numpy), small)
-    return (_to_odd(a) if dtype.is_narrow_float else a).astype(dtype.numpy)
+        small = np.where(out >= most, 0, out).astype(dtype.computed)
+        return np.where(out >= most, np.array(highest(dtype)).astype(dtype.computed), small)
+    return (_to_odd(a) if dtype.is_narrow_float else a).astype(dtype.computed)
 
 
 def _to_odd(a: Array) -> Array:

@@ -17,7 +17,8 @@ from onnx.backend.base import BackendRep
 from anyshape.dtypes import from_numpy
 from anyshape.errors import ArgumentError, DtypeError, UnsupportedError
 from anyshape.frontends.onnx import load
-from anyshape.frontends.onnx.dtypes import NUMBER_OF
+from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING
+from anyshape.strings import as_objects, is_text
 from anyshape.vm import Executable, compile
 
 Array = NDArray[Any]
@@ -30,7 +31,7 @@ class Prepared(BackendRep):  # type: ignore[misc]  # onnx has no types
         self.executable = executable
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
-        return tuple(self.executable.run(self._by_name(inputs)))
+        return tuple(map(as_objects, self.executable.run(self._by_name(inputs))))
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if isinstance(inputs, Mapping):
@@ -91,7 +92,7 @@ def _arrays(node: Any, inputs: Any) -> dict[str, Array]:
 
 def _model_of(node: Any, arrays: Mapping[str, Array], opset: int) -> Any:
     try:
-        kinds = {name: NUMBER_OF[from_numpy(a.dtype)] for name, a in arrays.items()}
+        kinds = {name: STRING if is_text(a) else NUMBER_OF[from_numpy(a.dtype)] for name, a in arrays.items()}
     except DtypeError as e:
         raise UnsupportedError(f"{node.op_type}: {e}") from None
     inputs = [onnx.helper.make_tensor_value_info(name, kinds[name], a.shape) for name, a in arrays.items()]

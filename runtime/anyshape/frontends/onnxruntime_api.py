@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Size
 from anyshape.errors import ArgumentError
+from anyshape.frontends.onnx.dtypes import declared_dims
+from anyshape.strings import as_objects
 from anyshape.types import ListType, TensorType
 from anyshape.vm import compile
 
 PROVIDER = "CPUExecutionProvider"
-_ELEMENT = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double", "bool": "bool"}
+_ELEMENT = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double", "bool": "bool", "char": "string"}
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,12 @@ class InferenceSession:
         unknown = [n for n in output_names or () if n not in names]
         if unknown:
             raise ArgumentError(f"there is no output {', '.join(unknown)}; the outputs are {', '.join(names)}")
-        results = self.executable.run(input_feed)
+        results = [as_objects(r) for r in self.executable.run(input_feed)]
         return results if not output_names else [results[names.index(n)] for n in output_names]
 
 
 def _described(name: str, t: TensorType) -> NodeArg:
-    return NodeArg(name, _spelled(t), None if t.shape is None else [_dim(d) for d in t.shape])
+    return NodeArg(name, _spelled(t), None if (dims := declared_dims(t)) is None else [_dim(d) for d in dims])
 
 
 def _spelled(t: TensorType) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from anyshape.dtypes import DType, parse_dtype
 from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
+from anyshape.graph.moving import moved_strings, moves_strings
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Vec
@@ -21,7 +22,9 @@ Operand = Any
 def call(
     op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "", count: int | None = None
 ) -> tuple[Value, ...]:
-    """The results of one call of a variant; see `call_node`."""
+    """The results of one call of a variant; see `call_node`. Of an op that only moves elements, they may be strings."""
+    if op.moves and moves_strings(op, inputs):
+        return moved_strings(op, inputs, params, source, count)
     return call_node(op, inputs, params, source, count).outputs
 
 
@@ -86,12 +89,14 @@ def _common_dtype(op: OpDef, inputs: Sequence[Any]) -> dict[str, DType]:
 
 
 def as_value(given: Any, dtype: DType | None = None) -> Value:
-    """A Value as it is; a Python number or list in the dtype it meets (f32 and i64 if none); an array in its own."""
+    """A Value as it is; a Python number or list in the dtype it meets (f32 and i64 if none); an array in its own; strings as characters."""
     if isinstance(given, Value):
         return given
     if isinstance(given, np.ndarray | np.generic):
         return constant(np.asarray(given))
     a = np.asarray(given)
+    if a.dtype.kind == "U":
+        return constant(a)
     if dtype is not None:
         return constant(a.astype(dtype.numpy))
     return constant(a.astype(np.float32) if a.dtype == np.float64 else a)

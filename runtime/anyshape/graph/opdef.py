@@ -147,6 +147,8 @@ class OpDef:
     """Whether the spec asserts something about elements of data inputs."""
     computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}."""
+    moves: tuple[str, ...] = ()
+    """Dtype variables that stand for any dtype, and with whose elements the op does nothing but read them and put them somewhere."""
     control: Control | None = None
     """Of an op with regions."""
     structure: Structure | None = None

@@ -16,6 +16,7 @@ from anyshape.dims import Cond, Dim, fresh
 from anyshape.dtypes import I32, I64, from_numpy
 from anyshape.graph.opdef import OpDef
 from anyshape.rules import Check
+from anyshape.strings import as_chars
 from anyshape.types import TensorType
 
 Element = int | Dim | bool | Cond
@@ -98,8 +99,10 @@ def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None
 
 
 def constant(array: Any, name: str = "", dtype: Any = None) -> Value:
-    """A constant of a graph. The array is copied only if it is not dense row-major or can be written to."""
+    """A constant of a graph; of strings, their characters. The array is copied only if it is not dense row-major or can be written to."""
     a = np.asarray(array, dtype=dtype)
+    if a.dtype.kind == "U":
+        a = as_chars(a)
     if not a.flags.c_contiguous:
         a = np.ascontiguousarray(a).reshape(a.shape)
     if a.flags.writeable:

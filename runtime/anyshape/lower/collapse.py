@@ -11,20 +11,20 @@ from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store,
 Stages = list[list[Store]]
 
 
-def collapse(dag: Dag, stages: Stages) -> Stages:
-    """Repeats until no pair merges. A variable that is used as a value, in a bound or with a computed index stays."""
+def collapse(dag: Dag, stages: Stages, apart: frozenset[LoopVar] = frozenset()) -> Stages:
+    """Repeats until no pair merges. A variable of `apart`, or that is a value, in a bound or with a computed index, stays."""
     while True:
-        pair = _find(stages)
+        pair = _find(stages, apart)
         if pair is None:
             return stages
         stages = _merge(dag, stages, *pair)
 
 
-def _find(stages: Stages) -> tuple[LoopVar, LoopVar] | None:
+def _find(stages: Stages, apart: frozenset[LoopVar]) -> tuple[LoopVar, LoopVar] | None:
     stores = [s for stage in stages for s in stage]
     nodes = walk([r for s in stores for r in s.roots])
     accesses = [s.access for s in stores] + [n.data for n in nodes if n.kind == "load"]
-    fixed: set[LoopVar] = {n.data for n in nodes if n.kind == "var"}
+    fixed: set[LoopVar] = {n.data for n in nodes if n.kind == "var"} | apart
     for access in accesses:
         for b in (*access.bounds, *access.checks):
             fixed |= {v for v, _ in b.index.terms}

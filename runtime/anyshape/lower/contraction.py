@@ -44,6 +44,8 @@ class Product:
     """The summed variables of which k counts the values, row-major."""
     windows: Windows | None = None
     """How `computed` is read where it moves over an operand: from a copy, whose places `n` then counts."""
+    around: tuple[LoopVar, ...] = ()
+    """Variables whose loops are open already; like those of `batch` otherwise."""
 
     @property
     def is_plain(self) -> bool:

@@ -77,6 +77,9 @@ class _Text:
         if r.rows is not None and r.rows.variables:
             self.line(0, f"for {_variables(r.rows.variables, r.rows.vector)}:")
             self.depth += 1
+        if r.around:
+            self.line(0, f"for {_variables(r.around, None)}:")
+            self.depth += 1
         self.line(0, f"steps {r.position} in {r.extent}{' backward' if r.backward else ''}:")
         self.depth += 1
         for step in r.phases:

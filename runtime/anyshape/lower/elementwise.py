@@ -22,7 +22,7 @@ from anyshape.lower.llvm.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 
 _REGISTER: dict[str, Type] = {
     "f16": F16, "bf16": BF16, "f32": F32, "f64": F64, "bool": I1, "i8": I8, "i16": I16, "i32": I32, "i64": I64,
-    "u8": I8, "u16": I16, "u32": I32, "u64": I64, **dict.fromkeys(NARROW, I8),
+    "u8": I8, "u16": I16, "u32": I32, "u64": I64, "char": I32, **dict.fromkeys(NARROW, I8),
 }  # fmt: skip
 
 _FLOAT: dict[str, Callable[..., Val]] = {

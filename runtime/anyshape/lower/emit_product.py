@@ -87,7 +87,8 @@ class _Emission:
         return scratch
 
     def start(self, t: Tensor, address: Affine) -> Val:
-        return self.rows.pointer(t, Affine((), address.offset))
+        known = tuple((v, c) for v, c in address.terms if v in self.p.around)
+        return self.rows.pointer(t, Affine(known, address.offset))
 
     def stride(self, address: Affine, v: LoopVar) -> Val | int:
         c = address.coefficient(v)
@@ -107,7 +108,7 @@ class _Emission:
             if p.windows is not None
             else gemm.Packed(self.pack)
             if p.computed is not None
-            else gemm.Prepacked(rows.base(prepacked))
+            else gemm.Prepacked(self.panels_of(prepacked))
             if prepacked is not None
             else self.right(None if self.block is None else self.block.panels)
         )
@@ -131,9 +132,16 @@ class _Emission:
         """Whether columns are the places of a copy, in rows longer than those of the results."""
         return self.p.windows is not None and len(self.p.windows.staged.moving) > 1
 
+    def panels_of(self, prepacked: Tensor) -> Val:
+        """The panels for the values of variables around."""
+        f, at = self.rows.f, self.rows.base(prepacked)
+        for v in self.p.around:
+            at = f.gep(at, f.mul(self.rows.indices[v], self.packed_step(v)), self.element)
+        return at
+
     def packed_step(self, v: LoopVar) -> int:
         """How far one batch of a prepacked operand is from the next: batches are packed in the order of the loops."""
-        own = [w for w in self.p.batch if self.p.b.address.coefficient(w) != 0]
+        own = _packed_batch(self.p)
         if v not in own:
             return 0
         step = int(gemm.prepacked_elements(self.p.k.extent, self.p.n.extent, self.tiles))
@@ -269,7 +277,7 @@ class _Emission:
 def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     """The panels of a constant operand, as the emitted strides expect them."""
     assert p.packed is not None
-    own = [v for v in p.batch if p.b.address.coefficient(v) != 0]
+    own = _packed_batch(p)
     order: list[LoopVar] = [*own, p.k, p.n]
     extents = tuple(_number(v.extent) for v in order)
     steps = tuple(_number(p.b.address.coefficient(v)) for v in order)
@@ -282,6 +290,11 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
         return packed
 
     return Packed(p.packed, f"panels {tiles.columns}", pack(array), pack)
+
+
+def _packed_batch(p: Product) -> list[LoopVar]:
+    """The variables that a constant operand has panels for each value of."""
+    return [v for v in (*p.around, *p.batch) if p.b.address.coefficient(v) != 0]
 
 
 def _number(size: Size) -> int:

@@ -25,14 +25,19 @@ Emit = Callable[[Scope | Product], None]
 
 
 def emit_recurrence(rows: Rows, r: Recurrence, written: frozenset[Tensor], emit: Emit, split: bool) -> None:
-    """`emit` writes a phase; `split`: rows may be shared out to the parts."""
+    """`emit` writes a phase; `split`: rows, or what is around the positions, may be shared out to the parts."""
     if r.rows is not None:
         _rows(rows, r, r.rows, split)
         return
-    with _positions(rows, r, ()):
-        for phase in r.phases:
-            with rows.phase(written):
-                emit(phase)
+
+    def positions(sums: Sums) -> Sums:
+        with rows.alone(), _positions(rows, r, ()):
+            for phase in r.phases:
+                with rows.phase(written):
+                    emit(phase)
+        return sums
+
+    rows.nest(r.around, None, (), [], positions, split)
 
 
 @contextmanager

@@ -61,7 +61,8 @@ class Kernel:
 
     `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library.
     `reusable`: (output, input) positions that may be the same memory if they have one size, one input for one output.
-    `work`: rough cycles of all parts together; 0 if the first part does everything.
+    `work`: rough cycles of all parts together; 0 if the first part does everything. `pieces`: at most how many parts have something to do,
+    if that is few.
     """
 
     symbol: str
@@ -75,3 +76,4 @@ class Kernel:
     imports: tuple[str, ...] = ()
     reusable: tuple[tuple[int, int], ...] = ()
     work: Size = 0
+    pieces: Size | None = None

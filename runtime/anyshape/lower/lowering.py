@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
+from anyshape.dims import Size
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.equations.expr import walk as walk_expr
@@ -91,12 +93,20 @@ def schedule_group(group: Group) -> Schedule:
         whole += c.temporaries
     found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
     serial = len(stages) > 1 or bool(whole) or serial_after(bool(steps or found), inlined.ordered)
-    serial = serial or any(r.rows is None for r in found) or (bool(found) and len(steps) + len(found) > 1)
+    serial = serial or any(r.rows is None and not r.around for r in found) or len(found) > 1
+    serial = serial or (bool(found and steps) and not all(_are_starts(step, found[0]) for step in stores))
     temporaries = (*inlined.temporaries, *whole, *(t for r in found for t in r.temporaries))
     dropped = {t for r in found if r.rows is not None for t in r.rows.dropped}
     dropped -= {s.access.tensor for stage in stages for s in stage}  # a start is read from memory
     temporaries = tuple(t for t in temporaries if t not in dropped)
     return Schedule(tuple(steps), tuple(stores), temporaries, serial, inlined.errors, inlined.ordered, found)
+
+
+def _are_starts(stores: tuple[Store, ...], r: Recurrence) -> bool:
+    """Whether all that is stored is where the recurrence begins, and little: every part of what is around it may do it again."""
+    cycle = {s.access.tensor for stage in r.stages for s in stage}
+    summed = any(n.kind == "red" for n in walk([root for s in stores for root in s.roots]))
+    return bool(r.around) and not summed and all(s.access.tensor in cycle for s in stores)
 
 
 def _planned(dag: Dag, stores: list[Store]) -> Scope:
@@ -149,8 +159,22 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         ()
         if schedule.recurrences or schedule.procedures
         else reusable(schedule.steps, schedule.stages, operands, group.outputs),
-        0 if schedule.serial or schedule.recurrences else cycles(schedule.whole, target.lanes(rows.element_bytes)),
+        _work(schedule, target.lanes(rows.element_bytes)),
+        _pieces(schedule),
     )
+
+
+def _work(schedule: Schedule, lanes: int) -> Size:
+    if schedule.serial or _pieces(schedule) == 1:
+        return 0
+    total = cycles(schedule.whole, lanes)
+    for r in schedule.recurrences:
+        total = total + r.extent * cycles(zip(r.phases, r.stages, strict=True), lanes)
+    return total
+
+
+def _pieces(schedule: Schedule) -> Size | None:
+    return next((r.pieces for r in schedule.recurrences), None)
 
 
 def _form(step: Scope | Product) -> str:
@@ -173,12 +197,13 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
         else:
             rows.top(step)
 
-    for step in schedule.steps:
-        with rows.phase(written):
-            if isinstance(step, Blocked):
-                emit_blocked(rows, step, written, emit)
-            else:
-                emit(step)
+    with rows.alone() if schedule.recurrences else nullcontext():
+        for step in schedule.steps:
+            with rows.phase(written):
+                if isinstance(step, Blocked):
+                    emit_blocked(rows, step, written, emit)
+                else:
+                    emit(step)
     for r in schedule.recurrences:
         with rows.phase(written):
             emit_recurrence(rows, r, written, emit, not schedule.serial)

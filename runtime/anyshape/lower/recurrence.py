@@ -2,13 +2,14 @@
 
 In: stores of the equations of one cycle, in the order stated, at the position that a symbol stands for. Out: a `Recurrence`, of one of
 two forms. *Rows of steps*: every element depends on what came before in its own row only, so that the loops over the rows are outside,
-and the previous values stay in registers. *Steps of phases*: the loop over positions is outside, and holds matrix products and rows.
+and the previous values stay in registers. *Steps of phases*: the loop over positions is outside, and holds matrix products and rows; loops
+over variables of which the cycle computes each value apart from the others, from operands of its own, are around it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from anyshape.lower.collapse import collapse
 from anyshape.lower.contraction import Product, split_phases
 from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, walk
 from anyshape.lower.schedule import Scope, plan
+from anyshape.lower.work import points
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,22 +58,65 @@ class Recurrence:
     phases: tuple[Scope | Product, ...]
     rows: Rows | None
     temporaries: tuple[Tensor, ...]
+    around: tuple[LoopVar, ...] = ()
+    """Variables whose loops are around the one over the positions, and can be shared out."""
+
+    @property
+    def pieces(self) -> Size:
+        """How many there are to share out."""
+        return points(self.around)
 
 
 def plan_recurrence(
     dag: Dag, steps: Steps, outputs: tuple[Tensor, ...], constants: Mapping[Tensor, NDArray[Any]]
 ) -> Recurrence:
-    stages = [s for stage in _staged(steps) for s in collapse(dag, [stage])]
+    around = _around(steps)
+    stages = [s for stage in _staged(steps) for s in collapse(dag, [stage], frozenset(around))]
     rows = _as_rows(steps, stages, outputs)
     if rows is not None:
         fixed = (tuple(stages[0]),)
         return Recurrence(steps.position, steps.extent, steps.backward, fixed, (), rows, steps.temporaries)
     found = split_phases(dag, stages, constants)
     items = [p for c in found for p in c.items]
-    phases = tuple(p if isinstance(p, Product) else plan(p) for p in items)
+    if any(isinstance(p, Product) and not _is_around(p, around) for p in items):
+        around = ()
+    phases = tuple(_inside(p, around) for p in items)
     stores = tuple(p.stores if isinstance(p, Product) else tuple(p) for p in items)
     temporaries = (*steps.temporaries, *(t for c in found for t in c.temporaries))
-    return Recurrence(steps.position, steps.extent, steps.backward, stores, phases, None, temporaries)
+    return Recurrence(steps.position, steps.extent, steps.backward, stores, phases, None, temporaries, around)
+
+
+def _around(steps: Steps) -> tuple[LoopVar, ...]:
+    """Variables of all stores, of which each value reads only what was written for it, and sums only what is its own."""
+    nodes = walk([r for s in steps.stores for r in s.roots])
+    summed = walk([a for n in nodes if n.kind == "red" for a in n.args])
+    if not summed:
+        return ()
+    written: dict[Tensor, set[Size]] = {}
+    own = [n.data for n in summed if n.kind == "load"]
+
+    def is_apart(v: LoopVar) -> bool:
+        written.clear()
+        for s in steps.stores:
+            written.setdefault(s.access.tensor, set()).add(s.access.address.coefficient(v))
+        for n in nodes:
+            if n.kind == "load" and n.data.tensor in written:
+                written[n.data.tensor].add(n.data.address.coefficient(v))
+        return all(len(found) == 1 for found in written.values()) and all(v in x.domain for x in own)
+
+    shared = frozenset.intersection(*(s.domain for s in steps.stores))
+    return tuple(v for v in steps.stores[0].variables if v in shared and is_apart(v))
+
+
+def _is_around(p: Product, around: tuple[LoopVar, ...]) -> bool:
+    return p.windows is None and p.computed is None and all(v in p.batch for v in around)
+
+
+def _inside(p: Product | list[Store], around: tuple[LoopVar, ...]) -> Product | Scope:
+    """A phase in the loops around."""
+    if isinstance(p, Product):
+        return replace(p, batch=tuple(v for v in p.batch if v not in around), around=around)
+    return plan(p, frozenset(around))
 
 
 def _staged(steps: Steps) -> list[list[Store]]:

@@ -16,6 +16,8 @@ from anyshape.lower.schedule import Scope
 _STORE_COST = 4
 """Cycles per vector, as `cost` counts a load."""
 _FMA_PER_CYCLE = 2
+_OPERAND_ROWS = 4
+"""A product reads its second operand from a cache further out in the time that so many rows take: 32 bytes a cycle."""
 
 
 def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int) -> Size:
@@ -24,7 +26,8 @@ def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: in
     halves: Size = 0
     for step, stores in steps:
         if isinstance(step, Product):
-            halves = halves + points((*step.batch, step.m, step.n, step.k)) * (2 // _FMA_PER_CYCLE)
+            rows = points((step.m,)) + _OPERAND_ROWS
+            halves = halves + points((*step.around, *step.batch, step.n, step.k)) * rows * (2 // _FMA_PER_CYCLE)
         elif step.variables:
             halves = halves + _rows(stores) * 2
     return halves // (2 * lanes)

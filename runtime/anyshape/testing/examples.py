@@ -9,12 +9,13 @@ import pytest
 from ml_dtypes import finfo
 
 import anyshape
-from anyshape.dtypes import parse_dtype
+from anyshape.dtypes import CHAR, parse_dtype
 from anyshape.errors import AnyshapeError, TypeRelationError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.value import Value
+from anyshape.strings import as_chars, as_strings
 from anyshape.testing import Example, Given
 from anyshape.testing.calls import (
     ByName,
@@ -42,6 +43,8 @@ def array(op: OpDef, i: InputDef, given: Given, seed: int) -> Any:
         if given.dtype
         else input_dtype(i, {v: parse_dtype(c[0]) for v, c in op.dtypes.items()})
     )
+    if given.is_literal and dtype is CHAR:
+        return as_chars(np.array(given.value, str))
     if given.is_literal:
         return np.asarray(given.value, dtype.numpy)
     if i.variadic:
@@ -100,6 +103,9 @@ def holds_on_numbers(c: Call, e: Example) -> list[Any] | None:
 def expected(wanted: Given, got: list[Any], variadic: bool) -> None:
     if wanted.is_literal:
         value = np.asarray(wanted.value)
+        if value.dtype.kind == "U":
+            np.testing.assert_array_equal(as_strings(got[0]), value)
+            return
         close = 4 * float(finfo(got[0].dtype).eps) if is_float(got[0]) else 0.0
         assert got[0].shape == value.shape, f"shape {got[0].shape}, wanted {value.shape}"
         np.testing.assert_allclose(got[0].astype(value.dtype), value, rtol=close, atol=0)

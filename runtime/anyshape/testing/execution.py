@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anyshape
-from anyshape.dtypes import DType, from_numpy, parse_dtype
+from anyshape.dtypes import CHAR, DType, from_numpy, parse_dtype
 from anyshape.equations import entropy
 from anyshape.equations.interpret import interpret
 from anyshape.errors import TypeRelationError, UnsupportedError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
+from anyshape.strings import as_chars, as_strings, is_text
 from anyshape.testing import eager
 from anyshape.testing.calls import (
     ByName,
@@ -35,6 +36,7 @@ from anyshape.testing.calls import (
     typed,
     variants,
 )
+from anyshape.types import TensorType
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -58,12 +60,12 @@ def _reference(c: Call, node: Node) -> list[Array]:
         if v is None and i.default is not None:
             dtype = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
             v = np.asarray(i.absent(dtype), dtype.numpy)
-        given[i.name] = [_widened(a) for a in v] if isinstance(v, list) else None if v is None else _widened(v)
+        given[i.name] = [_shown(a) for a in v] if isinstance(v, list) else None if v is None else _shown(v)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         result = c.property.reference(**given, **resolved(node, c.property))
     results = result if isinstance(result, (tuple, list)) else [result]
-    return [_narrowed(np.asarray(r), o.type.dtype) for r, o in zip(results, node.outputs, strict=True)]
+    return [_as_computed(np.asarray(r), o.type) for r, o in zip(results, node.outputs, strict=True)]
 
 
 def _is_half(dtype: DType) -> bool:
@@ -72,6 +74,22 @@ def _is_half(dtype: DType) -> bool:
 
 def _widened(a: Array) -> Array:
     return a.astype(np.float32) if _is_half(from_numpy(a.dtype)) else a
+
+
+def _shown(a: Array) -> Array:
+    """An array as references take it: tensors of characters are strings."""
+    return as_strings(a) if a.dtype == CHAR.numpy and a.ndim else _widened(a)
+
+
+def _as_computed(a: Array, t: TensorType) -> Array:
+    """A result of a reference as the op has it: strings are characters, as many as there is room for."""
+    if t.dtype is not CHAR or not is_text(a):
+        return _narrowed(a, t.dtype)
+    chars = as_chars(a)
+    width = t.shape[-1] if t.shape is not None and isinstance(t.shape[-1], int) else chars.shape[-1]
+    longest = int(np.max((chars != "") * np.arange(1, chars.shape[-1] + 1), initial=0))
+    assert longest <= width, f"a string of {longest} characters in {t}"
+    return np.concatenate([chars[..., :width], np.zeros((*a.shape, max(width - chars.shape[-1], 0)), CHAR.numpy)], -1)
 
 
 def _narrowed(a: Array, dtype: DType) -> Array:
@@ -192,11 +210,11 @@ def call_key(c: Call) -> Hashable:
 
 
 def input_arrays(c: Call) -> dict[str, Array]:
-    """Arrays by the names that `Call.values` gives their operands."""
+    """Arrays by the names that `Call.values` gives their operands; of characters, their code points."""
     found: dict[str, Array] = {}
 
     def take(a: Array, name: str) -> Array:
-        found[name] = a
+        found[name] = a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
         return a
 
     c.values(take)

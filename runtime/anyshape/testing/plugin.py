@@ -34,6 +34,9 @@ def pytest_generate_tests(metafunc: Any) -> None:
         metafunc.parametrize("asserting_op", [n for n, p in chosen.items() if p.asserts])
     if "dyn_op" in metafunc.fixturenames:
         metafunc.parametrize("dyn_op", [n for n in chosen if len(variants(n)) == 2])
+    if "moving_op" in metafunc.fixturenames:
+        moving = [n for n in chosen if variants(n)[0].moves and not variants(n)[0].is_random]
+        metafunc.parametrize("moving_op", moving)
     if "composed_op" in metafunc.fixturenames:
         metafunc.parametrize("composed_op", [n for n in chosen if variants(n)[0].composition is not None])
     if "rewriting_op" in metafunc.fixturenames:

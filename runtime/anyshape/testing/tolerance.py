@@ -15,9 +15,10 @@ import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
-from anyshape.dtypes import DType, from_numpy
+from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.equations.builder import Equation, Update
 from anyshape.equations.expr import Apply, Expr, Reduce, walk
+from anyshape.strings import as_strings
 
 Array = NDArray[Any]
 ARITHMETIC = frozenset(("add", "sub", "mul", "div", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"))
@@ -110,7 +111,11 @@ def _elementwise(inputs: Sequence[Array], shape: tuple[int, ...]) -> Any:
 
 
 def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> None:
-    """Equal shapes and dtypes; floats within `allowed` ulps of the value or of `scale`, NaN where NaN is."""
+    """Equal shapes and dtypes; floats within `allowed` ulps of the value or of `scale`, NaN where NaN is. What programs give as strings is
+    compared with the strings of the characters wanted."""
+    if want.dtype == CHAR.numpy and got.ndim == want.ndim - 1:
+        np.testing.assert_array_equal(got, as_strings(want), err_msg=what)
+        return
     assert got.shape == want.shape, f"{what}: shape {got.shape}, wanted {want.shape}"
     assert got.dtype == want.dtype, f"{what}: dtype {got.dtype}, wanted {want.dtype}"
     if is_float(got) and allowed.order_matters:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import DType, highest, lowest
+from anyshape.dtypes import CHAR, DType, highest, lowest
 from anyshape.graph.value import SIZES, SMALL
 from anyshape.testing.profile import WIDE
 
@@ -21,6 +21,8 @@ def contents(
 ) -> Array:
     """An array of that style; `bounds` are those of an index, or of a float, which may be anything up to the last integer."""
     rng = np.random.default_rng(seed)
+    if dtype is CHAR:
+        return _strings(rng, shape)
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)
     if bounds is not None and dtype.is_float:
@@ -44,6 +46,19 @@ def contents(
         at = rng.integers(0, a.size, 1 + a.size // 6)
         a.reshape(-1)[at] = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], at.size)
     return a
+
+
+LETTERS = "aabbcAB,, \t1éÉßÿµŻżſΣσςЖжѐ😀\0"
+"""Of random strings: some that separate, some of two cases, some of one, and a zero within."""
+
+
+def _strings(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Characters of strings of all lengths that there is room for."""
+    chars = rng.choice(np.array(list(LETTERS)), shape)
+    ends = rng.integers(0, shape[-1] + 1, (*shape[:-1], 1)) if shape else np.array(1)
+    return np.where(np.arange(shape[-1] if shape else 1).reshape(-1 if shape else ()) < ends, chars, "\0").astype(
+        dtype=CHAR.numpy
+    )
 
 
 def _extremes(dtype: DType, shape: tuple[int, ...]) -> list[int]:

@@ -1,7 +1,8 @@
 """Memory of one call in progress: regions that grow and are kept for the next call, and the frame that passes kernel arguments.
 
 In: the number of regions and the words of the frame. Out: 64-byte aligned addresses. A region keeps no contents when it grows, and never
-holds more than the largest call needed; large ones are mapped and ask for huge pages.
+holds more than the largest call needed, in whole huge pages if it is large, or if its size varies: memory that a call at a new shape is
+the first to touch would cost it a page fault every 4 KiB, which takes longer than most kernels take to fill it.
 """
 
 from __future__ import annotations
@@ -15,26 +16,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
+from anyshape.vm.available import available_memory
 
 ALIGNMENT = 64
 MAPPED = 1 << 21
 """From this many bytes on (the size of a huge page), memory is mapped."""
+PAGE = 1 << 12
+"""From more than this on it is mapped where the size varies."""
+LOOKED_AT = 1 << 26
+"""From this many bytes on, it is seen first whether they are there: a system may promise more than it has."""
 
 
 class Region:
-    """One growable piece of memory."""
+    """One growable piece of memory. `varies`: another call may need more."""
 
-    __slots__ = ("_owner", "address", "capacity")
+    __slots__ = ("_owner", "_varies", "address", "capacity")
 
-    def __init__(self) -> None:
+    def __init__(self, varies: bool = False) -> None:
         self.address, self.capacity = 0, 0
+        self._varies = varies
         self._owner: NDArray[np.uint8] | mmap.mmap | None = None
 
     def grow(self, size: int) -> None:
         """At least `size` bytes; the old ones are given back first, so that both are never held together."""
         self.release()
+        if size >= LOOKED_AT and size > (available := available_memory()):
+            raise AnyshapeError(
+                f"{size} bytes of memory for intermediate values are not to be had: {available} are available"
+            )
         try:
-            if size >= MAPPED:
+            if size >= MAPPED or (self._varies and size > PAGE):
                 self._map((size + MAPPED - 1) // MAPPED * MAPPED)
             else:
                 block = np.empty(size + ALIGNMENT, np.uint8)

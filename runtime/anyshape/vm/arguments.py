@@ -1,7 +1,7 @@
 """Arguments of a call: from what people pass to dense native arrays that fit the inputs' types.
 
-In: NumPy arrays, anything with DLPack, Python numbers and lists. Out: arrays in the order of the inputs. Dims are not compared here: the
-program's own entry checks do that. A fitting array passes as it is; strided and byte-swapped ones are copied.
+In: NumPy arrays, anything with DLPack, Python numbers, strings, lists. Out: arrays in the order of the inputs. Dims are not compared here:
+the program's own entry checks do that. A fitting array passes as it is; strided and byte-swapped ones are copied.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import LIST, from_numpy
+from anyshape.dtypes import CHAR, LIST, from_numpy
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError
 from anyshape.graph.tuples import flat, form_of, member_names
 from anyshape.graph.value import Value
+from anyshape.strings import as_chars, is_text
 from anyshape.types import ListType, TensorType
 
 Array = NDArray[Any]
@@ -85,6 +86,8 @@ def adapt(name: str, type: TensorType, given: Any) -> Any:
     """A dense native array of the type's dtype and rank, or a list of such."""
     if isinstance(type, ListType):
         return _adapted_list(name, type, given)
+    if type.dtype is CHAR:
+        return _characters(name, type, given)
     a = _as_array(name, type, given)
     wanted = type.dtype.numpy
     if a.dtype != wanted:
@@ -94,6 +97,22 @@ def adapt(name: str, type: TensorType, given: Any) -> Any:
     if type.rank is not None and a.ndim != type.rank:
         raise ShapeError(f"input {name} must be {type}, of rank {type.rank}; got rank {a.ndim}, shape {a.shape}")
     return a if a.flags.c_contiguous else a.copy(order="C")
+
+
+def _characters(name: str, type: TensorType, given: Any) -> Array:
+    """Of strings, which have a dim less than the type; or of code points, u32, which have all."""
+    a = np.asarray(given)
+    if a.dtype == CHAR.computed and a.ndim == type.rank:
+        return np.ascontiguousarray(a).reshape(a.shape).view(CHAR.numpy)
+    wanted = f"input {name} must be strings, of type {type}"
+    if not is_text(a) and a.size:
+        raise DtypeError(f"{wanted}; got {_dtype_name(a.dtype)}")
+    if type.rank is not None and a.ndim != type.rank - 1:
+        raise ShapeError(f"{wanted}, of rank {type.rank - 1}; got rank {a.ndim}, shape {a.shape}")
+    try:
+        return as_chars(a if is_text(a) else np.zeros(a.shape, str))
+    except TypeError as e:
+        raise DtypeError(f"{wanted}: {e}") from None
 
 
 def _adapted_list(name: str, type: ListType, given: Any) -> list[Any]:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import U8, DType, parse_dtype
+from anyshape.dtypes import CHAR, U8, DType, parse_dtype
+from anyshape.strings import as_strings
 from anyshape.types import ListType, TensorType
 from anyshape.vm.address import address_of
 
@@ -66,7 +67,9 @@ def unpack(arrays: Iterator[Array], t: TensorType) -> Any:
 
 
 def shown(result: Any, t: TensorType) -> Any:
-    """A result as callers see it: of an optional, the element or None."""
+    """A result as callers see it: of an optional, the element or None; strings of their characters."""
+    if t.dtype is CHAR and result.ndim:
+        return as_strings(result)
     if not isinstance(t, ListType):
         return result
     elements = [shown(element, t.element) for element in result]

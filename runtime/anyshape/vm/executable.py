@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
@@ -87,11 +88,13 @@ class Executable:
     def __init__(self, function: Head, plan: Plan, report: Report, options: Options) -> None:
         self._head, self.plan, self.report, self.options = function, plan, report, options
         self.signature = Signature(function.params)
-        self._optionals = any(isinstance(v.type, ListType) for v in function.results)
+        self._converts = any(isinstance(v.type, ListType) or v.type.dtype is CHAR for v in function.results)
+        self._strings = any(v.type.dtype is CHAR for v in (*function.params, *function.results))
         form = function.form or ()
         self._form = form if any(f is not None for f in form) else None
         self._single = len(form or function.results) == 1
-        self._bind, self._run, self._direct = self.signature.bind, plan.run, plan.direct
+        self._bind, self._run = self.signature.bind, plan.run
+        self._direct = None if self._strings else plan.direct
         self._names = self.signature.names
         self._places = Places([ResultType(n, v.type.dtype) for n, v in zip(function.result_names, function.results)])
 
@@ -122,7 +125,7 @@ class Executable:
         return self._shown(self._run_into(arguments, outputs) if outputs else self._run(arguments))
 
     def _shown(self, results: list[Any]) -> list[Any]:
-        if not self._optionals:
+        if not self._converts:
             return results
         return [shown(r, t) for r, t in zip(results, self.output_types, strict=True)]
 
@@ -154,7 +157,7 @@ class Executable:
 
         def first(arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
             check()
-            self._run, self._direct = self.plan.run, self.plan.direct
+            self._run, self._direct = self.plan.run, None if self._strings else self.plan.direct
             return self.plan.run(arrays, places)
 
         self._run, self._direct = first, None

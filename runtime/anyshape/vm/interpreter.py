@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -207,6 +208,9 @@ class _Run:
             r[o[0]] = self.context.region(o[1], r[o[2]])
         elif op is Op.EXTEND:
             r[o[0]] = self.context.extend(o[1], r[o[2]])
+        elif op is Op.STACK:
+            with growing(self.program, o[3]):
+                r[o[0]] = self.context.extend(o[1], r[o[2]])
         elif op is Op.SWAP:
             self.context.swap(o[0], o[1])
         elif op is Op.VIEW:
@@ -297,6 +301,15 @@ def store(address: int, index: int, value: int, code: int) -> None:
 
 def failed_check(program: Program, number: int, values: Sequence[int]) -> AnyshapeError:
     return ShapeError(program.checks[number].text(values))
+
+
+@contextmanager
+def growing(program: Program, number: int) -> Iterator[None]:
+    """Says of what a loop stacks or carries, whose name is the text of a check, that there is no memory for it."""
+    try:
+        yield
+    except AnyshapeError as e:
+        raise AnyshapeError(f"{program.checks[number].text(())}: {e}") from None
 
 
 def failed_kernel(program: Program, number: int, status: int, scalars: Sequence[int]) -> AnyshapeError:

@@ -48,16 +48,17 @@ class LoweredStep:
 
 THREADS = symbol("threads()", 1, MOST_THREADS)
 """How many threads a kernel may use: known when it runs. No text spells a dim with this name."""
-CYCLES_PER_PART = 20_000
-"""Some 5 us: several times what fork and join cost between threads that are awake."""
+CYCLES_PER_PART = 10_000
+"""Some 2.5 us: more than fork and join cost between threads that are awake."""
 
 
-def parts_worth(work: Size) -> Size:
-    """The number of parts for so many cycles."""
+def parts_worth(work: Size, pieces: Size | None = None) -> Size:
+    """The number of parts for so many cycles, of which so many can be apart."""
     high = work if isinstance(work, int) else bounds(work)[1]
     if high is not None and high < 2 * CYCLES_PER_PART:
         return 1
-    return minimum(THREADS, maximum(1, work // CYCLES_PER_PART))
+    most = THREADS if pieces is None else minimum(THREADS, pieces)
+    return minimum(most, maximum(1, work // CYCLES_PER_PART))
 
 
 class KernelMaker(Protocol):
@@ -138,7 +139,13 @@ class NativeKernels:
         pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
         reusable = tuple((to, source) for to, source in pairs if not isinstance(source, Packed))
         return LoweredStep(
-            native, kernel.scalars, operands, kernel.outputs, kernel.scratch, reusable, parts_worth(kernel.work)
+            native,
+            kernel.scalars,
+            operands,
+            kernel.outputs,
+            kernel.scratch,
+            reusable,
+            parts_worth(kernel.work, kernel.pieces),
         )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:

@@ -115,6 +115,7 @@ class Op(IntEnum):
     SWAP = 41
     THREADS = 42
     SHARE = 43
+    STACK = 44
     LIST = 50
     BLOCK = 51
     RETAIN = 52
@@ -151,6 +152,7 @@ FORMATS: dict[Op, str] = {
     Op.JUMP: "n",
     Op.UNLESS: "sn",
     Op.EXTEND: "dns",
+    Op.STACK: "dnsn",
     Op.SWAP: "nn",
     Op.THREADS: "d",
     Op.SHARE: "nsss**",

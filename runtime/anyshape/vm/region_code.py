@@ -18,8 +18,9 @@ from anyshape.passes.steps import RegionStep
 from anyshape.vm.codegen import Codegen
 from anyshape.vm.emission import Emission, aligned, byte_count
 from anyshape.vm.list_code import is_list
-from anyshape.vm.need import Need, first_sizes
+from anyshape.vm.need import Need
 from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
+from anyshape.vm.stack_code import Stack, named, reserve, sizes_of_no_turns
 
 
 class Structured(Codegen):
@@ -159,17 +160,6 @@ def _fail(g: Emission, text: str) -> None:
     g.code.emit(Op.CHECK, g.code.register(0), len(g.checks) - 1)
 
 
-@dataclass(eq=False)
-class _Collected:
-    """What turns append: its region, the bytes in it so far, and the registers of dims that every turn must repeat."""
-
-    region: int
-    filled: int
-    dims: dict[int, int]
-    firsts: dict[int, Size]
-    """what those dims are where there is no turn"""
-
-
 class _Loop:
     """The code of one loop. Registers that change from turn to turn are written by moves at its end."""
 
@@ -227,17 +217,13 @@ class _Loop:
                 if isinstance(n, Dim) and n in self.turn_symbols and n not in self.dims:
                     self.dims[n] = self.variable(code.register(start))
         self.pairs = [(self.new_region(), self.new_region()) for _ in self.carried]
-        self.collected = [self.collector(k) for k in range(self.count, len(node.outputs))]
+        self.stacks = [Stack(g, node, k, self.new_region()) for k in range(self.count, len(node.outputs))]
         number = self.region.params[0]
+        if self.again is None and self.trip is not None:
+            reserve(self.stacks, self.trip)
         self.places = _places(g, node, self.region.params, self.need)
         if number in self.need.values:
             self.places[number] = code.new(Op.REGION, self.new_region(), code.register(8))
-
-    def collector(self, k: int) -> _Collected:
-        zero = self.code.register(0)
-        own = {axis - 1: s for s, (result, axis) in self.node.bound.born.items() if result == k and axis > 0}
-        firsts = {axis: first_sizes(self.node)[s] for axis, s in own.items() if s in first_sizes(self.node)}
-        return _Collected(self.new_region(), self.variable(zero), {axis: self.variable(zero) for axis in own}, firsts)
 
     def goes_on(self) -> int:
         """A register that says whether there is another turn."""
@@ -261,31 +247,9 @@ class _Loop:
         body = _body(self.g, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
         body.emit(self.need)
         self.g.regions = body.regions
-        for k, c in enumerate(self.collected):
-            self.append(body, c, region.results[1 + self.count + k])
+        for stack, v in zip(self.stacks, region.results[1 + self.count :], strict=True):
+            stack.append(v, body.address(v), self.turn)
         self.hand_on(body)
-
-    def append(self, body: Body, c: _Collected, v: Value) -> None:
-        code = self.code
-        for axis, expected in c.dims.items():
-            self.same_size(v, axis, expected)
-        size = code.register(byte_count(v.type))
-        total = code.new(Op.ADD, c.filled, size)
-        to = code.new(Op.VIEW, code.new(Op.EXTEND, c.region, total), c.filled)
-        code.emit(Op.COPY, to, body.address(v), size)
-        code.move(c.filled, total)
-
-    def same_size(self, v: Value, axis: int, expected: int) -> None:
-        """Stacked values have one shape: that of the first turn."""
-        code = self.code
-        got = code.register((v.type.shape or ())[axis])
-        first = code.new(Op.EQ, self.turn, code.register(0))
-        fits = code.new(Op.OR, first, code.new(Op.EQ, got, expected))
-        where = f" (at {self.node.source})" if self.node.source else ""
-        text = f"loop: dim {axis} of a collected value differs from turn to turn{where}"
-        self.g.checks.append(CheckRecord((text,), (), (), "all turns collect values of one shape"))
-        code.emit(Op.CHECK, fits, len(self.g.checks) - 1)
-        code.move(expected, got)
 
     def hand_on(self, body: Body) -> None:
         """All that the next turn finds is computed before any of it is put in place: it may be permuted."""
@@ -323,35 +287,23 @@ class _Loop:
         if body.is_direct(1 + k):
             return body.address(v)
         size = self.code.register(byte_count(v.type))
-        to = self.code.new(Op.EXTEND, self.pairs[k][1], size)
+        to = self.code.new(Op.STACK, self.pairs[k][1], size, named(self.g, self.node, f"carried value {k}"))
         self.code.emit(Op.COPY, to, body.address(v), size)
         return to
 
-    def sizes_of_no_turns(self) -> None:
-        """Dims of stacks to which no turn gave any."""
-        told = [(c.dims[axis], n) for c in self.collected for axis, n in c.firsts.items()]
-        if not told:
-            return
-        some = self.code.unless(self.code.new(Op.EQ, self.turn, self.code.register(0)))
-        with self.code.scope():
-            for to, n in told:
-                self.code.move(to, self.code.register(n))
-        self.code.land(some)
-
     def finish(self) -> None:
         code, node = self.code, self.node
-        self.sizes_of_no_turns()
+        sizes_of_no_turns(self.stacks, self.turn)
         for s, (k, axis) in node.bound.born.items():
             if k < self.count:
                 n = (self.carried[k].type.shape or ())[axis]
                 code.define(s, self.after(n))
             else:
-                c = self.collected[k - self.count]
-                code.define(s, self.turn if axis == 0 else c.dims[axis - 1])
+                code.define(s, self.turn if axis == 0 else self.stacks[k - self.count].dims[axis - 1])
         for v, address in zip(node.outputs, self.addresses):
             _give(self.g, v, address)
-        for v, c in zip(node.outputs[self.count :], self.collected, strict=True):
-            self.g.storages[v].address = code.new(Op.EXTEND, c.region, c.filled)
+        for v, stack in zip(node.outputs[self.count :], self.stacks, strict=True):
+            self.g.storages[v].address = code.new(Op.EXTEND, stack.region, stack.filled)
 
     def after(self, n: Size) -> int:
         """A dim of a carried value when the loop is over."""

@@ -15,12 +15,14 @@ _DTYPES: dict[str, Any] = {
     "value_floats": np.float32,
     "value_int": np.int64,
     "value_ints": np.int64,
+    "value_string": np.str_,
+    "value_strings": np.str_,
 }
 
 
 def constant_1(n: OnnxNode) -> Sequence[Value]:
     """The one attribute that is there says the value, as a tensor or as plain numbers."""
-    said = [k for k in ("value", "sparse_value", *_DTYPES, "value_string", "value_strings") if n.has_attr(k)]
+    said = [k for k in ("value", "sparse_value", *_DTYPES) if n.has_attr(k)]
     if len(said) != 1:
         n.refuse(f"wants one attribute that says the value, got {', '.join(said) or 'none'}")
     if said[0] == "value":

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from anyshape.dtypes import DType, parse_dtype
+from anyshape.dims import Size
+from anyshape.dtypes import CHAR, DType, parse_dtype
+from anyshape.types import TensorType
 
-_OURS = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64",
+_OURS = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 8: "char", 9: "bool", 10: "f16", 11: "f64",
          12: "u32", 13: "u64", 16: "bf16", 17: "f8e4m3fn", 18: "f8e4m3fnuz", 19: "f8e5m2", 20: "f8e5m2fnuz", 21: "u4", 22: "i4",
          23: "f4e2m1", 24: "f8e8m0", 25: "u2", 26: "i2"}  # fmt: skip
 BY_NUMBER: dict[int, DType] = {number: parse_dtype(name) for number, name in _OURS.items()}
 NUMBER_OF: dict[DType, int] = {t: number for number, t in BY_NUMBER.items()}
+STRING = 8
+"""A tensor of strings is one of characters here, with one dim more."""
 
-_OTHERS = {8: "string", 14: "complex64", 15: "complex128"}
+
+def declared_dims(t: TensorType) -> tuple[Size, ...] | None:
+    """The dims as ONNX counts them; None if the rank is not known."""
+    return t.shape[:-1] if t.shape is not None and t.dtype is CHAR else t.shape
+
+
+_OTHERS = {14: "complex64", 15: "complex128"}
 
 
 def is_known(number: int) -> bool:
@@ -28,4 +38,6 @@ def number_of_name(name: str) -> int:
 
 def spell(number: int) -> str:
     """The name of an element type, ours or not, for messages."""
+    if number == STRING:
+        return "string"
     return str(BY_NUMBER[number]) if number in BY_NUMBER else _OTHERS.get(number, f"element type {number}")

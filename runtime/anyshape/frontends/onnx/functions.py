@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyshape.errors import ModelError
-from anyshape.frontends.onnx.dtypes import NUMBER_OF
+from anyshape.frontends.onnx.dtypes import NUMBER_OF, declared_dims
 from anyshape.frontends.onnx.mappings import normal_domain
 from anyshape.frontends.onnx.order import sort_nodes
 from anyshape.graph.value import Value
@@ -137,7 +137,7 @@ def _spell_type(proto: Any, t: TensorType) -> None:
     if t.shape is None:
         return None
     proto.tensor_type.shape.SetInParent()
-    for n in t.shape:
+    for n in declared_dims(t) or ():
         d = proto.tensor_type.shape.dim.add()
         if isinstance(n, int):
             d.dim_value = n

@@ -115,7 +115,7 @@ def types_allowed(schema: Any, operands: Sequence[Value | None]) -> bool:
 
 
 _SPELLED: dict[str, str] = {
-    "f16": "float16", "f32": "float", "f64": "double", "bf16": "bfloat16", "bool": "bool",
+    "f16": "float16", "f32": "float", "f64": "double", "bf16": "bfloat16", "char": "string", "bool": "bool",
     **{f"{k}{b}": f"{n}{b}" for k, n in (("i", "int"), ("u", "uint")) for b in (2, 4, 8, 16, 32, 64)},
     **{t.name: t.name.replace("f8e", "float8e").replace("f4e", "float4e") for t in NARROW if t.is_float},
 }  # fmt: skip

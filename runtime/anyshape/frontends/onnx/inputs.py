@@ -11,10 +11,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from anyshape.dims import Dim, Size, fresh, symbol
+from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
-from anyshape.types import DIFFERS, MOST_DIMS, TensorType, list_of
+from anyshape.types import DIFFERS, TensorType, list_of
 
 DimBinding = int | tuple[int | None, int | None]
 LARGEST = 2**63 - 1
@@ -104,9 +105,8 @@ def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
     dtype = BY_NUMBER[tensor.elem_type]
     if not tensor.HasField("shape"):
         return TensorType(dtype, None)
-    if len(tensor.shape.dim) > MOST_DIMS:
-        raise Refusal(f"a tensor of {len(tensor.shape.dim)} dims; there are at most {MOST_DIMS}")
-    return TensorType(dtype, tuple(_size(d, names) for d in tensor.shape.dim))
+    dims = tuple(_size(d, names) for d in tensor.shape.dim)
+    return TensorType(dtype, (*dims, fresh("?")) if dtype is CHAR else dims)
 
 
 def _size(d: Any, names: DimNames) -> Size:

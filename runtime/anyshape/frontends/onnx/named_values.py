@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyshape.dims import Dim, Facts, Size, fresh
+from anyshape.dtypes import CHAR
 from anyshape.errors import ModelError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx.control import free_names, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
@@ -203,7 +204,8 @@ def _inferred_by_onnx(model: Any) -> dict[str, TensorType]:
         if not info.type.HasField("tensor_type") or t.elem_type not in BY_NUMBER:
             continue
         shape = tuple(_size(d) for d in t.shape.dim) if t.HasField("shape") else None
-        found[info.name] = TensorType(BY_NUMBER[t.elem_type], shape)
+        dtype = BY_NUMBER[t.elem_type]
+        found[info.name] = TensorType(dtype, shape if shape is None or dtype is not CHAR else (*shape, fresh("?")))
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol, TypeVar, overload
 import numpy as np
 
 from anyshape.dtypes import DType
-from anyshape.errors import ModelError
+from anyshape.frontends.onnx.dtypes import declared_dims
 from anyshape.graph.value import Value, constant
 
 
@@ -73,7 +73,7 @@ def length_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> int:
         return 0
     if not isinstance(v, Value):
         return len(v)
-    shape = v.type.shape
+    shape = declared_dims(v.type)
     if shape is None or len(shape) != 1 or not isinstance(shape[0], int):
         n.refuse(f"the length of {v.name or 'an input'}: {v.type} must be known")
     return shape[0]
@@ -81,9 +81,10 @@ def length_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> int:
 
 def rank_of(n: OnnxNode, v: Value | None) -> int:
     """The rank of an input, which must be known."""
-    if v is None or v.type.shape is None:
+    dims = None if v is None else declared_dims(v.type)
+    if dims is None:
         n.refuse(f"the rank of {repr(v.name) if v is not None and v.name else 'an input'} must be known")
-    return len(v.type.shape)
+    return len(dims)
 
 
 def dtype_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> DType:
@@ -96,16 +97,19 @@ def dtype_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> DType:
 
 
 def scalar(value: Any) -> Value:
-    """A tensor attribute of one element, or a Python number, as a constant of rank 0. Raises ModelError for more elements, or none."""
+    """A tensor attribute of one element, or a Python number, as a constant of rank 0."""
     a = np.asarray(value)
-    if a.size != 1:
-        raise ModelError(f"an attribute must be a tensor of one element, got one of shape {list(a.shape)}")
     return constant(a.astype(np.float32).reshape(()) if isinstance(value, float) else a.reshape(()))
 
 
 def vector(value: Any) -> Value:
     """A list of numbers as a constant f32 tensor of rank 1."""
     return constant(np.asarray(value, np.float32).reshape(-1))
+
+
+def strings(value: str | Sequence[str]) -> Value:
+    """A string, or a list of strings, as a constant tensor of characters."""
+    return constant(np.array(value, np.str_))
 
 
 def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:

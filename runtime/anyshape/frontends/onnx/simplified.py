@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from anyshape.dims import Dim, free_symbols
+from anyshape.dtypes import CHAR
 from anyshape.frontends.onnx.captures import rename_captured
 from anyshape.frontends.onnx.control import GRAPH, captured_names, subgraphs
-from anyshape.frontends.onnx.dtypes import NUMBER_OF
+from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING, declared_dims
 from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values, overridable
 from anyshape.frontends.onnx.representatives import OperandAt, Representatives, operands
 from anyshape.frontends.onnx.tensors import EXTERNAL, tensor_array
 from anyshape.graph.value import Value
+from anyshape.strings import as_strings
 from anyshape.types import ListType
 
 
@@ -188,7 +190,9 @@ class _Writer:
             kept.append(type(info)())
             kept[-1].CopyFrom(info)
             v = self.values.get(info.name)
-            for d, n in zip(kept[-1].type.tensor_type.shape.dim, (v.type.shape or ()) if v is not None else ()):
+            for d, n in zip(
+                kept[-1].type.tensor_type.shape.dim, (declared_dims(v.type) or ()) if v is not None else ()
+            ):
                 if isinstance(n, int):
                     d.dim_value = n
         return kept
@@ -252,13 +256,14 @@ class _Writer:
         if v.type.shape is None:
             return info
         new = onnx.TensorShapeProto()
-        for k, n in enumerate(v.type.shape):
+        dims = declared_dims(v.type) or ()
+        for k, n in enumerate(dims):
             d = new.dim.add()
             if isinstance(n, int):
                 d.dim_value = n
             elif (text := self._spell(n)) is not None:
                 d.dim_param = text
-            elif old is not None and len(old) == len(v.type.shape):
+            elif old is not None and len(old) == len(dims):
                 d.CopyFrom(old[k])
         info.type.tensor_type.shape.CopyFrom(new)
         return info
@@ -317,6 +322,8 @@ def _tensor(name: str, v: Value) -> Any:
 
     a = v.constant
     assert a is not None
+    if v.type.dtype is CHAR:
+        return onnx.helper.make_tensor(name, STRING, a.shape[:-1], [s.encode() for s in as_strings(a).flat])
     return onnx.TensorProto(
         name=name,
         dims=a.shape,

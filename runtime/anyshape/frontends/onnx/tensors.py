@@ -5,6 +5,7 @@ External data and long weights inside the file are mapped, not copied, and may l
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import stat
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import ModelError
-from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
+from anyshape.frontends.onnx.dtypes import BY_NUMBER, STRING, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
 
 EXTERNAL = 1
@@ -38,6 +39,8 @@ def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None
         raise ModelError(f"{where}: {t.data_type} is not an element type of ONNX")
     if t.HasField("segment"):
         raise Refusal("tensors in segments are not supported")
+    if t.data_type == STRING:
+        return _frozen(_strings(t, dims, where))
     known = BY_NUMBER[t.data_type]
     dtype, per_byte = known.numpy, _PER_BYTE.get(known.name, 1)
     count = 1
@@ -61,6 +64,17 @@ def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None
         return _frozen(flat.reshape(dims))
     except (ValueError, OverflowError):
         raise ModelError(f"{where}: a tensor of shape {list(dims)} cannot be held in memory") from None
+
+
+def _strings(t: Any, dims: tuple[int, ...], where: str) -> NDArray[Any]:
+    """An array of strings of a fixed width."""
+    if len(t.string_data) != math.prod(dims):
+        raise ModelError(f"{where}: its shape wants {math.prod(dims)} strings, but there are {len(t.string_data)}")
+    try:
+        found = [s.decode("utf-8") for s in t.string_data]
+    except UnicodeDecodeError:
+        raise ModelError(f"{where}: an element is not UTF-8 text") from None
+    return np.array(found, str).reshape(dims)
 
 
 _PER_BYTE = {"i4": 2, "u4": 2, "f4e2m1": 2, "i2": 4, "u2": 4}

@@ -18,11 +18,11 @@ from functools import cache
 import llvmlite
 import llvmlite.binding as llvm
 
+from anyshape.disk_cache import DiskCache
 from anyshape.errors import AnyshapeError
 
 from ..target import Target, initialize
 from .builder import Module
-from .object_cache import ObjectCache
 
 _LIBRARY_NUMBERS = itertools.count()
 _LOCK = threading.RLock()
@@ -129,9 +129,9 @@ def object_key(text: str, target: Target) -> str:
 
 
 @cache
-def disk_cache() -> ObjectCache:
+def disk_cache() -> DiskCache:
     """The cache of this process, at $ANYSHAPE_CACHE or ~/.cache/anyshape."""
-    return ObjectCache.standard()
+    return DiskCache.standard()
 
 
 _IN_PROCESS: dict[str, bytes] = {}

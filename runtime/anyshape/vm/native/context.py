@@ -39,6 +39,8 @@ class Tables:
     ranks: tuple[int, ...]
     kept: tuple[object, ...]
     """Objects whose addresses are in the tables."""
+    varying: frozenset[int]
+    """Regions whose size is not a number."""
     functions: Sequence[Tables]
     """Those of the functions that it and they call, by number."""
 
@@ -70,8 +72,17 @@ def tables_of(
         _words([w for d in results for w in (id(d), d.itemsize)]),
         tuple(ranks),
         (*dtypes, *results),
+        _varying(program),
         functions,
     )
+
+
+def _varying(program: Program) -> frozenset[int]:
+    """Regions that one call may need more of than another."""
+    instructions = [(op, o) for _, op, o in program.instructions()]
+    numbers = {o[0] for op, o in instructions if op is Op.CONST}
+    grown = [(o[1], o[2]) for op, o in instructions if op in (Op.REGION, Op.EXTEND)]
+    return frozenset(n for n, size in grown if isinstance(n, int) and size not in numbers)
 
 
 def largest_rank(program: Program) -> int:
@@ -108,7 +119,7 @@ class NativeContext:
     def __init__(self, tables: Tables, methods: Methods | None) -> None:
         program = tables.program
         self.tables = tables
-        self.regions = [Region() for _ in range(program.regions)]
+        self.regions = [Region(k in tables.varying) for k in range(program.regions)]
         sizes = {
             Word.REGISTERS: program.registers,
             Word.ARGUMENTS: 2 * len(program.arguments),

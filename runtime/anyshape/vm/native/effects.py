@@ -20,7 +20,7 @@ def effect(frame: Frame, op: Op) -> bool:
     simple = {
         Op.CONST: _const, Op.DIM: _dim, Op.ARGUMENT: _argument, Op.CONSTANT: _constant, Op.CHECK: _check, Op.GUARD: _guard,
         Op.REGION: _region, Op.OUTPUT: _output, Op.VIEW: _view, Op.LOAD: _load, Op.STORE: _store, Op.COPY: _copy, Op.INVOKE: _invoke,
-        Op.EXTEND: _region, Op.SWAP: _swap, Op.THREADS: _threads, Op.SHARE: _share, **LIST_HANDLERS,
+        Op.EXTEND: _region, Op.STACK: _region, Op.SWAP: _swap, Op.THREADS: _threads, Op.SHARE: _share, **LIST_HANDLERS,
         Op.CALL: call, Op.GIVE: give, Op.TAKEN: taken,
     }  # fmt: skip
     if op in simple:

@@ -18,7 +18,7 @@ from anyshape.errors import AnyshapeError, OverflowedError, UnsupportedError, Ve
 from anyshape.types import TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.heap import no_memory_text
-from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
+from anyshape.vm.interpreter import failed_check, failed_kernel, growing, overflow_text, too_deep_text, unfit_text
 from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Word
@@ -196,15 +196,22 @@ class NativeExecutor:
                 return None
             inner = context.innermost
             if end == End.REGION:
-                op, (_, number, size) = self._instruction(inner)
-                grow = inner.extend if op is Op.EXTEND else inner.grow
-                grow(_number(number), inner.register(_number(size)))
+                self._grow(inner)
             elif end == End.CALL:
                 inner.add_callee(inner.register(_number(self._operands(inner)[0])))
             elif end == End.OUTPUT:
                 self._make_result(context, results, places)
             else:
                 raise self.error(end, inner)
+
+    def _grow(self, context: NativeContext) -> None:
+        op, (_, number, register, *what) = self._instruction(context)
+        region, size = _number(number), context.register(_number(register))
+        if op is Op.STACK:
+            with growing(context.tables.program, _number(what[0])):
+                context.extend(region, size)
+        else:
+            (context.extend if op is Op.EXTEND else context.grow)(region, size)
 
     def _make_result(self, context: NativeContext, results: list[Array | None], places: Sequence[Array | None]) -> None:
         _, number, registers = self._operands(context)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import I8, I32, I64, Val
-from anyshape.vm.native.objects import DTYPE, FLAGS, RANK
+from anyshape.lower.llvm.types import I8, I32, I64, PTR, Val
+from anyshape.vm.native.objects import DTYPE, FLAGS, KIND, RANK
 
 
 def field(f: Function, item: Val, offset: int) -> Val:
@@ -17,6 +17,7 @@ def rank_of(f: Function, item: Val) -> Val:
 
 
 def has(f: Function, item: Val, dtype: Val, flags: int) -> Val:
-    """Whether an array has the dtype whose address is stored at `dtype`, and all of the flags."""
-    same = f.compare("eq", f.load(field(f, item, DTYPE), I64), f.load(dtype, I64))
+    """Whether an array has a dtype equal to the one whose address is stored at `dtype`, and all of the flags."""
+    theirs, ours = f.load(field(f, item, DTYPE), PTR), f.load(dtype, PTR)
+    same = f.compare("eq", f.load(field(f, theirs, KIND), I64), f.load(field(f, ours, KIND), I64))
     return f.and_(same, f.compare("eq", f.and_(f.load(field(f, item, FLAGS), I32), flags), flags))

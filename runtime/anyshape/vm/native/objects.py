@@ -17,6 +17,9 @@ from anyshape.vm.results import NATIVE
 
 TYPE, DATA, RANK, DIMS, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
 """Offsets in an array object: CPython's type pointer, then the fields of NumPy's published PyArrayObject."""
+KIND = 24
+"""Offset in a dtype object of a word of kind, type, byte order, flags and number, which equal dtypes share: arrays that were unpickled have
+dtype objects of their own."""
 DENSE = 0x0001 | 0x0100
 """Flags of an array that kernels take as it is: C-contiguous and aligned."""
 WRITABLE = DENSE | 0x0400
@@ -60,6 +63,7 @@ def _trials() -> list[np.ndarray[Any, Any]]:
         np.zeros((3, 0, 2), np.int64),
         odd,
         np.zeros(5, np.bool_),
+        np.zeros(2, np.dtype(np.int32).newbyteorder()),
         locked,
     ]
 
@@ -83,9 +87,16 @@ def _is_laid_out(a: np.ndarray[Any, Any]) -> bool:
         dims == a.shape
         and Int64.from_address(at + DATA).value == a.ctypes.data
         and Int64.from_address(at + DTYPE).value == id(a.dtype)
+        and _is_described(a.dtype)
         and (flags & DENSE == DENSE) == (a.flags.c_contiguous and a.flags.aligned)
         and (flags & WRITABLE == WRITABLE) == a.flags.carray
     )
+
+
+def _is_described(dtype: np.dtype[Any]) -> bool:
+    letters = ctypes.string_at(id(dtype) + KIND, 3).decode("latin-1")
+    number = Int32.from_address(id(dtype) + KIND + 4).value
+    return letters == dtype.kind + dtype.char + dtype.byteorder and number == dtype.num
 
 
 @cache

@@ -15,6 +15,7 @@ _NUMBERED: dict[Op, dict[int, str]] = {
     Op.CHECK: {1: "checks"},
     Op.REGION: {1: "regions"},
     Op.EXTEND: {1: "regions"},
+    Op.STACK: {1: "regions", 3: "checks"},
     Op.SWAP: {0: "regions", 1: "regions"},
     Op.OUTPUT: {1: "results"},
     Op.INVOKE: {0: "kernels"},

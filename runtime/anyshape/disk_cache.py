@@ -1,9 +1,9 @@
-"""Object code kept on disk between processes.
+"""What is kept on disk between processes: object code, and what the generator made of a spec file.
 
-In: a key (a hash of text, target and code generator) and bytes. Out: the same bytes later, or None. A file is written
+In: a key (a hash of all that the bytes depend on) and bytes. Out: the same bytes later, or None. A file is written
 under another name and renamed, carries a checksum of its key and contents, and is ignored (and removed) if it is damaged;
 the oldest files go when the directory grows beyond its bound. Any number of processes may share it. No failure here is
-ever an error: the code is compiled again.
+ever an error: what is not there is made again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SUFFIX = ".aso"
 _ABANDONED_SECONDS = 3600
 
 
-def _checksum(key: str, code: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + b"\0" + code).digest()
+def _checksum(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + data).digest()
 
 
 @dataclass
@@ -33,8 +33,8 @@ class _Written:
 
 
 @dataclass(frozen=True)
-class ObjectCache:
-    """A directory of object files. `directory=None` keeps nothing.
+class DiskCache:
+    """A directory of such files. `directory=None` keeps nothing.
 
     Its size is looked at when the process first writes and after every sixteenth of `limit_bytes` it has written, which
     is by how much the limit may be exceeded.
@@ -45,15 +45,15 @@ class ObjectCache:
     _written: _Written = field(default_factory=_Written, compare=False, repr=False)
 
     @staticmethod
-    def standard() -> ObjectCache:
-        """At $ANYSHAPE_CACHE (empty: none), else ~/.cache/anyshape."""
+    def standard(room: str = "", limit_bytes: int = 256 << 20) -> DiskCache:
+        """At $ANYSHAPE_CACHE (empty: none), else ~/.cache/anyshape; or in a folder there, with a limit of its own."""
         chosen = os.environ.get("ANYSHAPE_CACHE")
         if chosen == "":
-            return ObjectCache(None)
+            return DiskCache(None)
         try:
-            return ObjectCache(Path(chosen) if chosen else Path.home() / ".cache" / "anyshape")
+            return DiskCache((Path(chosen) if chosen else Path.home() / ".cache" / "anyshape") / room, limit_bytes)
         except RuntimeError:
-            return ObjectCache(None)
+            return DiskCache(None)
 
     def _path(self, key: str) -> Path:
         assert self.directory is not None
@@ -76,7 +76,7 @@ class ObjectCache:
             path.unlink()
         return None
 
-    def put(self, key: str, code: bytes) -> None:
+    def put(self, key: str, data: bytes) -> None:
         if self.directory is None:
             return
         try:
@@ -84,7 +84,7 @@ class ObjectCache:
             handle, temporary = tempfile.mkstemp(dir=self.directory, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + _checksum(key, code) + code)
+                    file.write(_MAGIC + _checksum(key, data) + data)
                 os.replace(temporary, self._path(key))
             except OSError:
                 Path(temporary).unlink(missing_ok=True)
@@ -92,7 +92,7 @@ class ObjectCache:
         except OSError:
             return
         since = self._written.size
-        self._written.size = (since or 0) + len(code)
+        self._written.size = (since or 0) + len(data)
         if since is None or self._written.size > self.limit_bytes // 16:
             self._written.size = 0
             self._trim()

@@ -10,29 +10,29 @@ from typing import Any
 
 import pytest
 
+from anyshape.disk_cache import DiskCache
 from anyshape.lower.llvm import jit
-from anyshape.lower.llvm.object_cache import ObjectCache
 
 CODE = bytes(range(256)) * 8
 
 
 def test_what_is_put_is_got(tmp_path: Path) -> None:
-    cache = ObjectCache(tmp_path / "new" / "folder")
+    cache = DiskCache(tmp_path / "new" / "folder")
     assert cache.get("a" * 64) is None
     cache.put("a" * 64, CODE)
     assert cache.get("a" * 64) == CODE
-    assert ObjectCache(cache.directory).get("a" * 64) == CODE
+    assert DiskCache(cache.directory).get("a" * 64) == CODE
 
 
 def test_no_directory_keeps_nothing() -> None:
-    cache = ObjectCache(None)
+    cache = DiskCache(None)
     cache.put("a", CODE)
     assert cache.get("a") is None
 
 
 @pytest.mark.parametrize("at", [0, 5, 20, 60, -1])
 def test_a_flipped_bit_is_no_object(tmp_path: Path, at: int) -> None:
-    cache = ObjectCache(tmp_path)
+    cache = DiskCache(tmp_path)
     cache.put("k", CODE)
     (path,) = tmp_path.iterdir()
     data = bytearray(path.read_bytes())
@@ -44,7 +44,7 @@ def test_a_flipped_bit_is_no_object(tmp_path: Path, at: int) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 18, 30, 50, 100])
 def test_a_cut_file_is_no_object(tmp_path: Path, length: int) -> None:
-    cache = ObjectCache(tmp_path)
+    cache = DiskCache(tmp_path)
     cache.put("k", CODE)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:length])
@@ -53,7 +53,7 @@ def test_a_cut_file_is_no_object(tmp_path: Path, length: int) -> None:
 
 def test_an_object_under_another_name_is_refused(tmp_path: Path) -> None:
     """A file that was copied or renamed has good contents and is not what was asked for."""
-    cache = ObjectCache(tmp_path)
+    cache = DiskCache(tmp_path)
     cache.put("one", CODE)
     (path,) = tmp_path.iterdir()
     path.rename(path.with_name(path.name.replace("one", "two")))
@@ -61,7 +61,7 @@ def test_an_object_under_another_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_oldest_go_first(tmp_path: Path) -> None:
-    cache = ObjectCache(tmp_path, limit_bytes=40_000)
+    cache = DiskCache(tmp_path, limit_bytes=40_000)
     now = time.time()
     for k in range(60):
         cache.put(f"k{k}", CODE)
@@ -74,7 +74,7 @@ def test_the_oldest_go_first(tmp_path: Path) -> None:
 def test_foreign_files_stay(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not ours")
     (tmp_path / "folder.aso").mkdir()
-    cache = ObjectCache(tmp_path, limit_bytes=5_000)
+    cache = DiskCache(tmp_path, limit_bytes=5_000)
     for k in range(20):
         cache.put(f"k{k}", CODE)
     assert cache.get("folder") is None
@@ -86,13 +86,13 @@ def test_abandoned_files_go(tmp_path: Path) -> None:
     for path in (old, young):
         path.write_bytes(CODE)
     os.utime(old, (0, 0))
-    ObjectCache(tmp_path).put("k", CODE)
+    DiskCache(tmp_path).put("k", CODE)
     assert not old.exists() and young.exists()
 
 
 def test_a_directory_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    cache = ObjectCache(tmp_path / "file" / "below")
+    cache = DiskCache(tmp_path / "file" / "below")
     cache.put("k", CODE)
     assert cache.get("k") is None
 

@@ -1,0 +1,180 @@
+"""What the expressions of one equation may name, and what kind of thing each is: a size, a vector, a value decided while the kernel is
+built.
+
+In: resolved nodes. Out: answers, and which names of the rule were read (`used`); `kernel_text` spells the expressions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.emit.names import kernel_name
+from anyshape_gen.emit.rule_text import RuleText, Spelled
+from anyshape_gen.functions import CASTS
+from anyshape_gen.nodes import (
+    BinOp,
+    BoolOp,
+    Call,
+    Compare,
+    Comprehension,
+    Expr,
+    IfExp,
+    Index,
+    Name,
+    Slice,
+    Star,
+    Str,
+    TensorRead,
+    Unary,
+    VecLit,
+)
+from anyshape_gen.traverse import walk
+
+UNARY = {
+    "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos", "abs": "abs_",
+    "floor": "floor", "ceil": "ceil", "round_even": "round_even", "trunc": "trunc",
+}  # fmt: skip
+BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
+FUNCTIONS = {**UNARY, "max": "maximum", "min": "minimum", "trunc_div": "trunc_div", "fmod": "fmod", "clamp": "clamp",
+              "wrap": "wrap", "reflect": "reflect", "pow": "pow_", "int": "int_",
+              **{name: name for name in BITS}}  # fmt: skip
+CLASSES = {"is_int": "is_integer", "is_float": "is_float", "is_narrow_float": "is_narrow_float", "is_bool": "is_bool"}
+_VECTOR_CALLS = frozenset(("fill", "put", "range", "prefix", "sorted", "unique", "shape", "drop", "place", "unravel"))
+
+
+class KernelScope(ABC):
+    """The scope of one equation. `variables`: index variables, True for a run of them."""
+
+    def __init__(
+        self,
+        kinds: Mapping[str, ValueKind],
+        attributes: frozenset[str],
+        dtypes: Mapping[str, str],
+        tensors: frozenset[str],
+        functions: frozenset[str],
+    ) -> None:
+        self.kinds, self.dtypes, self.tensors, self.functions = kinds, dtypes, tensors, functions
+        self.attributes = attributes
+        self.variables: dict[str, bool] = {}
+        self.shifted: dict[str, str] = {}
+        """Variables that run from somewhere else than 0: what to write for them."""
+        self.numbers: set[str] = set()
+        """Variables that number the elements of a variadic: Python integers while the kernel is built."""
+        self.conditional = False
+        """Whether the equation stands under a static condition: then nothing of it may be computed in the relation."""
+        self.unproved: frozenset[int] = frozenset()
+        """The reads (`id`) that are tested when they are made."""
+        self.hoisted: dict[str, Expr] = {}
+        self.used: dict[str, None] = {}
+        self.used_tensors: dict[str, None] = {}
+        self.rules = RuleText(kinds, attributes, self.name, prefix="rules.", trusted=True)
+
+    def name(self, id: str) -> str:
+        if id in self.shifted:
+            return self.shifted[id]
+        if id in self.tensors:
+            self.used_tensors[id] = None
+        elif id not in self.variables and id in self.kinds:
+            self.used[id] = None
+        return kernel_name(id)
+
+    def text(self, e: Expr) -> str:
+        return self.spell(e)[0]
+
+    def at_least(self, e: Expr, level: int) -> str:
+        text, strength = self.spell(e)
+        return text if strength >= level else f"({text})"
+
+    def hoist(self, name: str, e: Expr) -> str:
+        """A size for an extent; computed by the relation under that name where it takes more than a total function."""
+        before, tensors = dict(self.used), dict(self.used_tensors)
+        text = self.text(e)
+        whole = any(isinstance(node, Call) and node.func == "shape" for node in walk(e))
+        if "rule." not in text and not whole:
+            return text
+        self.used_tensors = tensors
+        while self.hoisted.get(name, e) != e or name in self.kinds:
+            name += "_"
+        self.used = before
+        self.hoisted[name] = e
+        self.used[name] = None
+        return kernel_name(name)
+
+    @abstractmethod
+    def spell(self, e: Expr) -> Spelled:
+        """The text of an expression, and how strongly it binds."""
+
+    def is_size(self, e: Expr) -> bool:
+        """Whether e depends on sizes and attributes only, and the rule language can compute it."""
+        for node in walk(e):
+            match node:
+                case TensorRead():
+                    return False
+                case Name(id) if id in self.variables or id in self.shifted:
+                    return False
+                case BinOp("/" | "**", _, _):
+                    return False
+                case Call(func, _, _) if self.is_value_call(func) or func == "present":
+                    return False
+        return True
+
+    def is_value_call(self, func: str) -> bool:
+        known = func in UNARY or func in BITS or func in self.functions or func in self.dtypes or func in CLASSES
+        return known or func in (
+            "cast",
+            "saturate",
+            "trunc_div",
+            "fmod",
+            "lowest",
+            "highest",
+            *CASTS,
+            "philox",
+            "entropy",
+        )
+
+    def is_vector(self, e: Expr) -> bool:
+        match e:
+            case Name(id):
+                return self.variables.get(id, self.kinds.get(id) in (ValueKind.VECTOR, ValueKind.TEXTS))
+            case VecLit() | Comprehension():
+                return True
+            case BinOp(_, left, right):
+                return self.is_vector(left) or self.is_vector(right)
+            case Unary("-", operand):
+                return self.is_vector(operand)
+            case IfExp(_, then, other):
+                return self.is_vector(then) or self.is_vector(other)
+            case Index(_, (Slice(),)):
+                return True
+            case Index(_, (single,)) if not isinstance(single, (Star, Slice)):
+                return self.is_vector(single)
+            case Call(func, args, _):
+                if func in _VECTOR_CALLS:
+                    return True
+                return (func in FUNCTIONS or func in self.functions) and any(
+                    not isinstance(x, (Star, Slice)) and self.is_vector(x) for x in args
+                )
+        return False
+
+    def is_static(self, e: Expr) -> bool:
+        """Whether attributes, ranks and dtypes alone decide e, so that it is a Python bool."""
+        match e:
+            case Call(func, _, _) if func in CLASSES or func == "present":
+                return True
+            case Compare(first, ((_, second),)) if isinstance(first, Str) or isinstance(second, Str):
+                return True
+            case Unary("not", operand):
+                return self.is_static(operand)
+            case BoolOp(_, items):
+                return all(map(self.is_static, items))
+        return self.rules.is_static(e)
+
+
+def chain(name: str, tests: list[str]) -> str:
+    """`and_(a, and_(b, c))`."""
+    text = tests[-1]
+    for test in reversed(tests[:-1]):
+        text = f"{name}({test}, {text})"
+    return text

@@ -1,0 +1,67 @@
+"""Strings through ops that only move elements: such an op is applied to the places of the strings, and says so where each goes.
+
+In: a call of an op whose spec only moves what a dtype variable stands for. Out: its results, of strings where it has elements.
+A string is a row of characters, and no op of tensors knows rows; but whatever it does with one element it does with a number
+that stands for the string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anyshape.dtypes import CHAR
+from anyshape.graph.opdef import InputDef, OpDef
+from anyshape.graph.value import Value, constant
+
+
+def moves_strings(op: OpDef, inputs: Sequence[Any]) -> bool:
+    """Whether an operand of which the op only moves elements is one of strings."""
+    return any(_takes(op, d) and _strings(given) for d, given in zip(op.inputs, inputs))
+
+
+def moved_strings(
+    op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str, count: int | None
+) -> tuple[Value, ...]:
+    """The results of such a call. Raises what inference raises for the op, and DtypeError where an operand beside strings is none."""
+    from anyshape import ops
+    from anyshape.graph.call import call_node
+
+    texts = [v for d, given in zip(op.inputs, inputs) if _takes(op, d) for v in _listed(given)]
+    numbers = iter(range(len(texts)))
+
+    def places(v: Any) -> Any:
+        return ops.string_places(v, which=next(numbers), of=len(texts), source=source)
+
+    given: list[Any] = []
+    for d, v in zip(op.inputs, inputs):
+        if not _takes(op, d):
+            given.append(v)
+        elif v is None:
+            given.append(NOWHERE if d.default is not None else None)
+        else:
+            given.append([places(x) for x in v] if d.variadic else places(v))
+    node = call_node(op, given, params, source, count)
+    kinds = [o.dtype for o in op.outputs for _ in range(len(node.outputs) - len(op.outputs) + 1 if o.variadic else 1)]
+    return tuple(
+        ops.string_at(v, texts, source=source) if k in op.moves else v for k, v in zip(kinds, node.outputs, strict=True)
+    )
+
+
+NOWHERE = constant(np.array(-1))
+"""The place of the empty string: what an operand that is left out reads as."""
+
+
+def _takes(op: OpDef, d: InputDef) -> bool:
+    return d.dtype in op.moves and CHAR not in op.dtypes[d.dtype]
+
+
+def _listed(given: Any) -> list[Any]:
+    return [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def _strings(given: Any) -> bool:
+    """Of one tensor or of several: whether any is a value of characters."""
+    return any(isinstance(v, Value) and v.type.dtype is CHAR for v in _listed(given))

@@ -1,0 +1,41 @@
+"""How much memory this process can still have.
+
+Out: bytes. Linux promises memory that is not there, and ends a process that then writes to it; so large requests look first: at what the
+kernel estimates to be available without swapping (`MemAvailable` of proc_meminfo(5)), and at the limit of the control group (`memory.max`
+of cgroup v2), of which pages of files that can be dropped are not counted as used.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+MEMINFO = Path("/proc/meminfo")
+GROUP = Path("/sys/fs/cgroup")
+
+
+def available_memory(meminfo: Path = MEMINFO, group: Path = GROUP) -> int:
+    """Bytes; as many as there are addresses where the system does not say."""
+    return max(0, min(_of_machine(meminfo), _of_group(group)))
+
+
+def _of_machine(meminfo: Path) -> int:
+    found = _numbers(meminfo).get("MemAvailable:")
+    return sys.maxsize if found is None else found * 1024
+
+
+def _of_group(group: Path) -> int:
+    try:
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # no group, or no limit: "max"
+        return sys.maxsize
+    return limit - used + _numbers(group / "memory.stat").get("inactive_file", 0)
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Lines of a name and a number."""
+    try:
+        lines = [line.split() for line in path.read_text().splitlines()]
+        return {words[0]: int(words[1]) for words in lines if len(words) > 1}
+    except (OSError, ValueError):
+        return {}

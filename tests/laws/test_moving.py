@@ -1,0 +1,13 @@
+"""The law of what moves, on every op of specs/ of which the generator finds that it only moves elements."""
+
+from anyshape.testing.calls import variants
+from anyshape.testing.moving import *  # noqa: F403
+from anyshape.testing.running import PROPERTIES
+
+PACKAGE = "anyshape_ops"
+
+
+def test_what_moves_and_what_computes():
+    moving = {n for n in PROPERTIES if variants(n)[0].moves}
+    assert {"reshape", "transpose", "concat", "gather", "where", "pad", "shape_of", "split"} <= moving
+    assert not {"equal", "unique", "top_k", "cast", "scatter", "zeros", "trilu", "unique_slices"} & moving
