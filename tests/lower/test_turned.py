@@ -28,6 +28,17 @@ def test_copies(dtype: str) -> None:
     check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in SIZES])
 
 
+@pytest.mark.parametrize("few", [2, 3, 4, 5])
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_few_planes(few: int, level: str) -> None:
+    """Planes become elements side by side, and back, by picking lanes where the number of planes is small."""
+    sizes = [{B: 2, N: few, M: m} for m in (16, 17, 40, 129, 200)] + [
+        {B: 2, N: m, M: few} for m in (16, 17, 40, 129, 200)
+    ]
+    for dtype in ("f32", "i64"):
+        check(turned(True, dtype), sizes, target=host_target().limited(level))
+
+
 def test_maps() -> None:
     group = turned(False)
     assert lower_group(group, host_target()).schedule == ("turned",)

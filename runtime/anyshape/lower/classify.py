@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from anyshape import dims
 from anyshape.lower.dag import Access, LoopVar, Node, Store
+from anyshape.lower.padded import padded_load
 
 _COST = {
     "exp": 10, "log": 12, "tanh": 14, "erf": 16, "sin": 16, "cos": 16, "pow": 30, "div": 3, "sqrt": 4,
@@ -31,6 +32,11 @@ def cost(root: Node, inner: frozenset[LoopVar], known: frozenset[Node] = frozens
         seen.add(n)
         if n in known:
             total += 4
+            continue
+        padded = padded_load(n)
+        if padded is not None:  # what it asks becomes the mask of its load
+            total += 2
+            stack.append(padded)
             continue
         if n.kind == "op":
             total += _COST.get(n.data, 1)

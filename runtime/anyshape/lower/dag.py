@@ -215,6 +215,14 @@ class Dag:
         return self._node("red", dtype, data, (body,), body.domain - frozenset(variables), data)
 
 
+def is_nonpositive(n: Node) -> bool:
+    """A value less the largest of its kind: at most 0, or NaN."""
+    if n.kind != "op" or n.data != "sub":
+        return False
+    value, other = n.args
+    return other.kind == "red" and bool(other.data[0] == "max") and other.args[0] is value
+
+
 def walk(roots: Iterable[Node], stop: Node | None = None) -> list[Node]:
     """Every node below the roots, each once, inputs before users; nothing below `stop`."""
     seen: set[Node] = set()

@@ -16,6 +16,8 @@ from anyshape.equations import Tensor
 from anyshape.lower import elementwise
 from anyshape.lower.classify import accesses, contiguous, cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine
+from anyshape.lower.emit_choices import chosen_store, emit_choices
+from anyshape.lower.emit_row_blocks import LINE, Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit_scope import Turn
 from anyshape.lower.emit_value import Buffer, Values, Vector
 from anyshape.lower.inline_values import neutral
@@ -43,6 +45,7 @@ class Rows(Values):
         self.element_bytes = 4
         self.part, self.nparts = f.args[3], f.args[4]
         self.filling: dict[Node, Buffer] = {}
+        self.fetched: dict[Loop, list[Fetch]] = {}
 
     # scopes
 
@@ -81,12 +84,19 @@ class Rows(Values):
             with self.when(self.f.compare("eq", self.part, 0)):
                 self.steps(scope)
             return
+        if runs_in_blocks(self, scope):
+            emit_in_blocks(self, scope, split)
+            return
 
         def body(sums: Sums) -> Sums:
             self.steps(scope)
             return sums
 
         tiers = self._vertical_tiers(scope) if scope.vector is not None else ()
+        chosen = chosen_store(self, scope)
+        if chosen is not None:
+            emit_choices(self, scope, chosen, tiers, split)
+            return
         self.nest(scope.variables, scope.vector, tiers, [], body, split)
 
     def steps(self, scope: Scope) -> None:
@@ -245,9 +255,10 @@ class Rows(Values):
 
     # one loop step
 
-    def loop_step(self, step: Loop) -> None:
-        """Inner loops that accumulate, store and keep."""
-        keeps = [(n, self.allocate(n, step.variables)) for n in step.keep]
+    def loop_step(self, step: Loop, keeps: list[tuple[Node, Buffer]] | None = None) -> None:
+        """Inner loops that accumulate, store and keep, in scratch of their own unless some is given."""
+        if keeps is None:
+            keeps = [(n, self.allocate(n, step.variables)) for n in step.keep]
         if self.vector is not None or step.vector is None:
             copies = self.vector.copies if self.vector is not None else 1
             sums = [self._start(r, copies) for r in step.reductions]
@@ -301,6 +312,7 @@ class Rows(Values):
         """The innermost body: all copies of every value, then keeps, stores and accumulators."""
         copies = self.vector.copies if self.vector is not None else 1
         out: Sums = []
+        self._fetch_ahead(step, copies)
         for n, buffer in keeps:
             for copy in range(copies if self.varies(n) else 1):
                 self.to_buffer(buffer, n, copy)
@@ -312,6 +324,18 @@ class Rows(Values):
             for copy, value in enumerate(values):
                 self._store(s, value, copy)
         return out
+
+    def _fetch_ahead(self, step: Loop, copies: int) -> None:
+        """Asks for memory that other loops will touch, while this one computes; once for a whole block of vectors."""
+        if copies == 1 or self.vector is None:
+            return
+        for fetch in self.fetched.get(step, ()):
+            element = elementwise.memory_type(fetch.access.tensor.dtype)
+            pointer = self.pointer(fetch.access.tensor, fetch.access.address)
+            if fetch.elements is not None:
+                pointer = self.f.gep(pointer, fetch.elements, element)
+            for at in range(0, copies * self.vector.lanes, LINE // element.bytes):
+                self.f.prefetch(self.f.gep(pointer, at, element), fetch.to_write)
 
     def _store(self, s: Store, value: Val, copy: int) -> None:
         self.store(s.access, value, copy)

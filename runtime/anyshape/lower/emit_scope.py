@@ -125,7 +125,7 @@ class Levels:
         self._depths.clear()
 
     @contextmanager
-    def loop(self, start: Operand, stop: Operand, step: int, carried: Sequence[Val] = ()) -> Iterator[Turn]:
+    def loop(self, start: Operand, stop: Operand, step: Operand, carried: Sequence[Val] = ()) -> Iterator[Turn]:
         """for index in range(start, stop, step), one test at the bottom, none if it never runs."""
         f = self.f
         first, last = f.i64(start), f.i64(stop)

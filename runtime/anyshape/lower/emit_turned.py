@@ -7,23 +7,27 @@ matrix-product library, which turns squares in registers, and then runs along th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from anyshape.lower import elementwise, gemm
-from anyshape.lower.dag import LoopVar, Node, affine
+from anyshape.lower.dag import Access, LoopVar, Node, affine
 from anyshape.lower.emit_rows import Rows, Sums
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
+from anyshape.lower.gemm.thin import FEW, THIN_ARGUMENTS, join_name, part_name
 from anyshape.lower.gemm.turning import TURN_ARGUMENTS, turn_name
-from anyshape.lower.llvm.types import I64, VOID, Val, const
+from anyshape.lower.llvm.types import I1, I64, VOID, Type, Val, const
 from anyshape.lower.schedule import Loop, Scope, turned_loads
+
+Side = tuple[Access, LoopVar]
 
 ALONG, ACROSS = 64, 64
 """Elements of a block: half of the first cache for f32; several whole cache lines in either direction."""
 
 
 def emit_turned(rows: Rows, scope: Scope) -> None:
-    """Where either side is shorter than a vector, the other one runs over the lanes: they gather or scatter."""
+    """Where either side is shorter than a vector, the other one runs over the lanes: they gather or scatter, but in copies of which
+    the library has the form."""
     along, across, loop = scope.vector, scope.turned, scope.steps[0]
     assert along is not None
     assert across is not None
@@ -31,12 +35,18 @@ def emit_turned(rows: Rows, scope: Scope) -> None:
     f, lanes = rows.f, rows.f.target.lanes(rows.element_bytes)
     outer = [v for v in scope.variables if v is not along and v is not across]
     tall, wide = (f.compare("ge", rows.size(v.extent), lanes) for v in (across, along))
-    with rows.when(f.not_(wide)):
-        rows.scope(Scope((*outer, across, along), None, scope.steps), split=True)
-    with rows.when(f.and_(wide, f.not_(tall))):
-        rows.scope(Scope((*outer, across, along), along, scope.steps), split=True)
+    blocks = _Blocks(rows, along, across, loop)
     with rows.when(f.and_(wide, tall)):
-        _Blocks(rows, along, across, loop).loops(outer)
+        blocks.loops(outer)
+    joins = f.and_(f.and_(tall, f.not_(wide)), blocks.joins())
+    parts = f.and_(f.and_(wide, f.not_(tall)), blocks.parts())
+    for thin, move in ((joins, blocks.join), (parts, blocks.part)) if blocks.is_copy else ():
+        with rows.when(thin):
+            blocks.loops(outer, move=move)
+    with rows.when(f.not_(f.or_(wide, joins))):
+        rows.scope(Scope((*outer, across, along), None, scope.steps), split=True)
+    with rows.when(f.and_(wide, f.not_(f.or_(tall, parts)))):
+        rows.scope(Scope((*outer, across, along), along, scope.steps), split=True)
 
 
 def can_turn(scope: Scope) -> bool:
@@ -60,7 +70,8 @@ class _Blocks:
             tensor = rows.reserve(n.dtype, ALONG * ACROSS + slack)
             self.tiles[n] = Buffer(tensor, affine([(across, ALONG), (along, 1)], 0), 1)
 
-    def loops(self, outer: Sequence[LoopVar], split: bool = True) -> None:
+    def loops(self, outer: Sequence[LoopVar], split: bool = True, move: Callable[[bool], None] | None = None) -> None:
+        """`move`: what to do in the loops, if not whole blocks."""
         rows = self.rows
         if outer:
             v = outer[0]
@@ -69,7 +80,10 @@ class _Blocks:
             with rows.loop(first, last, 1) as turn:
                 rows.bind(v)
                 rows.indices[v] = turn.index
-                self.loops(outer[1:], False)
+                self.loops(outer[1:], False, move)
+            return
+        if move is not None:
+            move(split)
             return
         f = rows.f
         n, m = rows.size(self.across.extent), rows.size(self.along.extent)
@@ -106,6 +120,42 @@ class _Blocks:
         steps = (rows.size(x.address.coefficient(v)) for x, v in ((load, self.along), (store.access, self.across)))
         row_step, to_step = steps
         f.call(turn_name(element), VOID, [source, row_step, m, first, last, n, to, to_step])
+
+    def joins(self) -> Val:
+        """Whether a few operand rows become elements side by side."""
+        return self._few(self.along, self.across, stored=True)
+
+    def parts(self) -> Val:
+        """Whether a few elements side by side become rows of the result."""
+        return self._few(self.across, self.along, stored=False)
+
+    def _few(self, short: LoopVar, long: LoopVar, stored: bool) -> Val:
+        f, rows, store = self.rows.f, self.rows, self.loop.stores[0]
+        if not self.is_copy:
+            return const(I1, 0)
+        access = store.access if stored else store.value.data
+        step, count = rows.size(access.address.coefficient(long)), rows.size(short.extent)
+        known = f.and_(f.compare("ge", count, FEW[0]), f.compare("le", count, FEW[-1]))
+        return f.and_(f.compare("eq", step, count), known)
+
+    def join(self, split: bool) -> None:
+        load, store = self.loop.stores[0].value.data, self.loop.stores[0].access
+        self._thin(join_name, (load, self.along), (store, self.across), split)
+
+    def part(self, split: bool) -> None:
+        load, store = self.loop.stores[0].value.data, self.loop.stores[0].access
+        self._thin(part_name, (store, self.across), (load, self.along), split)
+
+    def _thin(self, name: Callable[[Type], str], planes: Side, joined: Side, split: bool) -> None:
+        """By the library: each side is an access, and the variable that it does not run along."""
+        rows, f = self.rows, self.rows.f
+        element = elementwise.memory_type(planes[0].tensor.dtype)
+        f.module.declare(name(element), VOID, [type_ for _, type_ in THIN_ARGUMENTS])
+        count = rows.size(joined[1].extent)
+        first, last = rows.part_of(count, ACROSS) if split else (const(I64, 0), count)
+        from_, to = (rows.pointer(a.tensor, a.address) for a, _ in (planes, joined))
+        plane, few = rows.size(planes[0].address.coefficient(planes[1])), rows.size(planes[1].extent)
+        f.call(name(element), VOID, [from_, plane, to, few, first, last, count])
 
     def body(self, sums: Sums) -> Sums:
         self.rows.loop_step(self.loop)

@@ -7,11 +7,9 @@ along the lanes is a scalar, emitted once.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from anyshape import dims
@@ -21,10 +19,12 @@ from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
 from anyshape.errors import UnsupportedError
 from anyshape.lower import elementwise
-from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, walk
+from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, is_nonpositive, walk
+from anyshape.lower.emit_bounds import check_access, lanes_inside
 from anyshape.lower.emit_scope import Levels
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, Val, const, const_vector
+from anyshape.lower.llvm.types import I8, I64, PTR, Val, const, const_vector
+from anyshape.lower.llvm.vecmath import exp
 from anyshape.lower.padded import padded_load
 
 
@@ -64,6 +64,8 @@ class Values(Levels):
         self.assumed: dict[Size, int] = {}
         self.offsets: dict[Tensor, Size] = {}
         self.errors: dict[int, None] = {}
+        self.holding: set[Bound] = set()
+        """Bounds that hold where code is written now: loads along the vector need not ask."""
         self.padded: set[Tensor] = set()
         """Scratch with room past the end of every row: read in whole vectors."""
 
@@ -154,6 +156,8 @@ class Values(Levels):
         if n.data == "div" and n.dtype.is_float and n.dtype.bits >= 32 and self._by_reduction(n):
             return self.f.mul(*self._level(self.value(n.args[0], copy), self.reciprocal(n.args[1], copy)))
         args = [self.value(a, copy) for a in n.args]
+        if n.data == "exp" and n.dtype.is_float and n.dtype.bits >= 32 and is_nonpositive(n.args[0]):
+            return exp(self.f, args[0], nonpositive=True)
         return elementwise.apply(self.f, n.data, n.dtype, args, [a.dtype for a in n.args])
 
     def padded_value(self, n: Node, load: Node, copy: int) -> Val:
@@ -288,90 +292,12 @@ class Values(Levels):
         return self.offset(parts, i.offset)
 
     def inside(self, bounds: Sequence[Bound], copy: int) -> Val | None:
-        """0 <= index < extent for all: one unsigned comparison each."""
-        total: Val | None = None
-        for b in bounds:
-            ok = self.f.compare("lt", self.index_value(b.index, copy), self.size(b.extent), unsigned=True)
-            total = self.conjunction(total, ok)
-        return total
+        """0 <= index < extent for all; None if nothing is asked."""
+        return lanes_inside(self, bounds, copy)
 
     def check(self, access: Access, copy: int) -> None:
-        """Ends the kernel with the error's number where a computed index is out of range.
-
-        One test for all copies, as far out as the index is known: a row is tested once, not at every block of its elements.
-        """
-        waiting: dict[tuple[int, bool], list[Bound]] = {}
-        for b in access.checks:
-            domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
-            varies = self.vector is not None and self.vector.variable in domain
-            if self.find(("checked", b, copy if varies else -1)) is None:
-                self.errors[b.error] = None
-                waiting.setdefault((self._check_depth(b), varies), []).append(b)
-        for (depth, varies), bounds in waiting.items():
-            copies = range(self.vector.copies) if varies and self.vector is not None else (copy,)
-            turns = self.turns(depth)
-            with self.at(depth):
-                self._test(bounds, copies, turns)
-                for b, c in itertools.product(bounds, copies):
-                    self.remember(("checked", b, c if varies else -1), const(I1, 1))
-
-    def _check_depth(self, b: Bound) -> int:
-        """Where all that the check reads is known, and from where nothing but loops leads to the access."""
-        nodes = [n for n, _ in b.index.lets] + ([] if b.guard is None else [b.guard])
-        known = max((self.depth(n) for n in nodes), default=0)
-        known = max(known, self.depth_of_variables(frozenset(v for v, _ in b.index.terms)))
-        known = max(known, self.step_depth((b.index.offset, b.extent, *(c for _, c in b.index.lets))))
-        depth = self.outermost(known)
-        return max(depth, self.step_depth(v.extent for v in self.turns(depth)))
-
-    def _test(self, bounds: Sequence[Bound], copies: Sequence[int], turns: Sequence[LoopVar]) -> None:
-        """`turns`: the loops between here and the access; where one has no turn, nothing is accessed.
-
-        One branch for all bounds; which it was that does not hold is asked only then.
-        """
-        f = self.f
-        good = [self._all_good(b, copies) for b in bounds]
-        good = [f.reduce("and", ok) if ok.type.lanes else ok for ok in good]
-        extents = [self.size(v.extent) for v in turns if dims.ge(v.extent, 1) is not True]
-        stop, go = f.new_block(), f.new_block()
-        f.expect(reduce(f.and_, good), go, stop)
-        f.start(stop)
-        for n in extents:
-            further = f.new_block()
-            f.branch(f.compare("gt", n, 0), further, go)
-            f.start(further)
-        error = const(I32, bounds[-1].error)
-        for b, ok in reversed([*zip(bounds[:-1], good[:-1], strict=True)]):
-            error = f.select(ok, error, const(I32, b.error))
-        f.ret(error)
-        f.start(go)
-
-    def _all_good(self, b: Bound, copies: Sequence[int]) -> Val:
-        """Of several vectors the greatest is compared, where the machine has that without sign: a register fewer for each."""
-        if len(copies) > 1 and b.guard is None and self.f.target.max_u64:
-            values = [self.index_value(b.index, c) for c in copies]
-            if all(v.type.lanes for v in values) and not any(self.mask(c) for c in copies):
-                return self.f.compare("lt", reduce(self.f.umax, values), self.size(b.extent), unsigned=True)
-        ok: Val | None = None
-        for c in copies:
-            ok = self.conjunction(ok, self._good(b, c))
-        assert ok is not None
-        return ok
-
-    def _good(self, b: Bound, copy: int) -> Val:
-        """Lanes whose index is in range, or is not asked for."""
-        ok = self.inside([b], copy)
-        assert ok is not None
-        if b.guard is not None:
-            ok = self._either(ok, self.f.not_(self.value(b.guard, copy)))
-        mask = self.mask(copy)
-        if ok.type.lanes and mask is not None:
-            ok = self._either(ok, self.f.not_(mask))
-        return ok
-
-    def _either(self, a: Val, b: Val) -> Val:
-        lanes = max(a.type.lanes, b.type.lanes)
-        return self.f.or_(*(self.f.splat(x, lanes) if lanes else x for x in (a, b)))
+        """Ends the kernel where an index that was computed is out of range."""
+        check_access(self, access, copy)
 
     # memory
 
@@ -380,7 +306,8 @@ class Values(Levels):
         self.check(access, copy)
         element = elementwise.memory_type(access.tensor.dtype)
         pointer = self.pointer(access.tensor, access.address)
-        bounded = self.inside(access.bounds, copy)
+        asked = [b for b in access.bounds if b not in self.holding] if varies else access.bounds
+        bounded = self.inside(asked, copy)
         if not varies:
             if not access.domain:
                 bounded = self.conjunction(bounded, self._not_empty(access.tensor))

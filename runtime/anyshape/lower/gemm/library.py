@@ -18,6 +18,7 @@ from ..llvm.types import F32, F64, I32, I64, Type
 from ..target import Target
 from .microkernels import emit_kernels, table_name
 from .packing import emit_pack, pack_name
+from .thin import emit_thin, join_name, part_name
 from .tiles import tiles_for
 from .turning import emit_turn, turn_name
 
@@ -32,6 +33,7 @@ def library_module(target: Target, element: Type) -> Module:
     emit_kernels(module, tiles)
     emit_pack(module, tiles)
     emit_turn(module, tiles)
+    emit_thin(module, tiles)
     return module
 
 
@@ -49,9 +51,9 @@ def load_library(target: Target, element: Type) -> Loaded:
     return load_object(library_object(target, element), symbols_of(element))
 
 
-def symbols_of(element: Type) -> tuple[str, str, str]:
+def symbols_of(element: Type) -> tuple[str, ...]:
     """What the library of an element type defines for drivers."""
-    return table_name(element), pack_name(element), turn_name(element)
+    return table_name(element), pack_name(element), turn_name(element), join_name(element), part_name(element)
 
 
 def elements_of(symbols: Iterable[str]) -> list[Type]:

@@ -83,6 +83,11 @@ class Memory(Arithmetic):
             overload=f"{value.type.suffix}.v{value.type.lanes}p0",
         )
 
+    def prefetch(self, address: Val, to_write: bool) -> None:
+        """Asks for the cache line of an address, which need not be valid."""
+        hint = [address, const(I32, int(to_write)), const(I32, 3), const(I32, 1)]
+        self.call_intrinsic("llvm.prefetch", VOID, hint, overload="p0")
+
     def memset_zero(self, base: Val, byte_count: Val) -> None:
         self.call_intrinsic("llvm.memset", VOID, [base, const(I8, 0), byte_count, const(I1, 0)], "p0.i64")
 

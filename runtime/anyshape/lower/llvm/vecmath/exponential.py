@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..builder import Function
 from ..types import F64, Val, const
 from .pieces import LOG2E, horner, power_of_two, scale
-from .rounding import abs_, clamp_keeping_nan, copysign, round_even
+from .rounding import abs_, at_least_keeping_nan, clamp_keeping_nan, copysign, round_even
 
 # (e**r - 1 - r) / r**2 on |r| <= ln(2)/2
 _EXP_F32 = (0.4999999344845867, 0.1666652062963538, 0.04166838785539014, 0.008368717081241716, 0.0013814610145257281)
@@ -88,14 +88,15 @@ def _reduce(f: Function, x: Val) -> tuple[Val, Val]:
     return n, f.fma(n, -low, r)
 
 
-def exp(f: Function, x: Val) -> Val:
-    """e**x: 1 ulp in f32 and f64; subnormal results are gradual, exp(-inf) is 0, overflow gives inf."""
+def exp(f: Function, x: Val, nonpositive: bool = False) -> Val:
+    """e**x: 1 ulp in f32 and f64; subnormal results are gradual, exp(-inf) is 0, overflow gives inf.
+
+    `nonpositive`: x is known to be at most 0, or NaN."""
     wide = x.type.scalar == F64
-    x = clamp_keeping_nan(f, x, -746.0, 710.0) if wide else clamp_keeping_nan(f, x, -104.0, 89.0)
+    low, high = (-746.0, 710.0) if wide else (-104.0, 89.0)
+    x = at_least_keeping_nan(f, x, low) if nonpositive else clamp_keeping_nan(f, x, low, high)
     n, r = _reduce(f, x)
-    tail = horner(f, r, _EXP_F64 if wide else _EXP_F32)
-    value = f.fma(f.mul(r, r), tail, r)
-    return scale(f, f.add(value, 1.0), n)
+    return scale(f, horner(f, r, (1.0, 1.0, *(_EXP_F64 if wide else _EXP_F32))), n)
 
 
 def _expm1_of_nonpositive(f: Function, y: Val) -> Val:

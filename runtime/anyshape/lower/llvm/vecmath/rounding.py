@@ -62,10 +62,15 @@ def maximum(f: Function, a: Operand, b: Operand, unsigned: bool = False) -> Val:
 
 def clamp_keeping_nan(f: Function, x: Val, low: float, high: float) -> Val:
     """min(max(x, low), high), NaN untouched: the order of operands is that of the machine's own min and max."""
-    low_val, _ = f.pair(low, x)
+    raised = at_least_keeping_nan(f, x, low)
     high_val, _ = f.pair(high, x)
-    raised = f.select(f.fcmp("ogt", low_val, x), low_val, x)
     return f.select(f.fcmp("olt", high_val, raised), high_val, raised)
+
+
+def at_least_keeping_nan(f: Function, x: Val, low: float) -> Val:
+    """max(x, low), NaN untouched."""
+    low_val, _ = f.pair(low, x)
+    return f.select(f.fcmp("ogt", low_val, x), low_val, x)
 
 
 def fmod(f: Function, a: Operand, b: Operand, floored: bool = False) -> Val:

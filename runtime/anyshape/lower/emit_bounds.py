@@ -1,0 +1,167 @@
+"""Which lanes an access touches: bounds that mask it, and checks that end the kernel.
+
+In: the bounds of an access and a copy of the vector. Out: a truth for every lane, or one for all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from anyshape import dims
+from anyshape.lower.dag import Access, Bound, LoopVar
+from anyshape.lower.llvm.types import I1, I32, Val, const, const_vector
+
+if TYPE_CHECKING:
+    from anyshape.lower.emit_value import Values
+
+
+def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
+    """0 <= index < extent for all; None if nothing is asked.
+
+    Lanes along which every index goes up by one lie between two places, which a row computes once."""
+    vector = values.vector
+    steps = [values.coefficient(b.index.coefficient(vector.variable)) for b in bounds] if vector is not None else []
+    if vector is None or 1 not in steps or set(steps) > {0, 1} or any(b.index.lets for b in bounds):
+        return _each_inside(values, bounds, copy)
+    f = values.f
+    key = ("between", tuple(bounds), vector.variable)
+    ends = [values.find((*key, which)) for which in range(2)]
+    if None in ends:
+        index, room = values.indices[vector.variable], vector.copies * vector.lanes
+        between = _between(values, bounds)
+        with values.at(_depth(values, bounds, frozenset(v for b in bounds for v, _ in b.index.terms))):
+            for which, place in enumerate(between):
+                near = f.smax(f.smin(f.sub(place, index), room), 0)
+                ends[which] = values.remember((*key, which), f.splat(f.convert("trunc", near, I32), vector.lanes))
+    places = const_vector(I32, list(range(copy * vector.lanes, (copy + 1) * vector.lanes)))
+    low, high = ends
+    assert low is not None
+    assert high is not None
+    return f.and_(f.compare("ge", places, low), f.compare("lt", places, high))
+
+
+def _between(values: Values, bounds: Sequence[Bound]) -> tuple[Val, Val]:
+    """The first position of the vector variable at which all bounds hold, and the one after the last."""
+    f, vector = values.f, values.vector
+    assert vector is not None
+    others = frozenset(v for b in bounds for v, _ in b.index.terms if v is not vector.variable)
+    key = ("range", tuple(bounds), vector.variable)
+    found = [values.find((*key, which)) for which in range(2)]
+    if found[0] is not None and found[1] is not None:
+        return found[0], found[1]
+    with values.at(_depth(values, bounds, others)):
+        low = high = ok = None
+        for b in bounds:
+            parts = [(values.indices[v], c) for v, c in b.index.terms if v is not vector.variable]
+            rest, extent = values.offset(parts, b.index.offset), values.size(b.extent)
+            if values.coefficient(b.index.coefficient(vector.variable)) == 0:
+                ok = values.conjunction(ok, f.compare("lt", rest, extent, unsigned=True))
+                continue
+            first, last = f.neg(rest), f.sub(extent, rest)
+            low, high = (first, last) if low is None or high is None else (f.smax(low, first), f.smin(high, last))
+        assert low is not None
+        assert high is not None
+        high = high if ok is None else f.select(ok, high, low)
+        return values.remember((*key, 0), low), values.remember((*key, 1), high)
+
+
+def _depth(values: Values, bounds: Sequence[Bound], variables: frozenset[LoopVar]) -> int:
+    """Where the variables and all sizes have values."""
+    sizes = [n for b in bounds for n in (b.extent, b.index.offset, *(c for _, c in b.index.terms))]
+    return max(values.depth_of_variables(variables), values.step_depth(sizes))
+
+
+def _each_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
+    """One unsigned comparison each."""
+    total: Val | None = None
+    for b in bounds:
+        ok = values.f.compare("lt", values.index_value(b.index, copy), values.size(b.extent), unsigned=True)
+        total = values.conjunction(total, ok)
+    return total
+
+
+def check_access(values: Values, access: Access, copy: int) -> None:
+    """Ends the kernel with the error's number where a computed index is out of range.
+
+    One test for all copies, as far out as the index is known: a row is tested once, not at every block of its elements.
+    """
+    waiting: dict[tuple[int, bool], list[Bound]] = {}
+    for b in access.checks:
+        domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
+        varies = values.vector is not None and values.vector.variable in domain
+        if values.find(("checked", b, copy if varies else -1)) is None:
+            values.errors[b.error] = None
+            waiting.setdefault((_check_depth(values, b), varies), []).append(b)
+    for (depth, varies), bounds in waiting.items():
+        copies = range(values.vector.copies) if varies and values.vector is not None else (copy,)
+        turns = values.turns(depth)
+        with values.at(depth):
+            _test(values, bounds, copies, turns)
+            for b, c in itertools.product(bounds, copies):
+                values.remember(("checked", b, c if varies else -1), const(I1, 1))
+
+
+def _check_depth(values: Values, b: Bound) -> int:
+    """Where all that the check reads is known, and from where nothing but loops leads to the access."""
+    nodes = [n for n, _ in b.index.lets] + ([] if b.guard is None else [b.guard])
+    known = max((values.depth(n) for n in nodes), default=0)
+    known = max(known, values.depth_of_variables(frozenset(v for v, _ in b.index.terms)))
+    known = max(known, values.step_depth((b.index.offset, b.extent, *(c for _, c in b.index.lets))))
+    depth = values.outermost(known)
+    return max(depth, values.step_depth(v.extent for v in values.turns(depth)))
+
+
+def _test(values: Values, bounds: Sequence[Bound], copies: Sequence[int], turns: Sequence[LoopVar]) -> None:
+    """`turns`: the loops between here and the access; where one has no turn, nothing is accessed.
+
+    One branch for all bounds; which it was that does not hold is asked only then.
+    """
+    f = values.f
+    good = [_all_good(values, b, copies) for b in bounds]
+    good = [f.reduce("and", ok) if ok.type.lanes else ok for ok in good]
+    extents = [values.size(v.extent) for v in turns if dims.ge(v.extent, 1) is not True]
+    stop, go = f.new_block(), f.new_block()
+    f.expect(reduce(f.and_, good), go, stop)
+    f.start(stop)
+    for n in extents:
+        further = f.new_block()
+        f.branch(f.compare("gt", n, 0), further, go)
+        f.start(further)
+    error = const(I32, bounds[-1].error)
+    for b, ok in reversed([*zip(bounds[:-1], good[:-1], strict=True)]):
+        error = f.select(ok, error, const(I32, b.error))
+    f.ret(error)
+    f.start(go)
+
+
+def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> Val:
+    """Of several vectors the greatest is compared, where the machine has that without sign: a register fewer for each."""
+    if len(copies) > 1 and b.guard is None and values.f.target.max_u64:
+        indices = [values.index_value(b.index, c) for c in copies]
+        if all(v.type.lanes for v in indices) and not any(values.mask(c) for c in copies):
+            return values.f.compare("lt", reduce(values.f.umax, indices), values.size(b.extent), unsigned=True)
+    ok: Val | None = None
+    for c in copies:
+        ok = values.conjunction(ok, _good(values, b, c))
+    assert ok is not None
+    return ok
+
+
+def _good(values: Values, b: Bound, copy: int) -> Val:
+    """Lanes whose index is in range, or is not asked for."""
+    ok = lanes_inside(values, [b], copy)
+    assert ok is not None
+    if b.guard is not None:
+        ok = _either(values, ok, values.f.not_(values.value(b.guard, copy)))
+    mask = values.mask(copy)
+    if ok.type.lanes and mask is not None:
+        ok = _either(values, ok, values.f.not_(mask))
+    return ok
+
+
+def _either(values: Values, a: Val, b: Val) -> Val:
+    lanes = max(a.type.lanes, b.type.lanes)
+    return values.f.or_(*(values.f.splat(x, lanes) if lanes else x for x in (a, b)))

@@ -1,0 +1,115 @@
+"""Maps that choose once a row: a branch around the row's loop, in place of both values for every element.
+
+In: a scope that stores one value, a choice whose condition does not vary along the vector (old entries of a cache or new ones, a row
+of pads or of the operand). Out: a loop for each alternative, of which a row runs one. An alternative that would copy a row onto
+itself, since operand and result are the same memory, does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from anyshape.lower.dag import LoopVar, Node, Store
+from anyshape.lower.llvm.types import I64
+from anyshape.lower.padded import padded_load
+from anyshape.lower.schedule import Loop, Scope
+
+if TYPE_CHECKING:
+    from anyshape.lower.emit_rows import Rows, Sums
+
+MOST = 6
+"""Loops that one row may become."""
+
+
+def chosen_store(rows: Rows, scope: Scope) -> Store | None:
+    """The one store of such a scope."""
+    loop = scope.steps[0] if len(scope.steps) == 1 else None
+    if rows.vector is not None or scope.vector is None or scope.fills or not isinstance(loop, Loop):
+        return None
+    if (
+        loop.variables
+        or loop.reductions
+        or loop.keep
+        or len(loop.stores) != 1
+        or scope.variables[-1] is not scope.vector
+    ):
+        return None
+    store = loop.stores[0]
+    count = _alternatives(store.value, scope.vector)
+    return store if 1 < count <= MOST and not store.access.address.lets else None
+
+
+def emit_choices(rows: Rows, scope: Scope, store: Store, tiers: Sequence[int], split: bool) -> None:
+    """`split`: the outermost variable is shared out to the parts."""
+    along, outer = scope.variables[-1], scope.variables[:-1]
+
+    def body(sums: Sums) -> Sums:
+        _choose(rows, store.value, store, along, tiers, split and not outer)
+        return sums
+
+    rows.nest(outer, None, (), [], body, split)
+
+
+def _condition(n: Node, along: LoopVar) -> Node | None:
+    """Of a choice that rows make as a whole, between values of which some vary along them."""
+    if n.kind != "op" or n.data != "select" or along in n.args[0].domain:
+        return None
+    return n.args[0] if any(along in a.domain for a in n.args[1:]) else None
+
+
+def _alternatives(n: Node, along: LoopVar) -> int:
+    if _condition(n, along) is None:
+        return 1
+    return sum(_alternatives(a, along) for a in n.args[1:])
+
+
+def _choose(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:
+    condition, f = _condition(n, along), rows.f
+    if condition is None:
+        _row(rows, n, store, along, tiers, split)
+        return
+    padded = padded_load(n)
+    if padded is not None:
+        holds = rows.inside(padded.data.bounds, 0)
+        assert holds is not None
+    else:
+        holds = rows.value(condition)
+    with rows.when(holds), _held(rows, padded):
+        _choose(rows, n.args[1], store, along, tiers, split)
+    with rows.when(f.not_(holds)):
+        _choose(rows, n.args[2], store, along, tiers, split)
+
+
+@contextmanager
+def _held(rows: Rows, load: Node | None) -> Iterator[None]:
+    """What was asked before the row need not be asked of its elements."""
+    bounds = set() if load is None else set(load.data.bounds) - rows.holding
+    rows.holding |= bounds
+    yield
+    rows.holding -= bounds
+
+
+def _row(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:
+    step = Loop((), None, (), (Store(store.access, n, store.variables),))
+
+    def body(sums: Sums) -> Sums:
+        rows.loop_step(step)
+        return sums
+
+    if not _is_copy(rows, n, store, along):
+        rows.vector_loop(along, tiers, [], body, split)
+        return
+    places = [rows.pointer(a.tensor, a.address) for a in (n.data, store.access)]
+    source, to = (rows.f.convert("ptrtoint", p, I64) for p in places)
+    with rows.when(rows.f.compare("ne", source, to)):
+        rows.vector_loop(along, tiers, [], body, split)
+
+
+def _is_copy(rows: Rows, n: Node, store: Store, along: LoopVar) -> bool:
+    if n.kind != "load" or n.data.address.lets or n.data.checks or store.access.bounds or store.access.checks:
+        return False
+    same = n.dtype == store.access.tensor.dtype and n.dtype.kind != "bool"
+    steps = [rows.coefficient(a.address.coefficient(along)) for a in (n.data, store.access)]
+    return same and steps == [1, 1] and set(n.data.bounds) <= rows.holding
