@@ -3,12 +3,11 @@
 # normalisation.yaml, quantisation.yaml, random.yaml, recurrent.yaml, reduction.yaml, rows.yaml, scan.yaml,
 # scatter.yaml, shapes.yaml, signal.yaml, sorting.yaml, sparse.yaml, text.yaml, trigonometry.yaml, window.yaml); edit
 # those, then run `make gen`.
-"""The ops that the specs declare: OPS by full name, ONNX by operator and opset."""
+"""The ops that the specs declare, by full name; `onnx` has what operators mean, by opset."""
 
 from __future__ import annotations
 
 from anyshape.graph.opdef import OpDef
-from anyshape_ops.onnx import ONNX
 from anyshape_ops.ops import (
     activation,
     attention,
@@ -289,4 +288,4 @@ OPS: dict[str, OpDef] = {
 }
 # Every variant by its full name.
 
-__all__ = ["ONNX", "OPS"]
+__all__ = ["OPS"]

@@ -140,6 +140,9 @@ class Watch:
 
 
 def end(child: int) -> None:
+    """And all that it forked, which is in a group of its own."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
     with suppress(ProcessLookupError, ChildProcessError):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -161,6 +164,7 @@ def run_tests(package: str, op: str, out: Path) -> NoReturn:
     """In the child: never returns."""
     status = 1
     try:
+        os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         sys.path.insert(0, str(out))
         invalidate_caches()

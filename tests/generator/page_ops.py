@@ -29,12 +29,14 @@ def main(folder: Path, calls: int) -> int:
         return status
     sys.path.insert(0, str(folder))
     from anyshape.testing.quick import checks, run
+    from anyshape.testing.profile import load_profile
     from anyshape.testing.running import register
 
+    load_profile(calls)
     failed = 0
     for op in register("page_ops"):
         mine = [c for c in checks("page_ops", op) if calls > CHEAP or "examples" in c.name or "refusals" not in c.name]
-        for holds, line in run(mine, calls):
+        for holds, line in map(run, mine):
             failed += not holds
             if not holds:
                 print(f"{op}: {line}")

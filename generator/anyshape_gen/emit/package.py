@@ -196,10 +196,7 @@ class PackageEmitter:
         self.files["strategies/__init__.py"] = self._properties()
         code = Code()
         modules = [f.stem for f in self.families]
-        known = dict.fromkeys(modules, f"{self.package}.ops") | {
-            "OpDef": "anyshape.graph.opdef",
-            "ONNX": f"{self.package}.onnx",
-        }
+        known = dict.fromkeys(modules, f"{self.package}.ops") | {"OpDef": "anyshape.graph.opdef"}
         listed = [
             f"{m}.{constant_name(a.spec.name, v)}"
             for f, m in zip(self.families, modules)
@@ -215,12 +212,11 @@ class PackageEmitter:
         code.add("}")
         code.comment("Every variant by its full name.")
         code.add()
-        code.add('__all__ = ["ONNX", "OPS"]')
-        doc = Doc(self._origin(), "The ops that the specs declare: OPS by full name, ONNX by operator and opset.")
-        text = python_module(doc, code.text(), known, self.package)
-        self.files["__init__.py"] = text.replace(
-            f"from {self.package}.ops import", f"from {self.package}.onnx import ONNX\nfrom {self.package}.ops import"
+        code.add('__all__ = ["OPS"]')
+        doc = Doc(
+            self._origin(), "The ops that the specs declare, by full name; `onnx` has what operators mean, by opset."
         )
+        self.files["__init__.py"] = python_module(doc, code.text(), known, self.package)
 
     def _properties(self) -> str:
         known = {f.stem: f"{self.package}.strategies" for f in self.families} | {"Property": "anyshape.testing"}

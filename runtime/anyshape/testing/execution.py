@@ -163,7 +163,7 @@ def program_key(c: Call, static: bool = False) -> Hashable:
     """Equal for calls that are one program."""
     operands = operand_arrays(c) if has_dyn(c, static) else {}
     attributes = tuple((k, v) for k, v in c.params.items() if k not in operands)
-    return call_key(c), attributes, tuple((k, a.shape) for k, a in operands.items()), static
+    return call_key(c), attributes, tuple((k, a.shape) for k, a in operands.items()), has_dyn(c, static)
 
 
 Compiled = anyshape.Executable | TypeRelationError | UnsupportedError

@@ -1,4 +1,4 @@
-"""The laws and examples of one op, one after the other in this process, each told as it ends: what `make watch` runs on every save.
+"""The laws and examples of one op, shared by a few processes, each told as it ends: what `make watch` runs on every save.
 
 In: a package of ops, an op's name, how many random calls a law gets. Out: a line for each law that holds, and for each that does not
 what `report` says: the call, the spec's line and a script that makes the call again.
@@ -9,14 +9,16 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from select import select
 from typing import Any
 
 import pytest
@@ -87,16 +89,14 @@ def _check(place: str, op: str) -> Check | None:
     return None if missing else Check(words, (("", lambda record: law(op, record)),))
 
 
-def run(share: Sequence[Check], examples: int) -> Iterator[tuple[bool, str]]:
-    """(whether it holds, what to print) of every law."""
-    load_profile(examples)
-    for check in share:
-        start = time.perf_counter()
-        said: dict[str, Any] = {}
-        problem = _problem(check, said.__setitem__)
-        seconds = f"{time.perf_counter() - start:5.2f} s"
-        name = said.get("law", check.name)
-        yield problem is None, f"  {'holds' if problem is None else 'FAILS'}  {seconds}  {name}{problem or ''}"
+def run(check: Check) -> tuple[bool, str]:
+    """Whether it holds, and what to print."""
+    start = time.perf_counter()
+    said: dict[str, Any] = {}
+    problem = _problem(check, said.__setitem__)
+    seconds = f"{time.perf_counter() - start:5.2f} s"
+    name = said.get("law", check.name)
+    return problem is None, f"  {'holds' if problem is None else 'FAILS'}  {seconds}  {name}{problem or ''}"
 
 
 def _problem(check: Check, record: Record) -> str | None:
@@ -128,41 +128,102 @@ def told(where: str, e: BaseException) -> str:
 
 def main(package: str, op: str) -> bool:
     """Prints all laws with a few calls each and, where they hold, again with the usual number. Gives whether all hold."""
-    return all(all_hold(package, op, examples) for examples in (FEW, usual()))
+    return all_hold(package, op, (FEW, usual()), cores())
 
 
-def all_hold(package: str, op: str, examples: int, jobs: int = 1) -> bool:
-    """Prints each law as it ends, then what was found. `jobs` forks share the laws."""
-    start = time.perf_counter()
-    shares = [checks(package, op)[k::jobs] for k in range(jobs)]
-    sys.stdout.flush()
-    children = [fork(partial(told_all, share, examples)) for share in shares[1:]]
-    failed = told_all(shares[0], examples)
-    failed += sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
-    found = f"{failed} of its laws fail" if failed else "all laws hold"
-    print(f"{op}: {found}, {examples} calls each, {time.perf_counter() - start:.1f} s", flush=True)
+def cores() -> int:
+    """How many processes can run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int) -> bool:
+    """For every number of calls in `rounds`, prints each law as it ends, then what was found; a round in which a law fails is the last.
+    `jobs` forks take the laws one after the other, and keep from round to round what they compiled."""
+    laws = checks(package, op)
+    crew = Crew(laws, rounds, jobs)
+    failed = 0
+    for number, examples in enumerate(rounds):
+        start = time.perf_counter()
+        # What takes long comes first where all of it is waited for, and last where a first answer is.
+        order = range(len(laws)) if number < len(rounds) - 1 else range(len(laws) - 1, -1, -1)
+        failed = len(laws) - crew.holding(number, order)
+        found = f"{failed} of its laws fail" if failed else "all laws hold"
+        print(f"{op}: {found}, {examples} calls each, {time.perf_counter() - start:.1f} s", flush=True)
+        if failed:
+            break
+    crew.dismiss()
     return not failed
 
 
-def told_all(share: Sequence[Check], examples: int) -> int:
-    """How many do not hold."""
-    failed = 0
-    for holds, line in run(share, examples):
-        print(line, flush=True)
-        failed += not holds
-    return failed
+class Crew:
+    """Forks that take numbers of laws from a pipe, one pipe a round, and say in another which hold."""
 
+    def __init__(self, laws: Sequence[Check], rounds: Sequence[int], jobs: int) -> None:
+        self.rounds = [os.pipe() for _ in rounds]
+        self.heard, told = os.pipe()
+        sys.stdout.flush()
+        self.members = [self._fork(partial(self._work, laws, rounds, told)) for _ in range(min(jobs, len(laws)))]
+        os.close(told)
+        for taken, _ in self.rounds:
+            os.close(taken)
 
-def fork(work: Callable[[], int]) -> int:
-    """A child that ends with what the work gives; its process id."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        os._exit(work())
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
+    def _work(self, laws: Sequence[Check], rounds: Sequence[int], told: int) -> None:
+        for _, put in self.rounds:  # else no pipe would ever end
+            os.close(put)
+        for examples, (taken, _) in zip(rounds, self.rounds, strict=True):
+            load_profile(examples)
+            while number := os.read(taken, 1):
+                holds, text = run(laws[number[0]])
+                print(text, flush=True)
+                os.write(told, bytes([holds]))
+
+    @staticmethod
+    def _fork(work: Callable[[], None]) -> int:
+        """A child that does the work and ends; its process id."""
+        child = os.fork()
+        if child:
+            return child
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+
+    def holding(self, number: int, order: Iterable[int]) -> int:
+        """How many of these laws hold in this round; a law that ends its process does not."""
+        _, put = self.rounds[number]
+        wanted = bytes(order)
+        os.write(put, wanted)
+        os.close(put)
+        verdicts = b""
+        while len(verdicts) < len(wanted):
+            if select([self.heard], [], [], 0.2)[0]:
+                new = os.read(self.heard, len(wanted))
+                if not new:
+                    break
+                verdicts += new
+            elif self._lost():
+                break
+        return sum(verdicts)
+
+    def _lost(self) -> bool:
+        """Whether a member is gone before its work is done; said once."""
+        for member in tuple(self.members):
+            ended, status = os.waitpid(member, os.WNOHANG)
+            if ended:
+                self.members.remove(member)
+            if ended and status != 0:
+                print(f"  FAILS  a law ended its process: {os.waitstatus_to_exitcode(status)}", flush=True)
+                return True
+        return False
+
+    def dismiss(self) -> None:
+        """Ends the members, whatever they do."""
+        for member in self.members:
+            os.kill(member, signal.SIGKILL)
+            os.waitpid(member, 0)
+        os.close(self.heard)
 
 
 def command(argv: Sequence[str] | None = None) -> int:
@@ -170,7 +231,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="anyshape.testing.quick", description="Run all laws of ops.")
     parser.add_argument("ops", help="names, separated by commas")
     parser.add_argument("--package", default="anyshape_ops", help="the package of ops that has them")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--jobs", type=int, default=cores(), help="processes")
     args = parser.parse_args(argv)
     known = register(args.package)
     for op in args.ops.split(","):
@@ -178,7 +239,7 @@ def command(argv: Sequence[str] | None = None) -> int:
             near = get_close_matches(op, known, 1)
             print(f"there is no op {op} in {args.package}" + (f"; did you mean {near[0]}?" if near else ""))
             return 2
-    held = [all_hold(args.package, op, usual(), args.jobs) for op in args.ops.split(",")]
+    held = [all_hold(args.package, op, (usual(),), args.jobs) for op in args.ops.split(",")]
     return 0 if all(held) else 1
 
 

@@ -38,6 +38,9 @@ class Wrong(HypothesisDraw):
     def _mostly(self) -> bool:
         return bool(self._among(True, False))
 
+    def axis(self, position: int, rank: int) -> int:
+        return int(self._among(position, position - rank, rank, -rank - 1))
+
 
 def wrong_call(p: Property, draw: Any) -> Call:
     """A random call, one dim of which is another in half of all cases."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from anyshape.errors import UnsupportedError
@@ -28,7 +29,7 @@ def all_mappings() -> Table:
 
     found: dict[str, MappingType[int, Mapping | None]] = {**BOOKKEEPING, **CONTROL, **SEQUENCES}
     for package in packages():
-        table: Table = package.ONNX
+        table: Table = import_module(f"{package.__name__}.onnx").ONNX
         for operator, versions in table.items():
             if operator in found and package.__name__ != "anyshape_ops":
                 raise UnsupportedError(
