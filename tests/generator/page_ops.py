@@ -28,8 +28,8 @@ def main(folder: Path, calls: int) -> int:
     if status:
         return status
     sys.path.insert(0, str(folder))
-    from anyshape.testing.quick import checks, run
     from anyshape.testing.profile import load_profile
+    from anyshape.testing.quick import checks, run
     from anyshape.testing.running import register
 
     load_profile(calls)
