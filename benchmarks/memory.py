@@ -4,7 +4,9 @@
 
 Every figure of a peak is that of a process of its own: the model is loaded and called at its smallest shape, so that weights are
 where they belong, then the maximum of the resident set is reset, and the call at the shape is made three times. Printed is the maximum
-above what was resident before. Linux only, since the maximum is reset through /proc.
+above what was resident before, without pages of files that were read for the first time (`file`): weights that are mapped from the
+model and that no call needed before, such as rows of a table of words, which the system can drop again. Linux only, since the maximum
+is reset through /proc.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ MB = 1e6
 
 
 def resident(field: str) -> int:
-    """Bytes: VmRSS now, or VmHWM at most since the last reset."""
+    """Bytes: VmRSS now, RssFile of them that are a file's, or VmHWM at most since the last reset."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
@@ -63,11 +65,12 @@ def peak(engine: str, model: Model, path: Path, shape: tuple[int, int]) -> dict[
     call(model.inputs(*model.SHAPES[0]))
     inputs = model.inputs(*shape, seed=1)
     gc.collect()
-    before = resident("VmRSS")
+    before, files = resident("VmRSS"), resident("RssFile")
     reset_maximum()
     for _ in range(3):
         call(inputs)
-    return {"peak": resident("VmHWM") - before, "kept": kept()}
+    read = resident("RssFile") - files  # nothing drops them meanwhile
+    return {"peak": resident("VmHWM") - before - read, "file": read, "kept": kept()}
 
 
 def many(engine: str, model: Model, path: Path, count: int, largest: tuple[int, int]) -> dict[str, Any]:
@@ -117,16 +120,20 @@ def largest(model: Model) -> list[tuple[int, int]]:
 def peaks(name: str, path: Path, shapes: list[tuple[int, int]]) -> list[dict[str, Any]]:
     print(
         f"\n{name}: maximum resident set above that of the loaded model\n"
-        f"  {'shape':>8} {'anyshape':>12} {'arena':>11} {'onnxruntime':>13} {'ratio':>6}"
+        f"  {'shape':>8} {'anyshape':>12} {'arena':>11} {'file':>11} {'onnxruntime':>13} {'file':>11} {'ratio':>6}"
     )
     rows = []
     for shape in shapes:
         ours, theirs = ask("peak", "anyshape", name, path, *shape), ask("peak", "onnxruntime", name, path, *shape)
         ratio = ours["peak"] / max(1, theirs["peak"])
-        rows.append({"shape": shape, "anyshape": ours["peak"], "arena": ours["kept"], "onnxruntime": theirs["peak"]})
+        rows.append({
+            "shape": shape, "anyshape": ours["peak"], "arena": ours["kept"], "onnxruntime": theirs["peak"],
+            "files": {"anyshape": ours["file"], "onnxruntime": theirs["file"]},
+        })  # fmt: skip
         text = f"{shape[0]}x{shape[1]}"
         print(
-            f"  {text:>8} {ours['peak'] / MB:9.2f} MB {ours['kept'] / MB:8.2f} MB {theirs['peak'] / MB:10.2f} MB {ratio:6.2f}",
+            f"  {text:>8} {ours['peak'] / MB:9.2f} MB {ours['kept'] / MB:8.2f} MB {ours['file'] / MB:8.2f} MB "
+            f"{theirs['peak'] / MB:10.2f} MB {theirs['file'] / MB:8.2f} MB {ratio:6.2f}",
             flush=True,
         )
     return rows

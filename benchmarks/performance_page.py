@@ -166,7 +166,8 @@ def compiling(results: dict[str, dict[str, dict[str, Any]]]) -> str:
 def memory(results: Results) -> str:
     lines = [
         "## Memory of a call\n",
-        "Peak of the resident set above that of the loaded model, MB, in processes of their own (`python -m benchmarks.memory`).\n",
+        "Peak of the resident set above that of the loaded model, MB, in processes of their own; without weights that are mapped from the\n"
+        "model's file and that this call is the first to read, which the system can drop again (`python -m benchmarks.memory`).\n",
         "| model | shape | anyshape | onnxruntime |", "|---|---|---|---|",
     ]  # fmt: skip
     for r in results:

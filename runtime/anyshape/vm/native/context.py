@@ -49,6 +49,9 @@ def tables_of(
     program: Program, types: Sequence[TensorType] | None, functions: Sequence[Tables] | None = None
 ) -> Tables:
     """`types` of the arguments make the direct entry possible; without them it takes none."""
+    varying = (
+        _varying(program) if functions is None else frozenset[int]()
+    )  # of a function, there may be a thousand frames
     kernels = [ctypes.cast(k.entry, ctypes.c_void_p).value or 0 for k in program.kernels]
     if functions is None:
         made: list[Tables] = []
@@ -72,7 +75,7 @@ def tables_of(
         _words([w for d in results for w in (id(d), d.itemsize)]),
         tuple(ranks),
         (*dtypes, *results),
-        _varying(program),
+        varying,
         functions,
     )
 
