@@ -15,6 +15,9 @@ import yaml
 from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 
+DEEPEST = 24
+"""Maps and lists within each other; specs have less than half of it"""
+
 
 @dataclass(frozen=True)
 class YScalar:
@@ -33,7 +36,7 @@ class YScalar:
             return self.text.value
         try:
             return yaml.load(self.text.value or "null", Loader=FAST)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError):  # 2001-99-99, or a number of thousands of digits
             return self.text.value
 
 
@@ -67,6 +70,11 @@ def read_yaml(path: str, content: str, findings: Findings) -> YNode | None:
     findings.sources[path] = lines
     try:
         root = _composed(content)
+    except yaml.reader.ReaderError as error:
+        before = content[: error.position] if isinstance(error.position, int) else ""
+        line, col = before.count("\n") + 1, len(before) - before.rfind("\n")
+        findings.add(Span(path, line, col, col + 1), f"not valid YAML: {error.reason}")
+        return None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, col = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -77,9 +85,24 @@ def read_yaml(path: str, content: str, findings: Findings) -> YNode | None:
 
 def _composed(content: str) -> yaml.Node | None:
     """What is wrong is said by the parser in Python, in words that do not depend on how PyYAML was built."""
-    with suppress(yaml.YAMLError):
+    with suppress(yaml.YAMLError, UnicodeError):
+        _check_events(content, FAST)
         return yaml.compose(content, Loader=FAST)
+    _check_events(content, yaml.SafeLoader)
     return yaml.compose(content, Loader=yaml.SafeLoader)
+
+
+def _check_events(content: str, loader: Any) -> None:
+    """Nodes have limited depth and one place each: neither a file that is nested without end nor one whose aliases multiply takes more
+    time than reading it does."""
+    depth = 0
+    events: Any = yaml.parse(content, Loader=loader)
+    for event in events:
+        wrong = "aliases have no meaning here" if isinstance(event, yaml.AliasEvent) else ""
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if wrong or depth > DEEPEST:
+            wrong = wrong or f"it is nested more than {DEEPEST} deep"
+            raise yaml.composer.ComposerError(None, None, wrong, event.start_mark)
 
 
 @dataclass

@@ -9,10 +9,7 @@ result or in an AnyshapeError, within seconds and within bounded memory. Prints 
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 import random
-import resource
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -22,12 +19,9 @@ import numpy as np
 import onnx
 
 from anyshape.errors import AnyshapeError
+from tests.frontends.isolated import run_from_command_line, run_isolated
 from tests.frontends.onnx_suite import as_array, cases
 
-LONGEST = 60.0
-"""Seconds for one seed"""
-MEMORY = 6 << 30
-"""Bytes of address space for the child"""
 EXTREMES = (0, 1, -1, 2, 3, 7, 64, 255, -2, 2**31 - 1, -(2**31), 2**31, 2**62, 2**63 - 1, -(2**63))
 REALS = (0.0, -0.0, 1e-45, 1e38, -1.0, float("nan"), float("inf"), float("-inf"), 0.5)
 LARGEST_FEED = 1 << 16
@@ -225,58 +219,10 @@ def outcome(seed: int, only: str = "") -> str:
     return ""
 
 
-def run_isolated(seeds: Sequence[int], only: str = "") -> Iterator[tuple[int, str]]:
-    """(seed, what went wrong) of each, in order; a child that dies or hangs costs one seed."""
+def run(seeds: Sequence[int], only: str = "") -> Iterator[tuple[int, str]]:
     names()
-    context = multiprocessing.get_context("fork")
-    at = 0
-    while at < len(seeds):
-        here, there = context.Pipe(duplex=False)
-        child = context.Process(target=_work, args=(there, seeds[at:], only), daemon=True)
-        child.start()
-        there.close()
-        while at < len(seeds):
-            try:
-                if not here.poll(LONGEST):
-                    raise EOFError
-                yield seeds[at], here.recv()
-            except EOFError:
-                child.kill()
-                child.join()
-                yield (
-                    seeds[at],
-                    f"{broken(seeds[at], only)[0]}: the process ended with {child.exitcode}, or took {LONGEST:.0f} s",
-                )
-                at += 1
-                break
-            at += 1
-        child.join()
-
-
-def _work(pipe: Any, seeds: Sequence[int], only: str) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    for seed in seeds:
-        pipe.send(outcome(seed, only))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        "hostile_cases", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--only", default="", help="cases whose name contains this")
-    args = parser.parse_args()
-    wrong = 0
-    for k, (seed, why) in enumerate(run_isolated(range(args.first, args.first + args.count), args.only)):
-        wrong += bool(why)
-        if why:
-            print(f"seed {seed}: {' '.join(why.split())[:300]}", flush=True)
-        if k % 500 == 499:
-            print(f"… {k + 1} of {args.count}", flush=True)
-    print(f"{args.count} seeds, {wrong} ended in something else than a result or an AnyshapeError")
-    return 1 if wrong else 0
+    return run_isolated(seeds, lambda seed: outcome(seed, only), lambda seed: broken(seed, only)[0])
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_from_command_line("hostile_cases", __doc__, run, only="cases whose name contains this"))

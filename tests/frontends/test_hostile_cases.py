@@ -11,18 +11,24 @@ from onnx import TensorProto, helper
 
 import anyshape
 from anyshape.errors import AnyshapeError, OverflowedError, UnsupportedError
-from tests.frontends.hostile_cases import run_isolated
+from tests.frontends import hostile_cases, hostile_files
 from tests.frontends.models import FLOAT, call, function, model, node, tensor
 
 COUNT = 5000 if os.environ.get("ANYSHAPE_LONG") else 60
-FOUND = (55, 1000, 101860, 104667)
+FOUND = (55, 1000, 101860, 104667, 701559)
+FOUND_IN_FILES = ()
 """Seeds that once ended in something else"""
 I64 = TensorProto.INT64
 
 
 def test_random_faults():
-    wrong = {seed: why for seed, why in run_isolated([*FOUND, *range(COUNT)]) if why}
+    wrong = {seed: why for seed, why in hostile_cases.run([*FOUND, *range(COUNT)]) if why}
     assert not wrong, f"python -m tests.frontends.hostile_cases --count 1 --first SEED: {wrong}"
+
+
+def test_random_faults_of_files():
+    wrong = {seed: why for seed, why in hostile_files.run([*FOUND_IN_FILES, *range(3 * COUNT)]) if why}
+    assert not wrong, f"python -m tests.frontends.hostile_files --count 1 --first SEED: {wrong}"
 
 
 @pytest.mark.parametrize("op", ["Div", "Mod"])
@@ -139,3 +145,58 @@ def test_functions_that_grow_exponentially_are_refused():
     bomb = [*tower, function("F60", "x", [node("Relu", "x", "y")])]
     with pytest.raises(UnsupportedError, match="functions add more than 100000 nodes"):
         anyshape.compile(model([call("F0", "x", "y")], [tensor("x", ["n"])], "y", domains=["acme"], functions=bomb))
+
+
+def test_more_dims_than_an_array_has_are_refused():
+    with pytest.raises(AnyshapeError, match="a tensor of 65 dims; there are at most 64"):
+        anyshape.compile(model([node("Relu", "x", "y")], [tensor("x", ["n"] * 65)], "y"))
+    f = anyshape.compile(model([node("ConstantOfShape", "s", "y")], [tensor("s", [70], I64)], "y"))
+    with pytest.raises(AnyshapeError, match="70 dims"):
+        f(np.ones(70, np.int64))
+
+
+def test_a_list_of_more_pieces_than_there_are_is_not_made_to_be_counted():
+    f = anyshape.compile(
+        model([node("SplitToSequence", "x", "l"), node("SequenceLength", "l", "y")], [tensor("x", [2**40])], "y")
+    )
+    with pytest.raises(AnyshapeError, match="input x"):
+        f(np.ones(3, np.float32))
+
+
+def test_a_value_of_several_elements_is_no_scalar():
+    held = helper.make_tensor("v", FLOAT, [2], [1.0, 2.0])
+    proto = model([node("ConstantOfShape", "s", "y", value=held)], [tensor("s", [1], I64)], "y")
+    with pytest.raises(AnyshapeError, match=r"one element, got one of shape \[2\] .*ConstantOfShape"):
+        anyshape.compile(proto)
+
+
+def test_constants_are_not_folded_by_way_of_what_no_memory_holds():
+    """A window of 2^31 places over a constant: the interpreter would make an array of them."""
+    pool = node("MaxPool", "w", "p", kernel_shape=[2**31], auto_pad="SAME_LOWER")
+    proto = model([pool, node("Add", "p x", "y")], [tensor("x", ["n"])], "y", {"w": np.ones((1, 1, 2), np.float32)})
+    anyshape.compile(proto)
+
+
+@pytest.mark.parametrize("loop", ["native", "python"])
+def test_nan_in_sorts_and_extremes(loop):
+    x = anyshape.input("x", "f32[n]")
+    made = [anyshape.ops.sort(x), anyshape.ops.argsort(x), anyshape.ops.argmax(x), anyshape.ops.max(x)]
+    f = anyshape.compile(anyshape.function([x], made), loop=loop)
+    values, places, first, most = f(np.array([3, np.nan, 1, np.nan, -np.inf], np.float32))
+    assert values[:3].tolist() == [-np.inf, 1, 3] and np.isnan(values[3:]).all() and np.isnan(most)
+    assert places.tolist() == [4, 2, 0, 1, 3] and first == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [("SequenceAt", "e at"), ("ConcatFromSequence", "e"), ("SequenceErase", "e at"), ("SequenceLength", "e")],
+)
+def test_an_empty_sequence_has_no_elements(op, said):
+    attributes = {"axis": 0} if op == "ConcatFromSequence" else {}
+    nodes = [node("SequenceEmpty", "", "e", dtype=FLOAT), node(op, said, "y", **attributes)]
+    proto = model(nodes, [tensor("at", [], I64)], "y")
+    if op == "SequenceLength":
+        assert anyshape.compile(proto)(np.array(0)) == 0
+        return
+    with pytest.raises(AnyshapeError, match="e"):
+        anyshape.compile(proto)(np.array(0))

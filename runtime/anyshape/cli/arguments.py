@@ -79,7 +79,7 @@ def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
             found[name] = (
                 np.load(Path(text), allow_pickle=False) if text.endswith(".npy") else np.array(json.loads(text))
             )
-        except (OSError, ValueError) as e:
+        except (OSError, ValueError, MemoryError, RecursionError) as e:
             raise ArgumentError(f"--input wants {form}, got {name}={text}: {e}") from None
     return found
 
@@ -90,6 +90,6 @@ def literals(words: Sequence[str]) -> dict[str, Any]:
     for name, text in named(words, "--param", "NAME=VALUE").items():
         try:
             found[name] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             found[name] = text
     return found

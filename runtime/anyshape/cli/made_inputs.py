@@ -115,6 +115,15 @@ def spell_shape(a: Any) -> str:
 
 
 def _random(t: DType, shape: tuple[int, ...], ints: tuple[int, int], random: np.random.Generator) -> NDArray[Any]:
+    try:
+        return _numbers(t, shape, ints, random)
+    except (ValueError, MemoryError):
+        raise ArgumentError(
+            f"an input of shape {list(shape)} of numbers below {ints[1]} is more than can be held"
+        ) from None
+
+
+def _numbers(t: DType, shape: tuple[int, ...], ints: tuple[int, int], random: np.random.Generator) -> NDArray[Any]:
     if t.is_float:
         return random.standard_normal(shape).astype(t.numpy)
     if t is CHAR:

@@ -8,7 +8,7 @@ puts numbers in for symbols), except in the symbolic reading, where arrays have 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from anyshape.dtypes import CHAR
 from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
-from anyshape.errors import ShapeError
+from anyshape.errors import OverflowedError, ShapeError
 
 Array = NDArray[Any]
 
@@ -116,7 +116,10 @@ class Evaluation:
         """The array of a tensor, which is zero at first."""
         if t not in self.known:
             shape = tuple(self.size(n) for n in t.shape)
-            self.known[t] = np.zeros(shape, object if self.symbolic else t.dtype.computed)
+            try:
+                self.known[t] = np.zeros(shape, object if self.symbolic else t.dtype.computed)
+            except (ValueError, MemoryError):
+                raise OverflowedError(f"{t.name} of shape {list(shape)} is more than an array can hold") from None
         return self.known[t]
 
     def run(self, q: Equation) -> None:
@@ -315,6 +318,24 @@ def depth_of(e: Expr) -> int:
         return known[node.serial]
 
     return depth(e)
+
+
+def turns_of(q: Equation) -> int:
+    """How many elements an array has that the interpreter makes for this equation, as far as bounds of sizes tell."""
+    from anyshape.equations.expr import children
+
+    known: dict[int, int] = {}
+
+    def extents(variables: Iterable[Var]) -> int:
+        return math.prod(most for v in variables if (most := dims.bounds(v.extent)[1]) is not None)
+
+    def turns(node: Expr) -> int:
+        if node.serial not in known:
+            below = max(map(turns, children(node)), default=1)
+            known[node.serial] = below * (extents(node.vars) if isinstance(node, Reduce) else 1)
+        return known[node.serial]
+
+    return extents((*q.variables, *q.over)) * max(map(turns, q.expressions), default=1)
 
 
 _SYMBOLIC: dict[str, Callable[..., Any]] = {

@@ -43,11 +43,13 @@ def _in_sight(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: 
         step = int(said)
         if step <= 0:
             raise ShapeError(f"list_split: a size must be at least 1, got {step}")
+        if n > step * MOST_IN_SIGHT:  # said of numbers: a list of what a model claims to have may not fit into memory
+            return None
         parts = [min(step, n - k) for k in range(0, n, step)]
+    elif len(said) > MOST_IN_SIGHT:
+        return None
     else:
         parts = [int(k) for k in said]
-    if len(parts) > MOST_IN_SIGHT:
-        return None
     if sizes is None and not keepdims:
         return [ops.gather(x, constant(np.int64(k)), axis=axis, source=source) for k in range(len(parts))]
     return list(ops.split(x, sizes=parts, axis=axis, source=source)) if parts else []

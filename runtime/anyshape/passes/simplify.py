@@ -9,7 +9,7 @@ import numpy as np
 
 from anyshape import dims
 from anyshape.equations.expr import Read, Var
-from anyshape.equations.interpret import interpret
+from anyshape.equations.interpret import interpret, turns_of
 from anyshape.errors import AnyshapeError
 from anyshape.graph.infer import build, equations_of, flat, tensors_of
 from anyshape.graph.opdef import ParamDef
@@ -18,6 +18,8 @@ from anyshape.graph.value import Node, Value, constant
 
 FOLD_ELEMENTS = 1 << 24
 """Constants are folded into others of at most this many elements; a larger one stays an op of the program."""
+FOLD_TURNS = 1 << 25
+"""What each equation may take turns for, sums included: the interpreter makes arrays of so many elements."""
 
 
 def fold_contents(node: Node) -> Sequence[Value] | None:
@@ -58,6 +60,8 @@ def fold_constants(node: Node) -> Sequence[Value] | None:
     arrays = {t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None}
     equations = equations_of(node, ins, outs).equations
     if not {s for v in node.outputs for s in v.type.symbols()} <= {q.born for q in equations}:
+        return None
+    if max(map(turns_of, equations), default=0) > FOLD_TURNS:
         return None
     try:
         results = interpret(equations, arrays)

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from anyshape.dims import Dim, Size, free_symbols, substitute
 from anyshape.dtypes import DType
+from anyshape.errors import UnsupportedError
+
+MOST_DIMS = 64
+"""As many as an array of NumPy can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +19,10 @@ class TensorType:
 
     dtype: DType
     shape: tuple[Size, ...] | None
+
+    def __post_init__(self) -> None:
+        if self.shape is not None and len(self.shape) > MOST_DIMS:
+            raise UnsupportedError(f"a tensor of {len(self.shape)} dims; there are at most {MOST_DIMS}")
 
     @property
     def rank(self) -> int | None:

@@ -15,7 +15,7 @@ from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
-from anyshape.types import DIFFERS, TensorType, list_of
+from anyshape.types import DIFFERS, MOST_DIMS, TensorType, list_of
 
 DimBinding = int | tuple[int | None, int | None]
 LARGEST = 2**63 - 1
@@ -105,6 +105,8 @@ def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
     dtype = BY_NUMBER[tensor.elem_type]
     if not tensor.HasField("shape"):
         return TensorType(dtype, None)
+    if len(tensor.shape.dim) > MOST_DIMS:
+        raise Refusal(f"a tensor of {len(tensor.shape.dim)} dims; there are at most {MOST_DIMS}")
     dims = tuple(_size(d, names) for d in tensor.shape.dim)
     return TensorType(dtype, (*dims, fresh("?")) if dtype is CHAR else dims)
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol, TypeVar, overload
 import numpy as np
 
 from anyshape.dtypes import DType
+from anyshape.errors import ModelError
 from anyshape.frontends.onnx.dtypes import declared_dims
 from anyshape.graph.value import Value, constant
 
@@ -97,8 +98,10 @@ def dtype_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> DType:
 
 
 def scalar(value: Any) -> Value:
-    """A tensor attribute of one element, or a Python number, as a constant of rank 0."""
+    """A tensor attribute of one element, or a Python number, as a constant of rank 0. Raises ModelError for more elements, or none."""
     a = np.asarray(value)
+    if a.size != 1:
+        raise ModelError(f"an attribute must be a tensor of one element, got one of shape {list(a.shape)}")
     return constant(a.astype(np.float32).reshape(()) if isinstance(value, float) else a.reshape(()))
 
 

@@ -62,7 +62,7 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
     try:
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except (OSError, ValueError):  # a name that no file can have
         return False
 
 
@@ -140,10 +140,13 @@ class Container:
                 if self._size < HEADER.size:
                     raise self.refusal(f"it ends after {self._size} bytes")
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as e:
-            raise SavedFileError(f"{path} cannot be read: {e.strerror or e}") from None
+        except (OSError, ValueError) as e:
+            raise SavedFileError(f"{path} cannot be read: {getattr(e, 'strerror', None) or e}") from None
         text = self._checked_text()
-        self.record: dict[str, Any] = json.loads(text)
+        try:
+            self.record: dict[str, Any] = json.loads(text)
+        except RecursionError:
+            raise self.refusal("its record is nested without end") from None
         self._start = _aligned(HEADER.size + len(text), PAGE)
         try:
             self._blobs = [self._checked_blob(*b) for b in self.record["blobs"]]

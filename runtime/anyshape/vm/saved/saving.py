@@ -48,8 +48,8 @@ def save(executable: Executable, path: str | os.PathLike[str]) -> None:
     }
     try:
         builder.write(Path(path), record)
-    except OSError as e:
-        raise AnyshapeError(f"{path} cannot be written: {e.strerror or e}") from None
+    except (OSError, ValueError) as e:
+        raise AnyshapeError(f"{path!s} cannot be written: {getattr(e, 'strerror', None) or e}") from None
 
 
 def packages(f: Function) -> set[str]:
