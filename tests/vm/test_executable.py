@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, OverflowedError, ShapeError, UnsupportedError
 from anyshape.vm import Executable, compile
 from anyshape.vm.arena import MAPPED
+from anyshape.vm.uncollected import uncollected
 
 
 def model(**options: Any) -> Executable:
@@ -297,3 +299,22 @@ def test_a_size_is_an_element_that_no_other_kernel_reads() -> None:
     for fuse in (False, True):
         filled, more = compile(f, fuse=fuse)(np.array([9, 4]), np.array([-1]))
         assert filled.shape == (8,) and more.tolist() == [16]
+
+
+def test_compiles_go_without_the_garbage_collector_and_leave_it_as_it_was() -> None:
+    seen = []
+    with uncollected():
+        with uncollected():
+            seen.append(gc.isenabled())
+        seen.append(gc.isenabled())
+    assert seen == [False, False] and gc.isenabled()
+    with pytest.raises(ArgumentError):
+        compile(3)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

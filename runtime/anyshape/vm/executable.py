@@ -29,6 +29,7 @@ from anyshape.vm.places import Places
 from anyshape.vm.plans import Compiler, Plan
 from anyshape.vm.program import ResultType
 from anyshape.vm.report import Report
+from anyshape.vm.uncollected import uncollected
 
 Array = NDArray[Any]
 
@@ -43,9 +44,10 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
     report = Report()
     with report.phase("modules"):
         load_modules(reads_a_model=not isinstance(model, Function))
-    with report.phase("import"):
-        f = _function(model, chosen.dims)
-    plan = Compiler(chosen, report, threading.RLock()).plan(f)
+    with uncollected():
+        with report.phase("import"):
+            f = _function(model, chosen.dims)
+        plan = Compiler(chosen, report, threading.RLock()).plan(f)
     report.finished = True
     return Executable(f, plan, report, chosen)
 

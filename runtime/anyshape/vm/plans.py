@@ -8,7 +8,8 @@ time (`continuation`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -116,10 +117,11 @@ class Compiler:
         functions = callees_of([f])
         maker = kernel_maker(options, report)
         schedule = self._schedule(f)
-        with report.phase("generate"):
-            program = generate(schedule, maker, assumed, functions, options.recorder is not None)
-        if functions:
-            program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
+        with packed_together(report):
+            with report.phase("generate"):
+                program = generate(schedule, maker, assumed, functions, options.recorder is not None)
+            if functions:
+                program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
         if "program" in options.dump:
             options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
         report.compiled(maker.made)
@@ -144,6 +146,18 @@ class Compiler:
         schedule = self._schedule(f)
         with self.report.phase("generate"):
             return generate_function(schedule, maker, functions, callee.name)
+
+
+@contextmanager
+def packed_together(report: Report) -> Iterator[None]:
+    """Constants that are laid out for kernels inside are ready at the end."""
+    from anyshape.lower.gemm import collected, do_all
+    from anyshape.vm.native.pool import usable_threads
+
+    with collected() as jobs:
+        yield
+    with report.phase("pack"):
+        do_all(jobs, usable_threads())
 
 
 def _refuse_functions(f: Function) -> None:

@@ -4,6 +4,7 @@
 """
 
 from .driver import emit_contraction
+from .later import collected, do_all
 from .library import ELEMENTS, resolve
 from .packing import prepack_b, prepacked_elements
 from .panels import emit_panels, emit_prepack
@@ -23,6 +24,8 @@ __all__ = [
     "Strided",
     "Tile",
     "Tiles",
+    "collected",
+    "do_all",
     "emit_contraction",
     "emit_panels",
     "emit_prepack",

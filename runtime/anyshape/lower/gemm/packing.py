@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ..llvm.builder import Function, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import I64, PTR, VOID, Type, Val, const
+from .later import later
 from .tiles import Tiles
 
 PACK_ARGUMENTS = [
@@ -111,14 +112,22 @@ def _emit_any(f: Function, tiles: Tiles) -> None:
 def prepack_b(array: npt.NDArray[Any], tiles: Tiles) -> npt.NDArray[Any]:
     """A constant B of shape [..., K, N] as panels: [..., ceil(N / columns), K, columns], zero beyond N.
 
-    Flat, it is what `Prepacked` wants; one matrix of a batch is `prepacked_elements` after the one before it.
+    Flat, it is what `Prepacked` wants; one matrix of a batch is `prepacked_elements` after the one before it. Inside of `collected`, a
+    large result is filled later.
     """
     *batch, k, n = array.shape
     width = tiles.columns
     panels = np.zeros((*batch, -(-n // width), k, width), array.dtype)
-    for at in range(0, n, width):
-        columns = array[..., at : at + width]
-        panels[..., at // width, :, : columns.shape[-1]] = columns
+    whole = n // width
+
+    def fill() -> None:
+        *steps, along = array.strides
+        cut = np.lib.stride_tricks.as_strided(array, (*batch, k, whole, width), (*steps, width * along, along))
+        panels[..., :whole, :, :] = cut.swapaxes(-2, -3)
+        if whole * width < n:
+            panels[..., whole, :, : n - whole * width] = array[..., whole * width :]
+
+    later(fill, panels.nbytes)
     return panels
 
 

@@ -1,0 +1,32 @@
+"""Compiling without the garbage collector: nearly everything that a compile makes lives to its end, and is looked at again and again.
+
+In: nothing. Out: a context. The collector of the process is off while any thread is inside, and on again after the last one, if it was on.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lock = threading.Lock()
+_inside = 0
+_was_on = False
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    global _inside, _was_on
+    with _lock:
+        if not _inside:
+            _was_on = gc.isenabled()
+            gc.disable()
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside and _was_on:
+                gc.enable()
