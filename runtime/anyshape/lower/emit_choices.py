@@ -7,8 +7,7 @@ itself, since operand and result are the same memory, does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from anyshape.lower.dag import LoopVar, Node, Store
@@ -76,19 +75,11 @@ def _choose(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[i
         assert holds is not None
     else:
         holds = rows.value(condition)
-    with rows.when(holds), _held(rows, padded):
+    bounds = set() if padded is None else set(padded.data.bounds)
+    with rows.when(holds), rows.held(bounds - rows.holding):
         _choose(rows, n.args[1], store, along, tiers, split)
     with rows.when(f.not_(holds)):
         _choose(rows, n.args[2], store, along, tiers, split)
-
-
-@contextmanager
-def _held(rows: Rows, load: Node | None) -> Iterator[None]:
-    """What was asked before the row need not be asked of its elements."""
-    bounds = set() if load is None else set(load.data.bounds) - rows.holding
-    rows.holding |= bounds
-    yield
-    rows.holding -= bounds
 
 
 def _row(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int], split: bool) -> None:

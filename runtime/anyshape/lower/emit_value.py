@@ -8,7 +8,8 @@ along the lanes is a scalar, emitted once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -290,6 +291,13 @@ class Values(Levels):
     def index_value(self, i: Affine, copy: int) -> Val:
         parts = [(self.position(v, copy), c) for v, c in i.terms] + [(self.value(n, copy), c) for n, c in i.lets]
         return self.offset(parts, i.offset)
+
+    @contextmanager
+    def held(self, bounds: set[Bound]) -> Iterator[None]:
+        """What was asked outside of a loop need not be asked of its elements."""
+        self.holding |= bounds
+        yield
+        self.holding -= bounds
 
     def inside(self, bounds: Sequence[Bound], copy: int) -> Val | None:
         """0 <= index < extent for all; None if nothing is asked."""

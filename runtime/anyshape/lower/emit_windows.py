@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from anyshape.lower import elementwise
-from anyshape.lower.dag import LoopVar
+from anyshape.lower.dag import Bound, LoopVar
 from anyshape.lower.emit_rows import Rows, Sums
 from anyshape.lower.emit_value import Vector
 from anyshape.lower.inline_values import neutral
-from anyshape.lower.llvm.types import I64, Val, const
+from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.schedule import Loop, Scope
 from anyshape.lower.windows import Staged, Windows
 
@@ -27,12 +27,13 @@ def emit_windows(rows: Rows, scope: Scope) -> None:
     assert windows is not None
     stores = next(s.stores for s in scope.steps if isinstance(s, Loop) and s.stores)
     prepare(rows, windows.staged)
+    _fill_pads(rows, windows.staged)
     positions = [m.position for m in windows.staged.moving]
     planes = [v for v in stores[0].variables if v not in positions]
     red = next(s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions)
 
     def plane() -> None:
-        fill(rows, windows.staged)
+        fill(rows, windows.staged, pads=False)
         rows.nest(positions, positions[-1], (VECTORS,), [], body)
 
     def body(sums: Sums) -> Sums:
@@ -84,17 +85,38 @@ def prepare(rows: Rows, staged: Staged) -> None:
         rows.bind(v)
 
 
-def fill(rows: Rows, staged: Staged) -> None:
-    """Writes the copy, the variables outside of it being bound."""
+def _fill_pads(rows: Rows, staged: Staged) -> None:
+    """Writes what is outside everywhere: rows of pads are the same for all planes, and stay."""
+    if not any(_limit(staged, dim) for dim in range(len(staged.along) - 1)):
+        return
+    assert staged.outside is not None
+    f, element = rows.f, elementwise.memory_type(staged.tensor.dtype)
+    value = elementwise.store_value(f, staged.tensor.dtype, rows.value(staged.outside))
+    lanes = f.target.lanes(rows.element_bytes)
+    with rows.loop(0, rows.size(staged.tensor.shape[0]), lanes) as turn:
+        f.store(f.splat(value, lanes), f.gep(rows.base(staged.tensor), turn.index, element))
+
+
+def _limit(staged: Staged, dim: int) -> Bound | None:
+    """The bound that only the index along this dim decides."""
+    own = [b for b in staged.access.bounds if b.index.coefficient(staged.along[dim]) != 0]
+    alone = ((staged.along[dim], 1),)
+    if staged.outside is None or len(own) != 1 or own[0].index.terms != alone or own[0].index.lets or own[0].guard:
+        return None
+    return own[0]
+
+
+def fill(rows: Rows, staged: Staged, pads: bool = True) -> None:
+    """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing else are left as they are."""
 
     def inner(sums: Sums) -> Sums:
-        _rows(rows, staged, 0, const(I64, 0))
+        _rows(rows, staged, 0, const(I64, 0), pads)
         return sums
 
     rows.nest(staged.channels, None, (), [], inner)
 
 
-def _rows(rows: Rows, staged: Staged, dim: int, place: Val) -> None:
+def _rows(rows: Rows, staged: Staged, dim: int, place: Val, pads: bool) -> None:
     """`place`: where the elements with the indices so far begin."""
     f = rows.f
     length = rows.size(staged.lengths[dim])
@@ -103,8 +125,14 @@ def _rows(rows: Rows, staged: Staged, dim: int, place: Val) -> None:
             place = f.add(place, f.mul(rows.indices[v], rows.size(pitch)))
         _Row(rows, staged, place, length).emit()
         return
-    step = staged.moving[dim].step
-    with rows.loop(0, length, 1) as turn:
+    step, limit = staged.moving[dim].step, None if pads else _limit(staged, dim)
+    first, held = const(I64, 0), set[Bound]()
+    if limit is not None:
+        before = f.neg(rows.size(limit.index.offset))
+        first = f.smax(before, 0)
+        length = f.smin(f.add(before, rows.size(limit.extent)), length)
+        held = {limit} - rows.holding
+    with rows.loop(first, length, 1) as turn, rows.held(held):
         rows.bind(staged.along[dim])
         rows.indices[staged.along[dim]] = turn.index
         quotient = f.binary("udiv", turn.index, const(I64, step)) if step > 1 else turn.index
@@ -113,7 +141,7 @@ def _rows(rows: Rows, staged: Staged, dim: int, place: Val) -> None:
             remainder = f.sub(turn.index, f.mul(quotient, step))
             planes = f.mul(rows.size(staged.plane), staged.remainder_pitches[dim])
             place = f.add(place, f.mul(remainder, planes))
-        _rows(rows, staged, dim + 1, place)
+        _rows(rows, staged, dim + 1, place, pads)
 
 
 class _Row:
@@ -131,7 +159,7 @@ class _Row:
         with rows.loop(0, self.length, copies * lanes) as turn:
             rows.bind(self.staged.along[-1])
             rows.indices[self.staged.along[-1]] = turn.index
-            left = f.sub(self.length, turn.index)
+            left = f.convert("trunc", f.smin(f.sub(self.length, turn.index), copies * lanes), I32)
             masks = tuple(f.tail_mask(left, lanes, copy * lanes) for copy in range(copies))
             outer, rows.vector = rows.vector, Vector(self.staged.along[-1], lanes, masks)
             values = [self.value(copy) for copy in range(copies)]
@@ -144,7 +172,8 @@ class _Row:
     def value(self, copy: int) -> Val:
         rows, f, staged = self.rows, self.rows.f, self.staged
         value = rows.load(staged.access, copy, True)
-        inside = rows.inside(staged.access.bounds, copy)
+        asked = [b for b in staged.access.bounds if b not in rows.holding]
+        inside = rows.conjunction(rows.inside(asked, copy), rows.mask(copy))
         if staged.outside is not None and inside is not None:
             value = f.select(f.splat(inside, self.lanes), value, f.splat(rows.value(staged.outside), self.lanes))
         return elementwise.store_value(f, staged.tensor.dtype, value)
