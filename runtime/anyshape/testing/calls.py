@@ -113,9 +113,14 @@ def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None,
     return made(p, Recipe(case, chosen, draw(positions(2**32)), among(draw, STYLES)))
 
 
+def computed(allowed: Sequence[str]) -> Sequence[str]:
+    """Those that references compute with; all, where there is no such."""
+    return [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
+
+
 def _dtype(draw: Any, allowed: Sequence[str]) -> str:
     """Any that the op allows and references compute with; where not all are wanted, a common one."""
-    allowed = [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
+    allowed = computed(allowed)
     common = [c for c in allowed if c in COMMON] or allowed
     return among(draw, allowed if WIDE and among(draw, (False, True)) else common)
 

@@ -7,17 +7,22 @@ and asks the test library again only where one fails: to find the smallest call 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 
+from anyshape.errors import DtypeError
 from anyshape.testing import Property
-from anyshape.testing.calls import Call, random_call, valid_node, variants
+from anyshape.testing.calls import Call, computed, made, random_call, valid_node, variants
 
 Make = Callable[[Property, Any], Call]
+FEW = 20
+"""Up to so many calls are for a first look, in common dtypes."""
 KEPT = 2
 """Ops of which calls are remembered: laws are run op by op."""
 
@@ -41,13 +46,15 @@ def search(p: Property, make: Make, examples: int, body: Callable[[Call], object
 
 @dataclass(frozen=True)
 class Corpus:
-    """Calls as they were drawn. `valid`: those that the rule accepts."""
+    """Calls as they were drawn. `valid`: those that the rule accepts. `others`: in dtypes that none of them has."""
 
     drawn: tuple[Call, ...]
     valid: tuple[Call, ...]
+    others: tuple[Call, ...]
 
     def among(self, refused: bool, share: int) -> Iterator[Call]:
-        """Every call, or every valid one; of a share, those that are so far apart first."""
+        """Every call, or every valid one; each dtype first, and of a share those that are so far apart."""
+        yield from self.others
         found = self.drawn if refused else self.valid
         for start in range(share):
             yield from found[start::share]
@@ -77,4 +84,27 @@ def _draw(p: Property, examples: int) -> Corpus:
         valid.append(c)
 
     search(p, random_call, examples, body)
-    return Corpus(tuple(drawn), tuple(valid))
+    return Corpus(tuple(drawn), tuple(valid), in_other_dtypes(p, valid) if examples > FEW else ())
+
+
+def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
+    """A valid call in each dtype that the op allows and none of these has: one of them in turn, under that dtype."""
+    missing = [
+        (v, d)
+        for v, allowed in variants(p.op)[0].dtypes.items()
+        for d in computed(allowed)
+        if all(c.recipe is None or c.recipe.dtypes[v] != d for c in drawn)
+    ]
+    turns = (_under(p, (*drawn[k % len(drawn) :], *drawn), v, d) for k, (v, d) in enumerate(missing))
+    return tuple(c for c in turns if c is not None)
+
+
+def _under(p: Property, drawn: Sequence[Call], variable: str, dtype: str) -> Call | None:
+    """The first of the calls that is valid under another dtype, there."""
+    for c in drawn:
+        assert c.recipe is not None
+        other = made(p, replace(c.recipe, dtypes={**c.recipe.dtypes, variable: dtype}))
+        with suppress(UnsatisfiedAssumption, DtypeError):
+            valid_node(other)
+            return other
+    return None
