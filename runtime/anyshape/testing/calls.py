@@ -26,7 +26,7 @@ from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Vec
 from anyshape.testing import Case, Property
-from anyshape.testing.draws import MOST_ELEMENTS, HypothesisDraw, among, positions
+from anyshape.testing.draws import MOST_ELEMENTS, SEEDS, Choosing, HypothesisDraw, choosing
 from anyshape.testing.profile import WIDE
 from anyshape.testing.values import STYLES, contents
 from anyshape.types import TensorType
@@ -102,15 +102,16 @@ def variants(op: str) -> tuple[OpDef, ...]:
 
 def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None, choices: Any = None) -> Call:
     """Draws shapes, params, dtypes (but the given ones) and contents. Too many elements, or an index into nothing, reject the draw."""
+    choose = choosing(draw)
     try:
-        case = p.case(choices or HypothesisDraw(draw))
+        case = p.case(choices or HypothesisDraw(choose))
     except ShapeError:  # an axis of nothing
         reject()
     if _elements(case) > MOST_ELEMENTS or _has_no_index(case):
         reject()
     op = variants(p.op)[0]
-    chosen = {v: (dtypes or {}).get(v) or _dtype(draw, allowed) for v, allowed in op.dtypes.items()}
-    return made(p, Recipe(case, chosen, draw(positions(2**32)), among(draw, STYLES)))
+    chosen = {v: (dtypes or {}).get(v) or _dtype(choose, allowed) for v, allowed in op.dtypes.items()}
+    return made(p, Recipe(case, chosen, draw(SEEDS), choose.among(STYLES)))
 
 
 def computed(allowed: Sequence[str]) -> Sequence[str]:
@@ -118,11 +119,11 @@ def computed(allowed: Sequence[str]) -> Sequence[str]:
     return [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
 
 
-def _dtype(draw: Any, allowed: Sequence[str]) -> str:
+def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:
     """Any that the op allows and references compute with; where not all are wanted, a common one."""
     allowed = computed(allowed)
     common = [c for c in allowed if c in COMMON] or allowed
-    return among(draw, allowed if WIDE and among(draw, (False, True)) else common)
+    return choose.among(allowed if WIDE and choose.among((False, True)) else common)
 
 
 def made(p: Property, r: Recipe) -> Call:

@@ -19,6 +19,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 from anyshape.errors import DtypeError
 from anyshape.testing import Property
 from anyshape.testing.calls import Call, computed, made, random_call, valid_node, variants
+from anyshape.testing.draws import Choosing
 
 Make = Callable[[Property, Any], Call]
 FEW = 20
@@ -30,7 +31,7 @@ KEPT = 2
 @st.composite
 def calls(draw: Any, p: Property, make: Make) -> Call:
     """One strategy for the whole call: what is drawn inside of one costs a tenth of what `data()` takes."""
-    return make(p, draw)
+    return make(p, Choosing(draw))
 
 
 def search(p: Property, make: Make, examples: int, body: Callable[[Call], object]) -> None:

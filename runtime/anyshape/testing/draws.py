@@ -17,33 +17,52 @@ from anyshape.rules import Vec
 T = TypeVar("T")
 SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 17, 33)
 MOST_ELEMENTS = 3000
+SEEDS = st.integers(0, 2**32 - 1)
 
 
 @cache
-def positions(n: int) -> st.SearchStrategy[int]:
-    """One of n, smaller ones being simpler; made once, since making a strategy costs more than drawing from it."""
-    return st.integers(0, n - 1)
+def numbered(place: int, n: int) -> st.SearchStrategy[tuple[int, int]]:
+    """One of n, smaller ones being simpler; made once, since making a strategy costs more than drawing from it. No two places of a call
+    have equal strategies: of those the test library copies what one gave to the other, and most calls would be such copies."""
+    return st.sampled_from([(place, k) for k in range(n)])
 
 
-@cache
-def orders(n: int) -> st.SearchStrategy[list[int]]:
-    return st.permutations(range(n))
+class Choosing:
+    """How a call draws: as the test library does, and numbers by place."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self._draw = draw
+        self._place = 0
+
+    def __call__(self, strategy: st.SearchStrategy[T]) -> T:
+        return self._draw(strategy)
+
+    def among(self, values: Sequence[T]) -> T:
+        """One of the values, the first being the simplest."""
+        if len(values) == 1:
+            return values[0]
+        self._place += 1
+        return values[self._draw(numbered(self._place, len(values)))[1]]
+
+    def order(self, n: int) -> list[int]:
+        """The numbers below n in any order; as they are is the simplest."""
+        rest = list(range(n))
+        return [rest.pop(self.among(range(len(rest)))) for _ in range(n)]
 
 
-def among(draw: Callable[[st.SearchStrategy[int]], int], values: Sequence[T]) -> T:
-    """One of the values, the first being the simplest."""
-    return values[draw(positions(len(values)))]
+def choosing(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Choosing:
+    return draw if isinstance(draw, Choosing) else Choosing(draw)
 
 
 class HypothesisDraw:
     """One random call. `mostly(p)` makes most calls valid, and leaves some that are not."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
-        self.draw = draw
-        self.pool = [among(draw, SIZES), among(draw, SIZES[1:]), 1]
+        self.draw = choosing(draw)
+        self.pool = [self.draw.among(SIZES), self.draw.among(SIZES[1:]), 1]
 
     def _among(self, *values: Any) -> Any:
-        return among(self.draw, values)
+        return self.draw.among(values)
 
     def _mostly(self) -> bool:
         return bool(self._among(*[True] * 9, False))
@@ -103,7 +122,7 @@ class HypothesisDraw:
         return self._among(*range(-rank, rank), *([rank] if not rank or not self._mostly() else []))
 
     def axes(self, n: int, rank: int) -> tuple[int, ...]:
-        order = list(self.draw(orders(rank)))[:n]
+        order = self.draw.order(rank)[:n]
         return tuple(self.axis(a, rank) for a in order)
 
     def length(self, most: int) -> int:
@@ -116,7 +135,7 @@ class HypothesisDraw:
         return tuple(self._among(-100, -3, -2, -1, 0, 1, 2, 3, 100, *self.pool) for _ in range(n))
 
     def positives(self, n: int) -> tuple[int, ...]:
-        return tuple(self._among(1, 1, 2, 2, 3, 4) if self.draw(positions(20)) else 0 for _ in range(n))
+        return tuple(self._among(1, 1, 2, 2, 3, 4) if self._among(*range(20)) else 0 for _ in range(n))
 
     def sizes(self, n: int) -> tuple[int, ...]:
         return tuple(self.dim("size") if self._mostly() else -1 for _ in range(n))

@@ -14,14 +14,13 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import reject
-from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.testing import Case, Property, Refusal
 from anyshape.testing.aiming import aims, says
 from anyshape.testing.calls import Call, dyn_node, made, random_call, static_node, variants
-from anyshape.testing.draws import HypothesisDraw
+from anyshape.testing.draws import HypothesisDraw, choosing
 from anyshape.testing.execution import arguments, compiled, input_arrays
 from anyshape.testing.executors import NATIVE, WALKED, WAYS, Array, ways
 from anyshape.testing.running import PACKAGES, PROPERTIES, on_random_calls, register
@@ -45,24 +44,26 @@ class Wrong(HypothesisDraw):
 def wrong_call(p: Property, draw: Any) -> Call:
     """A random call, one dim of which is another in half of all cases."""
 
+    choose = choosing(draw)
+
     def case(d: Any) -> Case:
         found = p.case(d)
         names = [n for n, s in found.shapes.items() if s is not None and not isinstance(s, list)]
-        if not names or draw(st.booleans()):
+        if not names or choose.among((False, True)):
             return found
-        name = draw(st.sampled_from(names))
+        name = choose.among(names)
         shape = list(found.shapes[name])
-        at = draw(st.integers(0, len(shape)))
-        what = draw(st.sampled_from(("more", "other", "less")))
+        at = choose.among(range(len(shape) + 1))
+        what = choose.among(("more", "other", "less"))
         if what == "more" or at == len(shape):
-            shape.insert(at, draw(st.sampled_from((1, 2))))
+            shape.insert(at, choose.among((1, 2)))
         elif what == "less":
             del shape[at]
         else:
-            shape[at] += draw(st.sampled_from((-1, 1, 2))) if shape[at] else 1
+            shape[at] += choose.among((-1, 1, 2)) if shape[at] else 1
         return Case({**found.shapes, name: tuple(shape)}, found.params, found.ranges)
 
-    c = random_call(replace(p, case=case), draw, choices=Wrong(draw))
+    c = random_call(replace(p, case=case), choose, choices=Wrong(choose))
     assert c.recipe is not None
     return made(p, c.recipe)
 

@@ -26,7 +26,7 @@ from anyshape.graph.value import Value, constant
 from anyshape.rules import Vec
 from anyshape.testing import Case
 from anyshape.testing.calls import Recipe, Symbols, input_dtype, made, random_call, typed, variants
-from anyshape.testing.draws import HypothesisDraw
+from anyshape.testing.draws import Choosing, HypothesisDraw
 from anyshape.testing.evaluation import evaluate
 from anyshape.testing.laws import record_property
 from anyshape.testing.running import PACKAGES, PROPERTIES, line_of, plain, register
@@ -172,7 +172,7 @@ def fires(op: str, number: int) -> tuple[int, int]:
     @settings()
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        instance = Instance(data.draw, known=elements_read(rewrite))
+        instance = Instance(Choosing(data.draw), known=elements_read(rewrite))
         counts[1] += 1
         try:
             counts[0] += applied(rewrite, instance)
