@@ -6,8 +6,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.anyshape-ready
 JOBS   ?= 2
-# Random calls for each law of each op in `make test`, and one in each other dtype; with OP= there are 100, in test-long 1000.
-EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),60)
+# Random calls for each law of each op in `make test`, of law 1 one more in each other dtype; with OP= there are 100, in test-long 1000.
+EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 # The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
 TORCH      ?= torch==2.13.0+cpu

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from hypothesis import given, settings
@@ -22,8 +23,10 @@ from anyshape.testing.calls import Call, computed, made, random_call, valid_node
 from anyshape.testing.draws import Choosing
 
 Make = Callable[[Property, Any], Call]
-FEW = 20
+FEW = 5
 """Up to so many calls are for a first look, in common dtypes."""
+LEAST_ELEMENTS = 2
+"""Of a call that is there for its dtypes."""
 KEPT = 2
 """Ops of which calls are remembered: laws are run op by op."""
 
@@ -47,18 +50,22 @@ def search(p: Property, make: Make, examples: int, body: Callable[[Call], object
 
 @dataclass(frozen=True)
 class Corpus:
-    """Calls as they were drawn. `valid`: those that the rule accepts. `others`: in dtypes that none of them has."""
+    """Calls as they were drawn. `valid`: those that the rule accepts."""
 
+    property: Property
     drawn: tuple[Call, ...]
     valid: tuple[Call, ...]
-    others: tuple[Call, ...]
 
     def among(self, refused: bool, share: int) -> Iterator[Call]:
-        """Every call, or every valid one; each dtype first, and of a share those that are so far apart."""
-        yield from self.others
+        """Every call, or every valid one; of a share, those that are so far apart first."""
         found = self.drawn if refused else self.valid
         for start in range(share):
             yield from found[start::share]
+
+    @cached_property
+    def others(self) -> tuple[Call, ...]:
+        """In dtypes that none of the valid calls has, small ones: every dtype is a kernel to compile."""
+        return in_other_dtypes(self.property, self.valid)
 
 
 _corpora: OrderedDict[object, tuple[object, Corpus]] = OrderedDict()
@@ -85,19 +92,24 @@ def _draw(p: Property, examples: int) -> Corpus:
         valid.append(c)
 
     search(p, random_call, examples, body)
-    return Corpus(tuple(drawn), tuple(valid), in_other_dtypes(p, valid) if examples > FEW else ())
+    return Corpus(p, tuple(drawn), tuple(valid))
 
 
 def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
-    """A valid call in each dtype that the op allows and none of these has: one of them in turn, under that dtype."""
+    """A valid call in each dtype that the op allows and none of these has: the smallest that can be had under that dtype."""
+    by_size = sorted(drawn, key=lambda c: ((n := _elements(c)) < LEAST_ELEMENTS, n))
     missing = [
         (v, d)
         for v, allowed in variants(p.op)[0].dtypes.items()
         for d in computed(allowed)
         if all(c.recipe is None or c.recipe.dtypes[v] != d for c in drawn)
     ]
-    turns = (_under(p, (*drawn[k % len(drawn) :], *drawn), v, d) for k, (v, d) in enumerate(missing))
-    return tuple(c for c in turns if c is not None)
+    found = (_under(p, by_size, v, d) for v, d in missing)
+    return tuple(c for c in found if c is not None)
+
+
+def _elements(c: Call) -> int:
+    return sum(a.size for a in c.flat_inputs())
 
 
 def _under(p: Property, drawn: Sequence[Call], variable: str, dtype: str) -> Call | None:

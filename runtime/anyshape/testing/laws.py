@@ -70,7 +70,7 @@ def test_interpreter_is_reference(op: str, record_property: Any) -> None:
         node = valid_node(c)
         same_as_reference(run_equations(c, node), run_reference(c, node), c, node, "interpreter against reference")
 
-    on_random_calls(op, "1a interpreter == reference", record_property, body)
+    on_random_calls(op, "1a interpreter == reference", record_property, body, every_dtype=True)
 
 
 def test_kernel_is_interpreter(op: str, record_property: Any) -> None:
@@ -82,7 +82,7 @@ def test_kernel_is_interpreter(op: str, record_property: Any) -> None:
             same(got, run_equations(c, node), c, node, "native against interpreter")
         return got is not None
 
-    on_random_calls(op, "1b kernel == interpreter", record_property, body)
+    on_random_calls(op, "1b kernel == interpreter", record_property, body, every_dtype=True)
 
 
 # --- 2
@@ -100,7 +100,7 @@ def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) 
                 assert (low is None or low <= m) and (high is None or m <= high), f"{value.type} against {array.shape}"
             assert value.type.dtype.numpy == array.dtype, f"{value.type} against {array.dtype} from the reference"
 
-    on_random_calls(op, "2 relation == shape that came out", record_property, body)
+    on_random_calls(op, "2 relation == shape that came out", record_property, body, every_dtype=True)
 
 
 def test_the_body_has_the_types_of_the_rule(composed_op: str, record_property: Any) -> None:

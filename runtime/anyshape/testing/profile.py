@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 USUAL = 100
 WIDE = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 """Whether laws draw every dtype that an op allows as often as not, and the ends of integers; else the five dtypes that models use most, and
-of each other one a single call."""
+of each other one a single call, in laws 1 and 2."""
 
 
 def usual() -> int:

@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import all_ops
 from anyshape.testing.calls import variants
+from anyshape.testing.corpus import FEW
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import PROPERTIES, Record, register
 
@@ -49,7 +50,6 @@ ORDER = (
     "refusals:test_refusals",
 )
 """Cheapest first; what compiles comes last."""
-FEW = 5
 
 
 @dataclass(frozen=True)

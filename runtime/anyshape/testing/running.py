@@ -17,7 +17,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 from anyshape.testing import Case, Property
 from anyshape.testing.calls import Call, Recipe, made, random_call
-from anyshape.testing.corpus import Make, corpus, search
+from anyshape.testing.corpus import FEW, Make, corpus, search
 
 Record = Callable[[str, Any], None]
 Body = Callable[[Call], object]
@@ -39,10 +39,18 @@ def register(package: str) -> Mapping[str, Property]:
 
 
 def on_random_calls(
-    op: str, law: str, record: Record, body: Body, make: Make = random_call, share: int = 1, refused: bool = False
+    op: str,
+    law: str,
+    record: Record,
+    body: Body,
+    make: Make = random_call,
+    share: int = 1,
+    refused: bool = False,
+    every_dtype: bool = False,
 ) -> None:
     """Runs body on random calls; a draw that it rejects, or of which it has nothing to say, is not counted as accepted. A law whose
     calls cost much takes a share of the usual number of examples. `refused`: it speaks of calls that the rule refuses, too.
+    `every_dtype`: it has a small call more in each dtype that the op allows and no random call has.
 
     All laws of an op have the same calls, drawn once. Where one fails, calls are drawn again to find the smallest; so they are, too, of
     a law that makes its own."""
@@ -54,7 +62,10 @@ def on_random_calls(
     examples = max(5, settings().max_examples // share)
     try:
         if make is random_call:
-            tried.calls(corpus(p, settings().max_examples).among(refused, share), examples)
+            found = corpus(p, settings().max_examples)
+            tried.calls(found.among(refused, share), examples)
+            if every_dtype and examples > FEW:
+                tried.calls(found.others, len(found.others))
         else:
             search(p, make, examples, tried)
     except Exception as e:
