@@ -1003,7 +1003,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:245
+# specs/images.yaml:281
 def grid_sample(
     x: Operand,
     grid: Operand,
@@ -1023,7 +1023,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:290
+# specs/images.yaml:332
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -1036,7 +1036,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:316
+# specs/images.yaml:358
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
@@ -1489,7 +1489,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:60
+# specs/quantisation.yaml:75
 def quantize_linear(
     x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1500,7 +1500,7 @@ def quantize_linear(
     return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:99
+# specs/quantisation.yaml:129
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
@@ -1510,7 +1510,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:117
+# specs/quantisation.yaml:147
 def qlinear_matmul(
     a: Operand,
     sa: Operand,
@@ -1531,7 +1531,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:181
 def matmul_nbits(
     a: Operand,
     codes: Operand,

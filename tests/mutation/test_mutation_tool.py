@@ -10,7 +10,7 @@ import pytest
 
 from anyshape.testing.mutation.__main__ import declarations
 from anyshape.testing.mutation.making import GeneratorFault
-from anyshape.testing.mutation.results import json_text, kept, page, read, score
+from anyshape.testing.mutation.results import json_text, kept, page, read, score, untried
 from anyshape.testing.mutation.running import Trial, undeclared
 from anyshape.testing.mutation.trying import TooLong, time_limit
 from anyshape.testing.profile import load_profile, usual
@@ -134,7 +134,7 @@ def test_a_generator_that_writes_no_python_is_no_refusal(monkeypatch: pytest.Mon
 
 
 def test_results_are_read_as_they_were_written(specs: Trial, tmp_path: Path) -> None:
-    results = {"sub": kept(specs.run("sub"), "seen")}
+    results = {"sub": kept(specs.run("sub"), specs.workshop.specs["sub"])}
     (tmp_path / "mutation.json").write_text(json_text(results, {}))
     again = read(tmp_path / "mutation.json")
     assert page(again, {}) == page(results, {})
@@ -145,3 +145,20 @@ def test_the_page_is_what_the_stored_results_say() -> None:
     results, declared = read(ROOT / "docs" / "mutation.json"), declarations(ROOT / "specs")
     assert (ROOT / "docs" / "mutation.md").read_text() == page(results, declared)
     assert score(results, declared).enough, score(results, declared)
+
+
+def test_after_an_example_more_only_survivors_are_tried() -> None:
+    weak, firm = (Trial(analyse({"weak.yaml": text}), "weak") for text in (SPEC, SPEC + FIRM))
+    before = kept(weak.run(WEAK), weak.workshop.specs[WEAK])
+    spec = firm.workshop.specs[WEAK]
+    assert before.covers(untried(spec)) and not kept(weak.run(WEAK), spec).covers(before)
+    again = kept(firm.run(WEAK, before.survivors), spec, before)
+    assert (again.mutants, again.killed, again.survivors) == (before.mutants, before.mutants, ())
+    assert again == kept(firm.run(WEAK), spec)
+
+
+def test_another_rule_is_tried_whole() -> None:
+    first, other = (
+        analyse({"weak.yaml": text}).ops[0].spec for text in (SPEC, SPEC.replace("2 * x[i]", "x[i] + x[i]"))
+    )
+    assert not untried(first).covers(untried(other))

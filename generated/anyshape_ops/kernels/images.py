@@ -315,7 +315,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*p], found[*p], "specs/images.yaml:211")
 
 
-# specs/images.yaml:245
+# specs/images.yaml:281
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -327,7 +327,7 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     taps = bound.taps
     x, grid, y = eqs.tensor("x"), eqs.tensor("grid"), eqs.tensor("y")
     def base(v: Any) -> Any:
-        return round_even(v) if mode == "nearest" else floor(v) - 1 if mode == "cubic" else floor(v)
+        return floor(v) - 1 if mode == "cubic" else floor(v)
 
     def high(n: Any) -> Any:
         return cast(n, eqs.dtypes["F"]) - 1 if align_corners else cast(n, eqs.dtypes["F"]) - 0.5
@@ -366,13 +366,13 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
 
     at_ = eqs.scratch("at", eqs.dtypes["F"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
-    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:276")
+    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:312")
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:277",
+            "specs/images.yaml:313",
         )
     if mode != "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
@@ -400,11 +400,11 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:278",
+            "specs/images.yaml:314",
         )
 
 
-# specs/images.yaml:290
+# specs/images.yaml:332
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -424,11 +424,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + theta[n, r, t],
-        "specs/images.yaml:305",
+        "specs/images.yaml:347",
     )
 
 
-# specs/images.yaml:316
+# specs/images.yaml:358
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -458,14 +458,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:335",
+        "specs/images.yaml:377",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:336",
+        "specs/images.yaml:378",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -496,7 +496,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:337",
+        "specs/images.yaml:379",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
     eqs.define(
@@ -512,5 +512,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:338",
+        "specs/images.yaml:380",
     )

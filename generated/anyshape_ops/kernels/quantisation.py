@@ -54,7 +54,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/quantisation.yaml:60
+# specs/quantisation.yaml:75
 def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
@@ -73,7 +73,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:70",
+            "specs/quantisation.yaml:85",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
         i = eqs.indices("i", d)
@@ -93,7 +93,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:71",
+            "specs/quantisation.yaml:86",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -108,11 +108,11 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:72",
+            "specs/quantisation.yaml:87",
         )
 
 
-# specs/quantisation.yaml:99
+# specs/quantisation.yaml:129
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     g_extents, m, n, k, p, u, q, w = bound.g_extents, bound.m, bound.n, bound.k, bound.p, bound.u, bound.q, bound.w
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
@@ -125,11 +125,11 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:107",
+        "specs/quantisation.yaml:137",
     )
 
 
-# specs/quantisation.yaml:117
+# specs/quantisation.yaml:147
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     q = bound.q
@@ -160,7 +160,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:135",
+        "specs/quantisation.yaml:165",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*m, *n)))
     i, j = eqs.indices("i", m), eqs.indices("j", n)
@@ -168,7 +168,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
         factor[*i, *j],
         cast(sa[*fit(i, u)], parse_dtype("f32"))
         * cast(sb[*fit(j, w)], parse_dtype("f32")) / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:136",
+        "specs/quantisation.yaml:166",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -178,11 +178,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:137",
+        "specs/quantisation.yaml:167",
     )
 
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:181
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, k, block_size, bits, p = bound.n, bound.k, bound.block_size, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -202,7 +202,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(2 ** bits - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:166",
+        "specs/quantisation.yaml:196",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, k)))
     j, l = eqs.index("j", n), eqs.index("l", k)
@@ -215,14 +215,14 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(2 ** bits - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:167",
+        "specs/quantisation.yaml:197",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((n, k)))
     j, l = eqs.index("j", n), eqs.index("l", k)
     eqs.define(
         weight[j, l],
         cast(code[j, l] - base[j, l], eqs.dtypes["F"]) * scale[j, l // block_size],
-        "specs/quantisation.yaml:168",
+        "specs/quantisation.yaml:198",
     )
     i, j = eqs.indices("i", p), eqs.index("j", n)
     eqs.define(
@@ -232,5 +232,5 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             eqs.dtypes["F"],
         )
         + bias[j],
-        "specs/quantisation.yaml:169",
+        "specs/quantisation.yaml:199",
     )

@@ -122,7 +122,7 @@ DYN_RESIZE = OpDef(
     source="specs/images.yaml:135",
 )
 
-# specs/images.yaml:245
+# specs/images.yaml:281
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -142,10 +142,10 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:245",
+    source="specs/images.yaml:281",
 )
 
-# specs/images.yaml:290
+# specs/images.yaml:332
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -159,7 +159,7 @@ STATIC_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:290",
+    source="specs/images.yaml:332",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -174,10 +174,10 @@ DYN_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:290",
+    source="specs/images.yaml:332",
 )
 
-# specs/images.yaml:316
+# specs/images.yaml:358
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -196,7 +196,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:316",
+    source="specs/images.yaml:358",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -216,5 +216,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:316",
+    source="specs/images.yaml:358",
 )

@@ -49,7 +49,7 @@ DEQUANTIZE_LINEAR = OpDef(
     source="specs/quantisation.yaml:25",
 )
 
-# specs/quantisation.yaml:60
+# specs/quantisation.yaml:75
 # quantize_linear: no dyn variant, it has no parameters that are operands
 QUANTIZE_LINEAR = OpDef(
     name="quantize_linear",
@@ -87,10 +87,10 @@ QUANTIZE_LINEAR = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.quantize_linear_kernel,
     summary="Floats divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.",
-    source="specs/quantisation.yaml:60",
+    source="specs/quantisation.yaml:75",
 )
 
-# specs/quantisation.yaml:99
+# specs/quantisation.yaml:129
 # matmul_integer: no dyn variant, it has no parameters
 MATMUL_INTEGER = OpDef(
     name="matmul_integer",
@@ -107,10 +107,10 @@ MATMUL_INTEGER = OpDef(
     relation=relations.matmul_integer_relation,
     kernel=kernels.matmul_integer_kernel,
     summary="Products of matrices of narrow integers less their zero points, one for all or one per row of a and column of b.",
-    source="specs/quantisation.yaml:99",
+    source="specs/quantisation.yaml:129",
 )
 
-# specs/quantisation.yaml:117
+# specs/quantisation.yaml:147
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -131,10 +131,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:117",
+    source="specs/quantisation.yaml:147",
 )
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:181
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -156,5 +156,5 @@ MATMUL_NBITS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
     summary="A product with the transpose of a matrix whose rows are blocks of few-bit integers, each with a scale and a zero point.",
-    source="specs/quantisation.yaml:151",
+    source="specs/quantisation.yaml:181",
 )

@@ -132,7 +132,7 @@ def resize_relation(
     )
 
 
-# specs/images.yaml:245
+# specs/images.yaml:281
 def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mode: str, align_corners: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -143,7 +143,7 @@ def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mo
     o = grid[1:len(d) + 1]
     rule.equal(len(d), grid[len(d) + 1], "len(d) of grid")
     rule.require(rule.or_(gt(prod(d), 0), lambda: eq(prod(o), 0)), lambda: f"nothing to sample in images of size {d}")
-    taps = fill(len(d), 1 if mode == "nearest" else 2 if mode == "linear" else 4)
+    taps = fill(len(d), 2 if mode == "linear" else 4)
     return rule.bind(
         outputs={"y": Vec((b, c, *o))},
         mode=mode,
@@ -157,7 +157,7 @@ def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mo
     )
 
 
-# specs/images.yaml:290
+# specs/images.yaml:332
 def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bool) -> Bound:
     rule.require(eq(len(theta), 3), lambda: f"theta must have rank 3, got rank {len(theta)}")
     b = theta[0]
@@ -169,7 +169,7 @@ def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bo
     return rule.bind(outputs={"y": Vec((b, *size[2:], t))}, align_corners=align_corners, b=b, size=size, t=t)
 
 
-# specs/images.yaml:316
+# specs/images.yaml:358
 def crop_and_resize_relation(
     rule: Rule, *, x: Vec, boxes: Vec, image: Vec, size: Any, mode: str, extrapolation_value: Any
 ) -> Bound:

@@ -446,6 +446,252 @@ RESIZE = Property(
             {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:242"
         ),
         Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:243"),
+        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:244"),
+        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:245"),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
+            {"sizes": (2,)},
+            {"y": Given(value=(1.0, 3.0))},
+            None,
+            "specs/images.yaml:246",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
+            {"sizes": (3,)},
+            {"y": Given(value=(1.0, 3.0, 4.0))},
+            None,
+            "specs/images.yaml:247",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 4.0, 8.0))},
+            {"sizes": (2,), "mode": "cubic"},
+            {"y": Given(value=(1.3125, 6.1875))},
+            None,
+            "specs/images.yaml:248",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.25), dtype="f32")},
+            {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
+            {"y": Given(value=(1.0, 2.0, 0.0))},
+            None,
+            "specs/images.yaml:249",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(-0.25, 1.0), dtype="f32")},
+            {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
+            {"y": Given(value=(0.0, 2.0, 3.0))},
+            None,
+            "specs/images.yaml:250",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
+            {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
+            {"y": Given(value=(1.0, 2.0, 3.0))},
+            None,
+            "specs/images.yaml:251",
+        ),
+        Example(
+            {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 2.0, 1.0), dtype="f32")},
+            {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
+            {"y": Given(value=((1.0, 2.0), (0.0, 0.0)))},
+            None,
+            "specs/images.yaml:252",
+        ),
+        Example(
+            {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 1.0, 2.0), dtype="f32")},
+            {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
+            {"y": Given(value=((1.0, 0.0), (3.0, 0.0)))},
+            None,
+            "specs/images.yaml:253",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.5, 1.0), dtype="f32")},
+            {"sizes": (1,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
+            {"y": Given(value=(3.0,))},
+            None,
+            "specs/images.yaml:254",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
+            {"sizes": (2,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
+            {"y": Given(value=(1.0, 4.0))},
+            None,
+            "specs/images.yaml:255",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 0.5), dtype="f32")},
+            {"sizes": (3,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
+            {"y": Given(value=(1.0, 1.5, 2.0))},
+            None,
+            "specs/images.yaml:256",
+        ),
+        Example(
+            {"x": Given((2, 3)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
+            {"axes": (1,), "sizes": (3,), "coordinates": "tf_crop_and_resize"},
+            {"y": Given((2, 3))},
+            None,
+            "specs/images.yaml:257",
+        ),
+        Example(
+            {
+                "x": Given((4, 4)),
+                "roi": Given(value=(0.0, 1.0), dtype="f32"),
+                "scales": Given(value=(1.0,), dtype="f32"),
+            },
+            {"axes": (1,), "sizes": (4,), "coordinates": "tf_crop_and_resize"},
+            {"y": Given((4, 4))},
+            None,
+            "specs/images.yaml:258",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0))},
+            {"sizes": (1,), "mode": "linear", "coordinates": "align_corners"},
+            {"y": Given(value=(1.0,))},
+            None,
+            "specs/images.yaml:259",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0))},
+            {"sizes": (2,), "mode": "linear", "coordinates": "align_corners"},
+            {"y": Given(value=(1.0, 3.0))},
+            None,
+            "specs/images.yaml:260",
+        ),
+        Example(
+            {"x": Given((5,)), "scales": Given(value=(0.7,), dtype="f32")},
+            {"sizes": (3,), "mode": "linear", "coordinates": "align_corners"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:261",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
+            {"sizes": (3,), "mode": "linear", "coordinates": "half_pixel_symmetric"},
+            {"y": Given(value=(1.5714286, 3.0, 4.4285714))},
+            None,
+            "specs/images.yaml:262",
+        ),
+        Example(
+            {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
+            {"sizes": (2,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
+            {"y": Given(value=(1.5, 3.5))},
+            None,
+            "specs/images.yaml:263",
+        ),
+        Example(
+            {"x": Given((5,))},
+            {"sizes": (3,), "mode": "cubic", "antialias": True},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:264",
+        ),
+        Example(
+            {"x": Given((12,))},
+            {"sizes": (3,), "mode": "cubic", "antialias": True},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:265",
+        ),
+        Example(
+            {"x": Given((8,))},
+            {"sizes": (1,), "mode": "linear", "antialias": True},
+            {"y": Given((1,))},
+            None,
+            "specs/images.yaml:266",
+        ),
+        Example(
+            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:267"
+        ),
+        Example(
+            {"x": Given((4,)), "scales": Given(value=(2.0,), dtype="f32")},
+            {"sizes": (3,), "mode": "linear"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:268",
+        ),
+        Example(
+            {"x": Given((1,))},
+            {"sizes": (2,), "policy": "not_larger"},
+            {"y": Given((2,))},
+            None,
+            "specs/images.yaml:269",
+        ),
+        Example(
+            {"x": Given((2,))},
+            {"axes": (), "sizes": (), "policy": "not_larger"},
+            {"y": Given((2,))},
+            None,
+            "specs/images.yaml:270",
+        ),
+        Example(
+            {"x": Given((2,))},
+            {"axes": (), "sizes": (), "policy": "not_smaller"},
+            {"y": Given((2,))},
+            None,
+            "specs/images.yaml:271",
+        ),
+        Example(
+            {"x": Given((3,))},
+            {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:272",
+        ),
+        Example(
+            {"x": Given((3,))},
+            {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn", "policy": "not_larger"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:273",
+        ),
+        Example(
+            {"x": Given((3,)), "roi": Given((2,))},
+            {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:274",
+        ),
+        Example(
+            {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
+            {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:275",
+        ),
+        Example(
+            {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
+            {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:276",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
+            {"axes": (1,), "sizes": (6,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
+            {"y": Given((2, 6))},
+            None,
+            "specs/images.yaml:277",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
+            {
+                "axes": (1,),
+                "sizes": (6,),
+                "mode": "linear",
+                "coordinates": "tf_half_pixel_for_nn",
+                "exclude_outside": True,
+            },
+            {"y": Given((2, 6))},
+            None,
+            "specs/images.yaml:278",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
+            {"axes": (1,), "sizes": (6,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
+            {"y": Given((2, 6))},
+            None,
+            "specs/images.yaml:279",
+        ),
     ),
     "specs/images.yaml:135",
     asserts=(
@@ -458,7 +704,7 @@ RESIZE = Property(
 )
 
 
-# specs/images.yaml:245
+# specs/images.yaml:281
 def grid_sample_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -473,7 +719,7 @@ def grid_sample_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:279
+# specs/images.yaml:315
 def grid_sample_reference(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) -> Any:
     return grid_sampled(x, grid, mode, padding_mode, align_corners)
 
@@ -488,32 +734,77 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:285",
+            "specs/images.yaml:321",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:286",
+            "specs/images.yaml:322",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:287",
+            "specs/images.yaml:323",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:288"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:324"
+        ),
+        Example(
+            {"x": Given(value=(((0.0, 1.0),),)), "grid": Given(value=(((0.25,), (1.0,)),))},
+            {},
+            {"y": Given(value=(((0.75, 0.5),),))},
+            None,
+            "specs/images.yaml:325",
+        ),
+        Example(
+            {
+                "x": Given(value=(((10.0, 20.0, 30.0, 40.0),),)),
+                "grid": Given(value=(((-0.375,), (0.0,), (0.5,), (-1.5,)),)),
+            },
+            {"mode": "nearest", "padding_mode": "reflection"},
+            {"y": Given(value=(((20.0, 30.0, 30.0, 20.0),),))},
+            None,
+            "specs/images.yaml:326",
+        ),
+        Example(
+            {"x": Given((1, 1, 1)), "grid": Given((1, 2, 1))},
+            {},
+            {"y": Given((1, 1, 2))},
+            None,
+            "specs/images.yaml:327",
+        ),
+        Example(
+            {"x": Given((1, 1, 0)), "grid": Given((1, 0, 1))},
+            {},
+            {"y": Given((1, 1, 0))},
+            None,
+            "specs/images.yaml:328",
+        ),
+        Example(
+            {"x": Given((1, 1, 0, 3)), "grid": Given((1, 0, 2, 2))},
+            {},
+            {"y": Given((1, 1, 0, 2))},
+            None,
+            "specs/images.yaml:329",
+        ),
+        Example(
+            {"x": Given((1, 1, 0, 3)), "grid": Given((1, 2, 2, 2))},
+            {},
+            {},
+            "nothing to sample",
+            "specs/images.yaml:330",
         ),
     ),
-    "specs/images.yaml:245",
-    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:273"),),
+    "specs/images.yaml:281",
+    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:309"),),
 )
 
 
-# specs/images.yaml:290
+# specs/images.yaml:332
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -522,7 +813,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:306
+# specs/images.yaml:348
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -537,41 +828,41 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:309",
+            "specs/images.yaml:351",
         ),
         Example(
             {"theta": Given((1, 2, 3))},
             {"size": (1, 1, 0, 2)},
             {"y": Given((1, 0, 2, 2))},
             None,
-            "specs/images.yaml:310",
+            "specs/images.yaml:352",
         ),
         Example(
             {"theta": Given(value=(((1.0, 0.0),),))},
             {"size": (1, 1, 2)},
             {"y": Given(value=(((-0.5,), (0.5,)),))},
             None,
-            "specs/images.yaml:311",
+            "specs/images.yaml:353",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:312",
+            "specs/images.yaml:354",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:313"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:314"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:355"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:356"),
     ),
-    "specs/images.yaml:290",
+    "specs/images.yaml:332",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:302"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:303"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:344"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:345"),
     ),
 )
 
 
-# specs/images.yaml:316
+# specs/images.yaml:358
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -587,7 +878,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:339
+# specs/images.yaml:381
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -606,7 +897,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:341",
+            "specs/images.yaml:383",
         ),
         Example(
             {
@@ -617,33 +908,33 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:342",
+            "specs/images.yaml:384",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:343",
+            "specs/images.yaml:385",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:344",
+            "specs/images.yaml:386",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:345",
+            "specs/images.yaml:387",
         ),
     ),
-    "specs/images.yaml:316",
+    "specs/images.yaml:358",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:331"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:332"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:373"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:374"),
     ),
 )

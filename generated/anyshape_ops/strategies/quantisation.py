@@ -112,18 +112,115 @@ DEQUANTIZE_LINEAR = Property(
             "specs/quantisation.yaml:56",
         ),
         Example(
-            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
-            {"axis": 0, "block_size": 1},
-            {},
-            "the shape of scale",
-            "specs/quantisation.yaml:57",
-        ),
-        Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
+            "specs/quantisation.yaml:57",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
+            {"block_size": 2},
+            {"y": Given((2, 6))},
+            None,
             "specs/quantisation.yaml:58",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:59",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,))},
+            {"axis": -1},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:60",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:61",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"axis": 2, "block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:62",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:63",
+        ),
+        Example(
+            {"x": Given((6,)), "scale": Given((3,))},
+            {"axis": 0, "block_size": 2},
+            {"y": Given((6,))},
+            None,
+            "specs/quantisation.yaml:64",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2, 3))},
+            {"block_size": 1},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:65",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:66"
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:67"
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,))},
+            {"axis": 2, "block_size": 2},
+            {},
+            "is not one of",
+            "specs/quantisation.yaml:68",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2, 2))},
+            {"block_size": 1},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:69",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((5, 3))},
+            {"block_size": 2},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:70",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
+            {},
+            {},
+            "one number or a vector",
+            "specs/quantisation.yaml:71",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
+            {},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:72",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
+            {},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:73",
         ),
     ),
     "specs/quantisation.yaml:25",
@@ -138,7 +235,7 @@ DEQUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:60
+# specs/quantisation.yaml:75
 def quantize_linear_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.run("q")
@@ -148,7 +245,7 @@ def quantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
 
 
-# specs/quantisation.yaml:74
+# specs/quantisation.yaml:89
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
@@ -168,94 +265,199 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:85",
+            "specs/quantisation.yaml:100",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:86",
+            "specs/quantisation.yaml:101",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:87",
+            "specs/quantisation.yaml:102",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:88",
+            "specs/quantisation.yaml:103",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:89",
+            "specs/quantisation.yaml:104",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:90",
+            "specs/quantisation.yaml:105",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:91",
+            "specs/quantisation.yaml:106",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:92",
+            "specs/quantisation.yaml:107",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:93",
+            "specs/quantisation.yaml:108",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:94",
+            "specs/quantisation.yaml:109",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:95",
+            "specs/quantisation.yaml:110",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:96",
+            "specs/quantisation.yaml:111",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:97",
+            "specs/quantisation.yaml:112",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:113",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {"axis": -1},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:114",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:115",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"axis": 2, "block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:116",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:117",
+        ),
+        Example(
+            {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
+            {"axis": 0, "block_size": 2},
+            {"y": Given((6,))},
+            None,
+            "specs/quantisation.yaml:118",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
+            {"block_size": 1},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:119",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {"axis": -3},
+            {},
+            "is not one of",
+            "specs/quantisation.yaml:120",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
+            {"axis": 2},
+            {},
+            "is not one of",
+            "specs/quantisation.yaml:121",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
+            {"axis": 2, "block_size": 2},
+            {},
+            "is not one of",
+            "specs/quantisation.yaml:122",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
+            {"block_size": 1},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:123",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
+            {"block_size": 2},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:124",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
+            {},
+            {},
+            "one number or a vector",
+            "specs/quantisation.yaml:125",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
+            {},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:126",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
+            {},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:127",
         ),
     ),
-    "specs/quantisation.yaml:60",
+    "specs/quantisation.yaml:75",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -267,7 +469,7 @@ QUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:99
+# specs/quantisation.yaml:129
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec(d.dim("m") for _ in range(1))
@@ -278,7 +480,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:109
+# specs/quantisation.yaml:139
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
@@ -291,39 +493,39 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:112"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:142"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:113",
+            "specs/quantisation.yaml:143",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:114",
+            "specs/quantisation.yaml:144",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:115",
+            "specs/quantisation.yaml:145",
         ),
     ),
-    "specs/quantisation.yaml:99",
+    "specs/quantisation.yaml:129",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:105"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:106"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:135"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:136"),
     ),
 )
 
 
-# specs/quantisation.yaml:117
+# specs/quantisation.yaml:147
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec(d.dim("m") for _ in range(1))
@@ -337,7 +539,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:139
+# specs/quantisation.yaml:169
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return (lambda t, f, z, r: np.nan_to_num(np.clip(np.rint(t.astype(np.float32) * f) + np.float32(z), r.min, r.max)).astype(zy.dtype))(
         np.matmul(
@@ -368,7 +570,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:145",
+            "specs/quantisation.yaml:175",
         ),
         Example(
             {
@@ -384,7 +586,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:146",
+            "specs/quantisation.yaml:176",
         ),
         Example(
             {
@@ -400,7 +602,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:147",
+            "specs/quantisation.yaml:177",
         ),
         Example(
             {
@@ -416,7 +618,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:148",
+            "specs/quantisation.yaml:178",
         ),
         Example(
             {
@@ -432,19 +634,19 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:149",
+            "specs/quantisation.yaml:179",
         ),
     ),
-    "specs/quantisation.yaml:117",
+    "specs/quantisation.yaml:147",
     asserts=(
-        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:131"),
-        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:132"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:133"),
+        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:161"),
+        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:162"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:163"),
     ),
 )
 
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:181
 def matmul_nbits_case(d: Draw) -> Case:
     p = d.run("p")
     k = d.dim("k")
@@ -466,7 +668,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:171
+# specs/quantisation.yaml:201
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any, block_size: Any) -> Any:
     return (
         lambda part, k: (
@@ -501,7 +703,7 @@ MATMUL_NBITS = Property(
             {"block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:185",
+            "specs/quantisation.yaml:215",
         ),
         Example(
             {
@@ -514,50 +716,50 @@ MATMUL_NBITS = Property(
             {"bits": 8, "block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:186",
+            "specs/quantisation.yaml:216",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"bits": 3, "block_size": 4},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:187",
+            "specs/quantisation.yaml:217",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 0},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:188",
+            "specs/quantisation.yaml:218",
         ),
         Example(
             {"a": Given((2, 9)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "blocks of",
-            "specs/quantisation.yaml:189",
+            "specs/quantisation.yaml:219",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 3)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "integers of",
-            "specs/quantisation.yaml:190",
+            "specs/quantisation.yaml:220",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"bits": 8, "block_size": 4},
             {},
             "hold less",
-            "specs/quantisation.yaml:191",
+            "specs/quantisation.yaml:221",
         ),
     ),
-    "specs/quantisation.yaml:151",
+    "specs/quantisation.yaml:181",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:160"),
-        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:161"),
-        Refusal(r".* integers of .* bits in .* bytes", "specs/quantisation.yaml:162"),
-        Refusal(r".* blocks of .* for .* columns", "specs/quantisation.yaml:163"),
-        Refusal(r".* bytes hold less than .* zero points", "specs/quantisation.yaml:164"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:190"),
+        Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:191"),
+        Refusal(r".* integers of .* bits in .* bytes", "specs/quantisation.yaml:192"),
+        Refusal(r".* blocks of .* for .* columns", "specs/quantisation.yaml:193"),
+        Refusal(r".* bytes hold less than .* zero points", "specs/quantisation.yaml:194"),
     ),
 )

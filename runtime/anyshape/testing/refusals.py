@@ -101,7 +101,12 @@ def refused_everywhere(c: Call, said: str) -> None:
         raise AssertionError(f"refused on numbers ({said}), and the {way} runs it")
     assert len(set(messages.values())) == 1, f"one refusal in different words: {messages}"
     (message,) = set(messages.values())
-    assert core(message).startswith(core(said)), f"on numbers: {said}; when it runs: {message}"
+    assert core(message).startswith(core(said)) or _another(c, message), f"on numbers: {said}; when it runs: {message}"
+
+
+def _another(c: Call, message: str) -> bool:
+    """Of two asserts that a call breaks, one on dims alone is told before one that reads an operand of the dyn variant."""
+    return len(variants(c.property.op)) == 2 and any(says(r, core(message)) for r in c.property.asserts)
 
 
 def core(message: str) -> str:

@@ -17,21 +17,23 @@ from typing import Any
 import yaml
 
 from anyshape.errors import SpecError
-from anyshape.testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, seen
+from anyshape.testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried
 from anyshape.testing.mutation.running import Trial, run_all, undeclared
 from anyshape.testing.running import register
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
+from anyshape_gen.model import OpSpec
 
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="anyshape.testing.mutation", description="Try the mutants of specs.")
     parser.add_argument("--op", default="", help="these ops only, separated by commas, and again; nothing is written")
+    parser.add_argument("--keep", action="store_true", help="with --op: results are written as without")
     parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", default="anyshape_ops", help="the package generated from them")
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="where mutation.md and mutation.json are")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--again", action="store_true", help="try all ops, not only what changed")
+    parser.add_argument("--again", action="store_true", help="try all mutants, not only what changed")
     return parser
 
 
@@ -61,24 +63,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"no spec has an op {', '.join(unknown)}", file=sys.stderr)
         return 2
-    marks = {op: seen(specs[op]) for op in specs}
-    todo = [op for op in chosen if options.op or options.again or op not in results or results[op].seen != marks[op]]
-    todo.sort(key=lambda op: op in results)  # what was never tried comes first
     results = {op: k for op, k in results.items() if op in specs}
-    for op, k in tried(trial, todo, options.jobs, declared, marks):
+    todo = chosen if options.op or options.again else [op for op in chosen if changed(results.get(op), specs[op])]
+    todo.sort(key=lambda op: op in results)  # what was never tried comes first
+    before = {op: k for op, k in results.items() if not options.again and k.covers(untried(specs[op]))}
+    for op, k in tried(trial, todo, options.jobs, declared, before):
         results[op] = k
-        if not options.op:  # so that a run that is stopped can be taken up again
+        if options.keep or not options.op:  # so that a run that is stopped can be taken up again
             (options.docs / "mutation.json").write_text(json_text(results, declared))
     wrong += (killed := killed_though_declared(results, declared))
     for words in killed:
         print(words)
-    if options.op:
+    if options.op and not options.keep:
         return 1 if wrong or any(left(op, results[op], declared) for op in chosen) else 0
     (options.docs / "mutation.json").write_text(json_text(results, declared))
     (options.docs / "mutation.md").write_text(page(results, declared))
     total = score(results, declared)
     print(total)
     return 0 if total.enough and not wrong else 1
+
+
+def changed(k: Kept | None, spec: OpSpec) -> bool:
+    """Whether the spec is not as it was when it was tried."""
+    now = untried(spec)
+    return k is None or (k.rule, k.examples) != (now.rule, now.examples)
 
 
 def killed_though_declared(results: Mapping[str, Kept], declared: Declared) -> list[str]:
@@ -93,12 +101,13 @@ def killed_though_declared(results: Mapping[str, Kept], declared: Declared) -> l
 
 
 def tried(
-    trial: Trial, todo: Sequence[str], jobs: int, declared: Declared, marks: Mapping[str, str]
+    trial: Trial, todo: Sequence[str], jobs: int, declared: Declared, before: Mapping[str, Kept]
 ) -> Iterator[tuple[str, Kept]]:
-    """Results of these ops, told as they come."""
+    """Results of these ops, told as they come. Where only examples were added, what was killed is not tried again."""
     start = time.perf_counter()
-    for number, r in enumerate(run_all(trial, todo, jobs), 1):
-        k = kept(r, marks[r.op])
+    only = {op: frozenset(k.survivors) for op, k in before.items()}
+    for number, r in enumerate(run_all(trial, todo, jobs, only), 1):
+        k = kept(r, trial.workshop.specs[r.op], before.get(r.op))
         print(f"[{number}/{len(todo)}] {r.op}: {score({r.op: k}, declared)}, {r.seconds:.1f} s", flush=True)
         for t in r.tried:
             if t.killer is None and t.label not in declared.get(r.op, {}):

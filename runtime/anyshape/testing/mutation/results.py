@@ -9,58 +9,73 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import anyshape.testing
 from anyshape.testing.mutation.running import OpResult
 from anyshape_gen import mutants
 from anyshape_gen.model import OpSpec
 
-READ = ("calls", "draws", "examples", "execution", "laws", "rewriting", "tolerance", "values")
-READ_HERE = ("making", "running", "trying")
 LEAST, MOST_DECLARED = 0.95, 0.03
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One op. `seen` says what it was tried with; `survivors` are labels."""
+    """One op. `rule` stands for all of its spec that can be changed, `examples` for each of its examples when it was tried last;
+    `survivors` are labels."""
 
-    seen: str
-    mutants: int
-    killed: int
-    refused: int
+    rule: str
+    examples: tuple[str, ...]
+    mutants: int = 0
+    killed: int = 0
+    refused: int = 0
     kinds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Killed, and all, by kind."""
     survivors: tuple[str, ...] = ()
     """Those that nothing killed, declared or not, each with its line."""
 
+    def covers(self, other: Kept) -> bool:
+        """Whether what these tests killed, the other's, of the same rule, kill too: they are more."""
+        return self.rule == other.rule and set(self.examples) <= set(other.examples)
 
-def kept(r: OpResult, seen: str) -> Kept:
+
+def kept(r: OpResult, spec: OpSpec, before: Kept | None = None) -> Kept:
+    """What is kept of trying a spec. `before`: of which only the survivors were tried again."""
+    if before is not None:
+        return _more_killed(before, r, spec)
     kinds: dict[str, tuple[int, int]] = {}
     for t in r.tried:
         killed, of = kinds.get(t.kind, (0, 0))
         kinds[t.kind] = (killed + (t.killer is not None), of + 1)
     survivors = tuple(t.label for t in r.tried if t.killer is None)
-    return Kept(seen, len(r.tried), len(r.tried) - len(survivors), r.refused, dict(sorted(kinds.items())), survivors)
+    return replace(
+        untried(spec),
+        mutants=len(r.tried),
+        killed=len(r.tried) - len(survivors),
+        refused=r.refused,
+        kinds=dict(sorted(kinds.items())),
+        survivors=survivors,
+    )
 
 
-def seen(spec: OpSpec) -> str:
-    """Of everything that decides what a trial of this op gives: its spec, the mutants' code and the tests' code."""
-    found = hashlib.sha256(repr(spec).encode())
-    found.update(_code())
-    return found.hexdigest()[:16]
+def _more_killed(before: Kept, r: OpResult, spec: OpSpec) -> Kept:
+    killed = Counter(t.kind for t in r.tried if t.killer is not None)
+    kinds = {kind: (n + killed[kind], of) for kind, (n, of) in before.kinds.items()}
+    survivors = tuple(t.label for t in r.tried if t.killer is None)
+    examples = untried(spec).examples
+    return replace(before, examples=examples, killed=before.mutants - len(survivors), kinds=kinds, survivors=survivors)
 
 
-def _code() -> bytes:
-    room = Path(anyshape.testing.__file__).parent
-    files = [
-        Path(mutants.__file__),
-        *(room / f"{n}.py" for n in READ),
-        *(room / "mutation" / f"{n}.py" for n in READ_HERE),
-    ]
-    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
+def untried(spec: OpSpec) -> Kept:
+    """The marks of a spec, and no results. The tests' own code has none: after a change to it that kills less, `--again`."""
+    rule = repr(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
+    code = Path(mutants.__file__).read_bytes()
+    return Kept(_mark(rule + code, 16), tuple(_mark(repr(e).encode(), 8) for e in spec.examples))
+
+
+def _mark(data: bytes, digits: int) -> str:
+    return hashlib.sha256(data).hexdigest()[:digits]
 
 
 def read(path: Path) -> dict[str, Kept]:
@@ -68,7 +83,10 @@ def read(path: Path) -> dict[str, Kept]:
     if not path.exists():
         return {}
     found: dict[str, Any] = json.loads(path.read_text())
-    return {op: Kept(**{**k, "survivors": tuple(k["survivors"])}) for op, k in found["ops"].items()}
+    return {
+        op: Kept(**{**k, "survivors": tuple(k["survivors"]), "examples": tuple(k["examples"])})
+        for op, k in found["ops"].items()
+    }
 
 
 @dataclass(frozen=True)
@@ -131,7 +149,7 @@ def page(ops: Mapping[str, Kept], declared: Declared) -> str:
     return "\n".join(
         [
             *_HEAD,
-            f"**{score(ops, declared)}** ({len(ops)} ops tried so far).",
+            f"**{score(ops, declared)}** ({len(ops)} ops).",
             "",
             "| what is changed | mutants | killed | |",
             "|---|---:|---:|---:|",

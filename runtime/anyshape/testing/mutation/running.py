@@ -8,10 +8,10 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from anyshape.testing.mutation.making import Generated, GeneratorFault, Workshop, in_place, load
+from anyshape.testing.mutation.making import Generated, GeneratorFault, Workshop, load
 from anyshape.testing.mutation.trying import Tests
 from anyshape.testing.profile import load_profile
 from anyshape.testing.running import PACKAGES, PROPERTIES
@@ -55,14 +55,16 @@ class Trial:
             for f in a.spec.defines:
                 self.users.setdefault((f.span, f.name), []).append(a.spec.name)
 
-    def distinct(self, op: str) -> tuple[list[tuple[Mutant, Generated]], int]:
+    def distinct(self, op: str, only: Container[str] | None = None) -> tuple[list[tuple[Mutant, Generated]], int]:
         """Mutants with the code they become, none twice and none like the op itself; and how many the generator refuses. A function
-        that several ops use is changed once, for the first of them."""
+        that several ops use is changed once, for the first of them. `only`: of these labels."""
         own = self.workshop.generate(self.workshop.specs[op])
         assert own is not None
         seen, refused = {own.text}, 0
         found: list[tuple[Mutant, Generated]] = []
         for m in mutants(self.workshop.specs[op], lambda f: self.users[(f.span, getattr(f, "name", ""))][0] != op):
+            if only is not None and m.label not in only:
+                continue
             try:
                 text = self.workshop.generate(m.spec)
             except GeneratorFault as e:
@@ -74,10 +76,13 @@ class Trial:
                 found.append((m, text))
         return found, refused
 
-    def run(self, op: str) -> OpResult:
+    def run(self, op: str, only: Collection[str] | None = None) -> OpResult:
+        """Of all mutants of an op, or of those with these labels."""
         start = time.perf_counter()
+        if only is not None and not only:
+            return OpResult(op, (), 0, 0.0)
         tests = self._tests(op)
-        found, refused = self.distinct(op)
+        found, refused = self.distinct(op, only)
         tried = []
         for m, text in found:
             killer = tests.killer(load(m.spec, text), m.label.split(":")[0])
@@ -104,12 +109,12 @@ class Trial:
             PROPERTIES[op] = self.workshop.property_of(op)
             own = self.workshop.generate(self.workshop.specs[op])
             assert own is not None
-            with in_place(load(self.workshop.specs[op], own)):
-                self.tests[op] = Tests(PROPERTIES[op])
+            self.tests[op] = Tests(PROPERTIES[op], load(self.workshop.specs[op], own))
         return self.tests[op]
 
 
 _trial: Trial | None = None
+_only: Mapping[str, Collection[str]] = {}
 
 
 def _start() -> None:
@@ -119,13 +124,15 @@ def _start() -> None:
 
 def _one(op: str) -> OpResult:
     assert _trial is not None
-    return _trial.run(op)
+    return _trial.run(op, _only.get(op))
 
 
-def run_all(trial: Trial, ops: Sequence[str], jobs: int) -> Iterator[OpResult]:
-    """In the order in which they are done."""
-    global _trial
-    _trial = trial
+def run_all(
+    trial: Trial, ops: Sequence[str], jobs: int, only: Mapping[str, Collection[str]] | None = None
+) -> Iterator[OpResult]:
+    """In the order in which they are done. `only`: by op, the labels of the mutants that are tried, where that is not all."""
+    global _trial, _only
+    _trial, _only = trial, only or {}
     with multiprocessing.get_context("fork").Pool(jobs, initializer=_start, maxtasksperchild=1) as pool:
         yield from pool.imap_unordered(_one, ops)
 
