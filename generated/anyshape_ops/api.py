@@ -397,7 +397,7 @@ def attention(
     return call(ATTENTION, [q, k, v, bias], {"causal": causal, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:71
+# specs/attention.yaml:72
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
     neighbours.
@@ -940,7 +940,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:289
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 
@@ -1666,7 +1666,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:153
+# specs/recurrent.yaml:157
 def gru(
     x: Operand,
     w: Operand,
@@ -1704,7 +1704,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:229
+# specs/recurrent.yaml:238
 def lstm(
     x: Operand,
     w: Operand,
@@ -1745,7 +1745,7 @@ def lstm(
     )
 
 
-# specs/reduction.yaml:39
+# specs/reduction.yaml:43
 def sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1765,7 +1765,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:49
+# specs/reduction.yaml:53
 def mean(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1785,7 +1785,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:60
+# specs/reduction.yaml:64
 def prod(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1805,7 +1805,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:70
+# specs/reduction.yaml:74
 def max(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1826,7 +1826,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:87
+# specs/reduction.yaml:92
 def min(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1847,7 +1847,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:104
+# specs/reduction.yaml:110
 def l1(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1867,7 +1867,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:121
 def l2(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1887,7 +1887,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:126
+# specs/reduction.yaml:132
 def sum_square(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1911,7 +1911,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:143
 def log_sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1931,7 +1931,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:148
+# specs/reduction.yaml:154
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1955,7 +1955,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 def any(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1975,7 +1975,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:169
+# specs/reduction.yaml:175
 def all(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -1995,7 +1995,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:182
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -2007,7 +2007,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:188
+# specs/reduction.yaml:194
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -2109,7 +2109,7 @@ def scatter_elements(
     return call(SCATTER_ELEMENTS, [x, index, updates], {"axis": axis, "reduction": reduction}, source)[0]
 
 
-# specs/scatter.yaml:73
+# specs/scatter.yaml:74
 def tensor_scatter(
     x: Operand, update: Operand, index: Operand = None, axis: int = -2, mode: str = "linear", *, source: str = ""
 ) -> Value:
@@ -2121,7 +2121,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:98
+# specs/scatter.yaml:101
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -2310,7 +2310,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
     return call_alias(STATIC_TOPK, DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sorting.yaml:84
+# specs/sorting.yaml:86
 def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different elements of a vector, sorted or as they come; where each is first, which one every element is,
     how often.
@@ -2320,7 +2320,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:115
+# specs/sorting.yaml:117
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
     how often.
@@ -2330,7 +2330,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:168
+# specs/sorting.yaml:170
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
     them.
@@ -2549,7 +2549,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:149
+# specs/window.yaml:152
 def conv(
     x: Operand,
     w: Operand,
@@ -2576,7 +2576,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:175
+# specs/window.yaml:181
 def max_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -2609,7 +2609,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:204
+# specs/window.yaml:210
 def average_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -2642,7 +2642,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:222
+# specs/window.yaml:228
 def lp_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -2675,7 +2675,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:252
+# specs/window.yaml:262
 def conv_transpose(
     x: Operand,
     w: Operand,
@@ -2712,7 +2712,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:305
+# specs/window.yaml:315
 def conv_integer(
     x: Operand,
     w: Operand,
@@ -2740,7 +2740,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:335
+# specs/window.yaml:348
 def qlinear_conv(
     x: Operand,
     x_scale: Operand,
@@ -2774,7 +2774,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:381
+# specs/window.yaml:401
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -2801,7 +2801,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:415
+# specs/window.yaml:435
 def col2im(
     x: Operand,
     image: Sequence[int] | Value,

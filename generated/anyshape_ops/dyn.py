@@ -450,7 +450,7 @@ def multinomial(seed: Operand, x: Operand, draws: Operand = 1, to: DType | str =
     return call(DYN_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/reduction.yaml:39
+# specs/reduction.yaml:43
 def sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -463,7 +463,7 @@ def sum(
     return call(DYN_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:49
+# specs/reduction.yaml:53
 def mean(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -476,7 +476,7 @@ def mean(
     return call(DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:60
+# specs/reduction.yaml:64
 def prod(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -489,7 +489,7 @@ def prod(
     return call(DYN_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:70
+# specs/reduction.yaml:74
 def max(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -503,7 +503,7 @@ def max(
     return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:87
+# specs/reduction.yaml:92
 def min(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -517,7 +517,7 @@ def min(
     return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:104
+# specs/reduction.yaml:110
 def l1(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -530,7 +530,7 @@ def l1(
     return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:121
 def l2(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -543,7 +543,7 @@ def l2(
     return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:126
+# specs/reduction.yaml:132
 def sum_square(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -556,7 +556,7 @@ def sum_square(
     return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:143
 def log_sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -569,7 +569,7 @@ def log_sum(
     return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:148
+# specs/reduction.yaml:154
 def log_sum_exp(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -582,7 +582,7 @@ def log_sum_exp(
     return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 def any(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -595,7 +595,7 @@ def any(
     return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:169
+# specs/reduction.yaml:175
 def all(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -631,7 +631,7 @@ def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = 
     return call(DYN_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:98
+# specs/scatter.yaml:101
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""
 ) -> Value:
@@ -779,7 +779,7 @@ def sparse_fill_empty_rows(
     return call(DYN_SPARSE_FILL_EMPTY_ROWS, [index, values, value], {"shape": shape}, source)
 
 
-# specs/window.yaml:381
+# specs/window.yaml:401
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -805,7 +805,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:415
+# specs/window.yaml:435
 def col2im(
     x: Operand,
     image: Operand,

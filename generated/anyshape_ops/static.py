@@ -468,7 +468,7 @@ def multinomial(seed: Operand, x: Operand, draws: int = 1, to: DType | str = "i6
     return call(STATIC_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/reduction.yaml:39
+# specs/reduction.yaml:43
 def sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -486,7 +486,7 @@ def sum(
     return call(STATIC_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:49
+# specs/reduction.yaml:53
 def mean(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -504,7 +504,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:60
+# specs/reduction.yaml:64
 def prod(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -522,7 +522,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:70
+# specs/reduction.yaml:74
 def max(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -541,7 +541,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:87
+# specs/reduction.yaml:92
 def min(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -560,7 +560,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:104
+# specs/reduction.yaml:110
 def l1(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -578,7 +578,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:121
 def l2(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -596,7 +596,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:126
+# specs/reduction.yaml:132
 def sum_square(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -614,7 +614,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:143
 def log_sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -632,7 +632,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:148
+# specs/reduction.yaml:154
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -650,7 +650,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 def any(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -668,7 +668,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:169
+# specs/reduction.yaml:175
 def all(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -709,7 +709,7 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
     return call(STATIC_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:98
+# specs/scatter.yaml:101
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""
 ) -> Value:
@@ -851,7 +851,7 @@ def sparse_fill_empty_rows(
     return call(STATIC_SPARSE_FILL_EMPTY_ROWS, [index, values, value], {"shape": shape}, source)
 
 
-# specs/window.yaml:381
+# specs/window.yaml:401
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -877,7 +877,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:415
+# specs/window.yaml:435
 def col2im(
     x: Operand,
     image: Sequence[int],

@@ -155,7 +155,7 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/recurrent.yaml:153
+# specs/recurrent.yaml:157
 def gru_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -248,7 +248,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 3 + a) * h + j]
         + where(or_(lt(a, 2), not linear_before_reset), lambda: bias[u, ((1) * 3 + a) * h + j], lambda: 0),
-        "specs/recurrent.yaml:182",
+        "specs/recurrent.yaml:186",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -264,11 +264,11 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
             lambda: s,
         ),
-        "specs/recurrent.yaml:183",
+        "specs/recurrent.yaml:187",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:184")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:188")
     from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, b, 2, h)))
     update = eqs.scratch("update", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     reset = eqs.scratch("reset", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -280,21 +280,21 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         from_hid[s, u, n, a, j],
         reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:185",
+        source="specs/recurrent.yaml:189",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         update[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 0, j] + from_hid[s, u, n, 0, j])),
         s,
-        source="specs/recurrent.yaml:186",
+        source="specs/recurrent.yaml:190",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         reset[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 1, j] + from_hid[s, u, n, 1, j])),
         s,
-        source="specs/recurrent.yaml:187",
+        source="specs/recurrent.yaml:191",
     )
     if linear_before_reset:
         s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -303,31 +303,31 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             reset[s, u, n, j]
             * (reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, (2) * h + j, l]) + bias[u, ((1) * 3 + 2) * h + j]),
             s,
-            source="specs/recurrent.yaml:189",
+            source="specs/recurrent.yaml:193",
         )
     else:
         s, u, n, l = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("l", h)
-        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:191")
+        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:195")
         s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
         eqs.step(
             inner[s, u, n, j],
             reduce_("sum", [h], lambda l: kept[s, u, n, l] * r[u, (2) * h + j, l]),
             s,
-            source="specs/recurrent.yaml:192",
+            source="specs/recurrent.yaml:196",
         )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         fresh[s, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, 2, j] + inner[s, u, n, j])),
         s,
-        source="specs/recurrent.yaml:193",
+        source="specs/recurrent.yaml:197",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
         (1 - update[s, u, n, j]) * fresh[s, u, n, j] + update[s, u, n, j] * hid[s, u, n, j],
         s,
-        source="specs/recurrent.yaml:194",
+        source="specs/recurrent.yaml:198",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -337,17 +337,17 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:195",
+        "specs/recurrent.yaml:199",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:196",
+        "specs/recurrent.yaml:200",
     )
 
 
-# specs/recurrent.yaml:229
+# specs/recurrent.yaml:238
 def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -454,7 +454,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
-        "specs/recurrent.yaml:264",
+        "specs/recurrent.yaml:273",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -470,14 +470,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
             lambda: s,
         ),
-        "specs/recurrent.yaml:265",
+        "specs/recurrent.yaml:274",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:267")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:276")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:272")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:281")
     pre = eqs.scratch("pre", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
     enter = eqs.scratch("enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     keep = eqs.scratch("keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -487,7 +487,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         pre[s, u, n, a, j],
         into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:266",
+        source="specs/recurrent.yaml:275",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -500,7 +500,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:268",
+        source="specs/recurrent.yaml:277",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -514,14 +514,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:269",
+        source="specs/recurrent.yaml:278",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         mem[s + 1, u, n, j],
         keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(pre[s, u, n, 3, j])),
         s,
-        source="specs/recurrent.yaml:270",
+        source="specs/recurrent.yaml:279",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -534,11 +534,11 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:271",
+        source="specs/recurrent.yaml:280",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
-        hid[s + 1, u, n, j], leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]), s, source="specs/recurrent.yaml:273"
+        hid[s + 1, u, n, j], leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]), s, source="specs/recurrent.yaml:282"
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -548,17 +548,17 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:274",
+        "specs/recurrent.yaml:283",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:275",
+        "specs/recurrent.yaml:284",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:276",
+        "specs/recurrent.yaml:285",
     )

@@ -42,7 +42,7 @@ def topk_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(values[*a, r, *b], x[*a, order[*a, r, *b], *b], "specs/sorting.yaml:69")
 
 
-# specs/sorting.yaml:84
+# specs/sorting.yaml:86
 def unique_kernel(eqs: Equations, bound: Bound) -> None:
     n, sorted, k = bound.n, bound.sorted, bound.k
     x = eqs.tensor("x")
@@ -51,7 +51,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = eqs.tensor("inverse")
     counts = eqs.tensor("counts")
     order = eqs.scratch("order", parse_dtype("i64"), rules.Vec((n,)))
-    eqs.argsort(order[:], [n], lambda i: x[i], source="specs/sorting.yaml:91")
+    eqs.argsort(order[:], [n], lambda i: x[i], source="specs/sorting.yaml:93")
     fresh = eqs.scratch("fresh", parse_dtype("bool"), rules.Vec((n,)))
     j = eqs.index("j", n)
     eqs.define(
@@ -63,7 +63,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
                 eq(x[order[maximum(j - 1, 0)]], x[order[maximum(j - 1, 0)]]),
             ),
         ),
-        "specs/sorting.yaml:92",
+        "specs/sorting.yaml:94",
     )
     group = eqs.scratch("group", parse_dtype("i64"), rules.Vec((n,)))
     j = eqs.index("j", n)
@@ -71,28 +71,28 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
         group[j],
         where(gt(j, 0), lambda: group[j - 1], lambda: -1) + where(fresh[j], lambda: 1, lambda: 0),
         j,
-        source="specs/sorting.yaml:94",
+        source="specs/sorting.yaml:96",
     )
     least = eqs.scratch("least", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:95")
+    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:97")
     rank = eqs.scratch("rank", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.argsort(rank[:], [k], lambda u: u if sorted else least[u], source="specs/sorting.yaml:96")
+    eqs.argsort(rank[:], [k], lambda u: u if sorted else least[u], source="specs/sorting.yaml:98")
     place = eqs.scratch("place", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.argsort(place[:], [k], lambda u: rank[u], source="specs/sorting.yaml:97")
+    eqs.argsort(place[:], [k], lambda u: rank[u], source="specs/sorting.yaml:99")
     u = eqs.index("u", k)
-    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:98")
+    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:100")
     u = eqs.index("u", k)
-    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:99")
+    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:101")
     j = eqs.index("j", n)
-    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:100")
+    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:102")
     u = eqs.index("u", k)
-    eqs.define(counts[u], 0, "specs/sorting.yaml:101")
+    eqs.define(counts[u], 0, "specs/sorting.yaml:103")
     j = eqs.index("j", n)
-    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:102")
-    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:93")
+    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:104")
+    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:95")
 
 
-# specs/sorting.yaml:115
+# specs/sorting.yaml:117
 def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
     n, o, i, sorted = bound.n, bound.o, bound.i, bound.sorted
     x = eqs.tensor("x")
@@ -166,10 +166,10 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("u", k[()]) as u:
             with procedure.loops_over("b", i) as b:
                 procedure.set(checked(y)[*a, u, *b], checked(x)[*a, checked(first)[u], *b])
-    procedure.end({bound.k: k}, source="specs/sorting.yaml:125")
+    procedure.end({bound.k: k}, source="specs/sorting.yaml:127")
 
 
-# specs/sorting.yaml:168
+# specs/sorting.yaml:170
 def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, n, o, right = bound.p, bound.m, bound.n, bound.o, bound.right
     x, v, y = eqs.tensor("x"), eqs.tensor("v"), eqs.tensor("y")
@@ -177,5 +177,5 @@ def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i, k],
         reduce_("count", [n], lambda j: le(x[*fit(i, o), j], v[*i, k]) if right else lt(x[*fit(i, o), j], v[*i, k])),
-        "specs/sorting.yaml:177",
+        "specs/sorting.yaml:179",
     )

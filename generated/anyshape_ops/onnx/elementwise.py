@@ -224,7 +224,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:296
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

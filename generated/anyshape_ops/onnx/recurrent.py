@@ -55,7 +55,7 @@ def rnn_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/recurrent.yaml:203
+# specs/recurrent.yaml:207
 def gru_1(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -73,7 +73,7 @@ def gru_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:204
+# specs/recurrent.yaml:208
 def gru_3(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -92,7 +92,7 @@ def gru_3(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:206
+# specs/recurrent.yaml:210
 def gru_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.gru(
         (api.transpose(n.input(0), (1, 0, 2), source=n.source) if n.attr("layout") == 1 else n.input(0)),
@@ -120,7 +120,7 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/recurrent.yaml:283
+# specs/recurrent.yaml:292
 def lstm_1(n: OnnxNode) -> Sequence[Value]:
     return api.lstm(
         n.input(0),
@@ -141,7 +141,7 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:285
+# specs/recurrent.yaml:294
 def lstm_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.lstm(
         (api.transpose(n.input(0), (1, 0, 2), source=n.source) if n.attr("layout") == 1 else n.input(0)),

@@ -39,7 +39,7 @@ def scatter_elements_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/scatter.yaml:90
+# specs/scatter.yaml:91
 def tensor_scatter_24(n: OnnxNode) -> Sequence[Value]:
     return [
         api.tensor_scatter(

@@ -27,7 +27,7 @@ def top_k_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/sorting.yaml:110
+# specs/sorting.yaml:112
 def unique_11(n: OnnxNode) -> Sequence[Value]:
     return (
         api.unique(api.reshape(n.input(0), (-1,), source=n.source), sorted=n.attr("sorted", 1) == 1, source=n.source)

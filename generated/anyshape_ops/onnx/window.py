@@ -12,7 +12,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/window.yaml:160
+# specs/window.yaml:163
 def conv_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv(
@@ -29,7 +29,7 @@ def conv_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:190
+# specs/window.yaml:196
 def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return api.max_pool(
         n.input(0),
@@ -44,7 +44,7 @@ def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/window.yaml:220
+# specs/window.yaml:226
 def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.average_pool(
@@ -61,7 +61,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:237
+# specs/window.yaml:243
 def lp_pool_2(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lp_pool(
@@ -78,7 +78,7 @@ def lp_pool_2(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:288
+# specs/window.yaml:298
 def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_transpose(
@@ -97,7 +97,7 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:319
+# specs/window.yaml:329
 def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_integer(
@@ -115,7 +115,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:364
+# specs/window.yaml:377
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -138,7 +138,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:404
+# specs/window.yaml:424
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -153,7 +153,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:438
+# specs/window.yaml:458
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

@@ -483,7 +483,7 @@ CAST = OpDef(
     source="specs/elementwise.yaml:257",
 )
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:289
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -499,6 +499,6 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:288",
+    source="specs/elementwise.yaml:289",
     moves=("T",),
 )

@@ -56,7 +56,7 @@ SCATTER_ELEMENTS = OpDef(
     source="specs/scatter.yaml:35",
 )
 
-# specs/scatter.yaml:73
+# specs/scatter.yaml:74
 # tensor_scatter: no dyn variant, it has no parameters that are operands
 TENSOR_SCATTER = OpDef(
     name="tensor_scatter",
@@ -75,11 +75,11 @@ TENSOR_SCATTER = OpDef(
     relation=relations.tensor_scatter_relation,
     kernel=kernels.tensor_scatter_kernel,
     summary="x with a block of entries replaced along one axis, in every batch from where an index says; circular, from the start again.",
-    source="specs/scatter.yaml:73",
+    source="specs/scatter.yaml:74",
     moves=("T",),
 )
 
-# specs/scatter.yaml:98
+# specs/scatter.yaml:101
 STATIC_SPARSE_TO_DENSE = OpDef(
     name="sparse_to_dense",
     variant="static",
@@ -97,7 +97,7 @@ STATIC_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:98",
+    source="specs/scatter.yaml:101",
     moves=("T",),
 )
 DYN_SPARSE_TO_DENSE = OpDef(
@@ -117,6 +117,6 @@ DYN_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:98",
+    source="specs/scatter.yaml:101",
     moves=("T",),
 )

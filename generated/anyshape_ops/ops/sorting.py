@@ -83,7 +83,7 @@ DYN_TOPK = OpDef(
     source="specs/sorting.yaml:56",
 )
 
-# specs/sorting.yaml:84
+# specs/sorting.yaml:86
 # unique: no dyn variant, it has no parameters that are operands
 UNIQUE = OpDef(
     name="unique",
@@ -100,10 +100,10 @@ UNIQUE = OpDef(
     relation=relations.unique_relation,
     kernel=kernels.unique_kernel,
     summary="The different elements of a vector, sorted or as they come; where each is first, which one every element is, how often.",
-    source="specs/sorting.yaml:84",
+    source="specs/sorting.yaml:86",
 )
 
-# specs/sorting.yaml:115
+# specs/sorting.yaml:117
 # unique_slices: no dyn variant, it has no parameters that are operands
 UNIQUE_SLICES = OpDef(
     name="unique_slices",
@@ -123,10 +123,10 @@ UNIQUE_SLICES = OpDef(
     relation=relations.unique_slices_relation,
     kernel=kernels.unique_slices_kernel,
     summary="The different slices along one axis, sorted or as they come; where each is first, which one every slice is, how often.",
-    source="specs/sorting.yaml:115",
+    source="specs/sorting.yaml:117",
 )
 
-# specs/sorting.yaml:168
+# specs/sorting.yaml:170
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -141,5 +141,5 @@ SEARCHSORTED = OpDef(
     relation=relations.searchsorted_relation,
     kernel=kernels.searchsorted_kernel,
     summary="How many elements of sorted rows are less than a value, or not greater; the place where it would go among them.",
-    source="specs/sorting.yaml:168",
+    source="specs/sorting.yaml:170",
 )

@@ -112,7 +112,7 @@ def rnn_relation(
     )
 
 
-# specs/recurrent.yaml:153
+# specs/recurrent.yaml:157
 def gru_relation(
     rule: Rule,
     *,
@@ -218,7 +218,7 @@ def gru_relation(
     )
 
 
-# specs/recurrent.yaml:229
+# specs/recurrent.yaml:238
 def lstm_relation(
     rule: Rule,
     *,

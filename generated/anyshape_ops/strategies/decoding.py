@@ -461,6 +461,31 @@ LINEAR_ATTENTION = Property(
             "neither one nor",
             "specs/decoding.yaml:207",
         ),
+        Example(
+            {
+                "query": Given(value=(((1.0, 0.0),),)),
+                "key": Given(value=(((1.0, 0.0),),)),
+                "value": Given(value=(((2.0,),),)),
+            },
+            {"groups": 1},
+            {"y": Given(value=(((1.41421356,),),)), "last": Given(value=((((2.0,), (0.0,)),),))},
+            None,
+            "specs/decoding.yaml:208",
+        ),
+        Example(
+            {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 6))},
+            {"groups": 1, "shared": -1},
+            {},
+            "groups of",
+            "specs/decoding.yaml:209",
+        ),
+        Example(
+            {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
+            {"groups": -1},
+            {},
+            "groups of",
+            "specs/decoding.yaml:210",
+        ),
     ),
     "specs/decoding.yaml:156",
     asserts=(

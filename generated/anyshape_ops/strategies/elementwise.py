@@ -5,7 +5,7 @@ ceil, round, sign, sqrt, reciprocal, tanh, sigmoid, erf, relu, gelu, identity, c
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -651,31 +651,38 @@ CAST = Property(
             "specs/elementwise.yaml:284",
         ),
         Example(
+            {"x": Given(value=(500.0,))},
+            {"to": "f8e4m3fn", "saturate": False},
+            {"y": Given(value=(nan,))},
+            None,
+            "specs/elementwise.yaml:285",
+        ),
+        Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:285",
+            "specs/elementwise.yaml:286",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:286",
+            "specs/elementwise.yaml:287",
         ),
     ),
     "specs/elementwise.yaml:257",
 )
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:289
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:294
+# specs/elementwise.yaml:295
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -690,8 +697,8 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:297",
+            "specs/elementwise.yaml:298",
         ),
     ),
-    "specs/elementwise.yaml:288",
+    "specs/elementwise.yaml:289",
 )

@@ -340,18 +340,46 @@ RNN = Property(
             "specs/recurrent.yaml:149",
         ),
         Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
+            {"clip": 0.0},
+            {"y": Given((3, 1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:150",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(-1, 2))},
+            {},
+            {},
+            "a sequence length is not within",
+            "specs/recurrent.yaml:151",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
+            {"direction": "bidirectional", "activations": ("Tanh",)},
+            {},
+            "activations for",
+            "specs/recurrent.yaml:152",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
+            {"direction": "bidirectional", "activations": ("Tanh", "Cosine")},
+            {},
+            "an activation is unknown",
+            "specs/recurrent.yaml:153",
+        ),
+        Example(
             {"x": Given(value=(((nan,),),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((1.0,),),))},
             {"clip": 0.5},
             {"y": Given(value=((((nan,),),),))},
             None,
-            "specs/recurrent.yaml:150",
+            "specs/recurrent.yaml:154",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:151",
+            "specs/recurrent.yaml:155",
         ),
     ),
     "specs/recurrent.yaml:90",
@@ -364,7 +392,7 @@ RNN = Property(
 )
 
 
-# specs/recurrent.yaml:153
+# specs/recurrent.yaml:157
 def gru_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -398,7 +426,7 @@ def gru_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:198
+# specs/recurrent.yaml:202
 def gru_reference(
     x: Any,
     w: Any,
@@ -439,7 +467,7 @@ GRU = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:209",
+            "specs/recurrent.yaml:213",
         ),
         Example(
             {
@@ -452,21 +480,21 @@ GRU = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:210",
+            "specs/recurrent.yaml:214",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5)), "bias": Given((2, 30))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:211",
+            "specs/recurrent.yaml:215",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:212",
+            "specs/recurrent.yaml:216",
         ),
         Example(
             {
@@ -479,7 +507,7 @@ GRU = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:213",
+            "specs/recurrent.yaml:217",
         ),
         Example(
             {
@@ -493,49 +521,49 @@ GRU = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:214",
+            "specs/recurrent.yaml:218",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Affine", "LeakyRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:215",
+            "specs/recurrent.yaml:219",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("ThresholdedRelu", "ScaledTanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:216",
+            "specs/recurrent.yaml:220",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:217",
+            "specs/recurrent.yaml:221",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Relu", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:218",
+            "specs/recurrent.yaml:222",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Softsign")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:219",
+            "specs/recurrent.yaml:223",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:220",
+            "specs/recurrent.yaml:224",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -547,62 +575,97 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:221",
+            "specs/recurrent.yaml:225",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "bias": Given((1, 30))},
             {"linear_before_reset": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:222",
+            "specs/recurrent.yaml:226",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:223",
+            "specs/recurrent.yaml:227",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:224",
+            "specs/recurrent.yaml:228",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:225",
+            "specs/recurrent.yaml:229",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:226",
+            "specs/recurrent.yaml:230",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
+            {"clip": 0.0},
+            {"y": Given((3, 1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:231",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(-1, 2))},
+            {},
+            {},
+            "a sequence length is not within",
+            "specs/recurrent.yaml:232",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
+            {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Sigmoid")},
+            {},
+            "activations for",
+            "specs/recurrent.yaml:233",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
+            {"activations": ("Sigmoid",)},
+            {},
+            "activations for",
+            "specs/recurrent.yaml:234",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
+            {"activations": ("Sigmoid", "Cosine")},
+            {},
+            "an activation is unknown",
+            "specs/recurrent.yaml:235",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:227",
+            "specs/recurrent.yaml:236",
         ),
     ),
-    "specs/recurrent.yaml:153",
+    "specs/recurrent.yaml:157",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:175"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:176"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:179"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:180"),
     ),
 )
 
 
-# specs/recurrent.yaml:229
+# specs/recurrent.yaml:238
 def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -638,7 +701,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:278
+# specs/recurrent.yaml:287
 def lstm_reference(
     x: Any,
     w: Any,
@@ -681,7 +744,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:288",
+            "specs/recurrent.yaml:297",
         ),
         Example(
             {
@@ -694,21 +757,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:289",
+            "specs/recurrent.yaml:298",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:290",
+            "specs/recurrent.yaml:299",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:291",
+            "specs/recurrent.yaml:300",
         ),
         Example(
             {
@@ -721,7 +784,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:292",
+            "specs/recurrent.yaml:301",
         ),
         Example(
             {
@@ -735,35 +798,35 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:293",
+            "specs/recurrent.yaml:302",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:294",
+            "specs/recurrent.yaml:303",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:295",
+            "specs/recurrent.yaml:304",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:296",
+            "specs/recurrent.yaml:305",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:297",
+            "specs/recurrent.yaml:306",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -775,7 +838,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:298",
+            "specs/recurrent.yaml:307",
         ),
         Example(
             {
@@ -789,56 +852,91 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:299",
+            "specs/recurrent.yaml:308",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:300",
+            "specs/recurrent.yaml:309",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:301",
+            "specs/recurrent.yaml:310",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:302",
+            "specs/recurrent.yaml:311",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:303",
+            "specs/recurrent.yaml:312",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:304",
+            "specs/recurrent.yaml:313",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
+            {"clip": 0.0},
+            {"y": Given((3, 1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:314",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(-1, 2))},
+            {},
+            {},
+            "a sequence length is not within",
+            "specs/recurrent.yaml:315",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
+            {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh")},
+            {},
+            "activations for",
+            "specs/recurrent.yaml:316",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
+            {"activations": ("Sigmoid", "Tanh")},
+            {},
+            "activations for",
+            "specs/recurrent.yaml:317",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
+            {"activations": ("Sigmoid", "Tanh", "Cosine")},
+            {},
+            "an activation is unknown",
+            "specs/recurrent.yaml:318",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:305",
+            "specs/recurrent.yaml:319",
         ),
     ),
-    "specs/recurrent.yaml:229",
+    "specs/recurrent.yaml:238",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:257"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:258"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:266"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:267"),
     ),
 )

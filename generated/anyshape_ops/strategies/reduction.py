@@ -13,7 +13,7 @@ from anyshape.rules import Vec, place
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/reduction.yaml:39
+# specs/reduction.yaml:43
 def sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -26,7 +26,7 @@ def sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:47
 def sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -50,11 +50,11 @@ SUM = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:39",
+    "specs/reduction.yaml:43",
 )
 
 
-# specs/reduction.yaml:49
+# specs/reduction.yaml:53
 def mean_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -67,7 +67,7 @@ def mean_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:54
+# specs/reduction.yaml:58
 def mean_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.mean(x, tuple(axes), keepdims=keepdims)
 
@@ -91,11 +91,11 @@ MEAN = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:49",
+    "specs/reduction.yaml:53",
 )
 
 
-# specs/reduction.yaml:60
+# specs/reduction.yaml:64
 def prod_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -108,7 +108,7 @@ def prod_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:68
 def prod_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.prod(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -132,11 +132,11 @@ PROD = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:60",
+    "specs/reduction.yaml:64",
 )
 
 
-# specs/reduction.yaml:70
+# specs/reduction.yaml:74
 def max_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -149,7 +149,7 @@ def max_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:76
+# specs/reduction.yaml:80
 def max_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.max(
         x,
@@ -164,21 +164,22 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:83"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:87"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:84",
+            "specs/reduction.yaml:88",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:85"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:89"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:90"),
     ),
-    "specs/reduction.yaml:70",
+    "specs/reduction.yaml:74",
 )
 
 
-# specs/reduction.yaml:87
+# specs/reduction.yaml:92
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -191,7 +192,7 @@ def min_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:93
+# specs/reduction.yaml:98
 def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
@@ -206,21 +207,22 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:100"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:105"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:101",
+            "specs/reduction.yaml:106",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:102"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:107"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:108"),
     ),
-    "specs/reduction.yaml:87",
+    "specs/reduction.yaml:92",
 )
 
 
-# specs/reduction.yaml:104
+# specs/reduction.yaml:110
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -233,7 +235,7 @@ def l1_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:109
+# specs/reduction.yaml:115
 def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -257,11 +259,11 @@ L1 = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:104",
+    "specs/reduction.yaml:110",
 )
 
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:121
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -274,7 +276,7 @@ def l2_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:120
+# specs/reduction.yaml:126
 def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
@@ -298,11 +300,11 @@ L2 = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:115",
+    "specs/reduction.yaml:121",
 )
 
 
-# specs/reduction.yaml:126
+# specs/reduction.yaml:132
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -315,7 +317,7 @@ def sum_square_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:131
+# specs/reduction.yaml:137
 def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -339,11 +341,11 @@ SUM_SQUARE = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:126",
+    "specs/reduction.yaml:132",
 )
 
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:143
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -356,7 +358,7 @@ def log_sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:142
+# specs/reduction.yaml:148
 def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
@@ -380,11 +382,11 @@ LOG_SUM = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:137",
+    "specs/reduction.yaml:143",
 )
 
 
-# specs/reduction.yaml:148
+# specs/reduction.yaml:154
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -397,7 +399,7 @@ def log_sum_exp_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:156
+# specs/reduction.yaml:162
 def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
@@ -421,11 +423,11 @@ LOG_SUM_EXP = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:148",
+    "specs/reduction.yaml:154",
 )
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:168
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -438,7 +440,7 @@ def any_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:167
+# specs/reduction.yaml:173
 def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
@@ -462,11 +464,11 @@ ANY = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:162",
+    "specs/reduction.yaml:168",
 )
 
 
-# specs/reduction.yaml:169
+# specs/reduction.yaml:175
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -479,7 +481,7 @@ def all_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:174
+# specs/reduction.yaml:180
 def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
@@ -503,11 +505,11 @@ ALL = Property(
             {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
         ),
     ),
-    "specs/reduction.yaml:169",
+    "specs/reduction.yaml:175",
 )
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:182
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -521,7 +523,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:183
+# specs/reduction.yaml:189
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -545,15 +547,19 @@ ARGMAX = Property(
             "specs/reduction.yaml:33",
         ),
         Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:35"),
-        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:36"),
+        Example({"x": Given((0, 0))}, {}, {"y": Given((0,))}, None, "specs/reduction.yaml:35"),
+        Example({"x": Given((2, 1))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:36"),
+        Example({"x": Given((2, 0, 0))}, {"axis": 1}, {"y": Given((2, 0))}, None, "specs/reduction.yaml:37"),
+        Example({"x": Given((0, 0, 2))}, {"axis": 1}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:38"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
+        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
     ),
-    "specs/reduction.yaml:176",
+    "specs/reduction.yaml:182",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
 )
 
 
-# specs/reduction.yaml:188
+# specs/reduction.yaml:194
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -567,7 +573,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:201
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -591,9 +597,13 @@ ARGMIN = Property(
             "specs/reduction.yaml:33",
         ),
         Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:35"),
-        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:36"),
+        Example({"x": Given((0, 0))}, {}, {"y": Given((0,))}, None, "specs/reduction.yaml:35"),
+        Example({"x": Given((2, 1))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:36"),
+        Example({"x": Given((2, 0, 0))}, {"axis": 1}, {"y": Given((2, 0))}, None, "specs/reduction.yaml:37"),
+        Example({"x": Given((0, 0, 2))}, {"axis": 1}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:38"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
+        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
     ),
-    "specs/reduction.yaml:188",
+    "specs/reduction.yaml:194",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
 )

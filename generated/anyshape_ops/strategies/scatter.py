@@ -181,11 +181,18 @@ SCATTER_ELEMENTS = Property(
             "specs/scatter.yaml:70",
         ),
         Example(
+            {"x": Given((2,)), "index": Given(value=(0, 1, 0)), "updates": Given((3,))},
+            {"reduction": "add"},
+            {"y": Given((2,))},
+            None,
+            "specs/scatter.yaml:71",
+        ),
+        Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1, 0),)), "updates": Given(value=((7, 8),))},
             {},
             {"y": Given(value=((1, 8), (7, 4)))},
             None,
-            "specs/scatter.yaml:71",
+            "specs/scatter.yaml:72",
         ),
     ),
     "specs/scatter.yaml:35",
@@ -196,7 +203,7 @@ SCATTER_ELEMENTS = Property(
 )
 
 
-# specs/scatter.yaml:73
+# specs/scatter.yaml:74
 def tensor_scatter_case(d: Draw) -> Case:
     b = d.dim("b")
     o = d.run("o")
@@ -211,7 +218,7 @@ def tensor_scatter_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:87
+# specs/scatter.yaml:88
 def tensor_scatter_reference(x: Any, update: Any, index: Any, axis: Any, mode: Any) -> Any:
     return (
         lambda y, at: (
@@ -238,34 +245,48 @@ TENSOR_SCATTER = Property(
             {},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:92",
+            "specs/scatter.yaml:93",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3)), "index": Given(value=(3, 0))},
             {"mode": "circular"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:93",
+            "specs/scatter.yaml:94",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3))},
             {"mode": "linear"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:94",
+            "specs/scatter.yaml:95",
         ),
-        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:95"),
-        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:96"),
+        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:96"),
+        Example(
+            {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(2,))},
+            {},
+            {"y": Given(value=(((1,), (2,)),))},
+            None,
+            "specs/scatter.yaml:97",
+        ),
+        Example(
+            {"x": Given((1, 2, 1)), "update": Given((1, 2, 1))},
+            {},
+            {"y": Given((1, 2, 1))},
+            None,
+            "specs/scatter.yaml:98",
+        ),
+        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:99"),
     ),
-    "specs/scatter.yaml:73",
+    "specs/scatter.yaml:74",
     asserts=(
-        Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:81"),
-        Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:82"),
+        Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:82"),
+        Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:83"),
     ),
 )
 
 
-# specs/scatter.yaml:98
+# specs/scatter.yaml:101
 def sparse_to_dense_case(d: Draw) -> Case:
     k = d.dim("k")
     q = d.dim("q")
@@ -277,7 +298,7 @@ def sparse_to_dense_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:109
+# specs/scatter.yaml:112
 def sparse_to_dense_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return (
         lambda y: ([y.__setitem__(tuple(i), v) for i, v in zip(index, values)], y)[1]
@@ -294,23 +315,23 @@ SPARSE_TO_DENSE = Property(
             {"shape": (2, 2)},
             {"y": Given(value=((0, 5), (6, 0)))},
             None,
-            "specs/scatter.yaml:111",
+            "specs/scatter.yaml:114",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,)), "value": Given(())},
             {"shape": (3,)},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:112",
+            "specs/scatter.yaml:115",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/scatter.yaml:113",
+            "specs/scatter.yaml:116",
         ),
     ),
-    "specs/scatter.yaml:98",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:105"),),
+    "specs/scatter.yaml:101",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:108"),),
 )

@@ -169,11 +169,17 @@ TOPK = Property(
         ),
         Example({"x": Given((2,))}, {"k": 3}, {}, "elements along axis", "specs/sorting.yaml:81"),
         Example(
+            {"x": Given((2,))}, {"k": 0}, {"values": Given((0,)), "indices": Given((0,))}, None, "specs/sorting.yaml:82"
+        ),
+        Example(
+            {"x": Given((2,))}, {"k": 2}, {"values": Given((2,)), "indices": Given((2,))}, None, "specs/sorting.yaml:83"
+        ),
+        Example(
             {"x": Given((2, 3, 4))},
             {"k": 1},
             {"values": Given((2, 3, 1)), "indices": Given((2, 3, 1))},
             None,
-            "specs/sorting.yaml:82",
+            "specs/sorting.yaml:84",
         ),
     ),
     "specs/sorting.yaml:56",
@@ -181,14 +187,14 @@ TOPK = Property(
 )
 
 
-# specs/sorting.yaml:84
+# specs/sorting.yaml:86
 def unique_case(d: Draw) -> Case:
     n = d.dim("n")
     sorted = d.truth()
     return Case({"x": Vec((n,))}, {"sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:104
+# specs/sorting.yaml:106
 def unique_reference(x: Any, sorted: Any) -> Any:
     return (
         lambda u: (
@@ -212,21 +218,21 @@ UNIQUE = Property(
                 "counts": Given(value=(2, 1, 1)),
             },
             None,
-            "specs/sorting.yaml:112",
+            "specs/sorting.yaml:114",
         ),
         Example(
             {"x": Given(value=(2, 1, 1, 3))},
             {"sorted": False},
             {"y": Given(value=(2, 1, 3)), "inverse": Given(value=(0, 1, 1, 2))},
             None,
-            "specs/sorting.yaml:113",
+            "specs/sorting.yaml:115",
         ),
     ),
-    "specs/sorting.yaml:84",
+    "specs/sorting.yaml:86",
 )
 
 
-# specs/sorting.yaml:115
+# specs/sorting.yaml:117
 def unique_slices_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -236,7 +242,7 @@ def unique_slices_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": axis, "sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:163
+# specs/sorting.yaml:165
 def unique_slices_reference(x: Any, axis: Any, sorted: Any) -> Any:
     return different_slices(x, axis, sorted)
 
@@ -256,21 +262,21 @@ UNIQUE_SLICES = Property(
                 "counts": Given(value=(2, 1)),
             },
             None,
-            "specs/sorting.yaml:165",
+            "specs/sorting.yaml:167",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1), (2, 1))), "inverse": Given(value=(0, 1, 0))},
             None,
-            "specs/sorting.yaml:166",
+            "specs/sorting.yaml:168",
         ),
     ),
-    "specs/sorting.yaml:115",
+    "specs/sorting.yaml:117",
 )
 
 
-# specs/sorting.yaml:168
+# specs/sorting.yaml:170
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -280,7 +286,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:178
+# specs/sorting.yaml:180
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -300,17 +306,17 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:180",
+            "specs/sorting.yaml:182",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:181",
+            "specs/sorting.yaml:183",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:182"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:184"),
     ),
-    "specs/sorting.yaml:168",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:176"),),
+    "specs/sorting.yaml:170",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:178"),),
 )

@@ -202,6 +202,13 @@ SPARSE_FILL_EMPTY_ROWS = Property(
             "no negative dims",
             "specs/sparse.yaml:94",
         ),
+        Example(
+            {"index": Given((0, 2)), "values": Given((0,))},
+            {"shape": (0, 1)},
+            {"places": Given((0, 2)), "filled": Given((0,)), "empty": Given((0,))},
+            None,
+            "specs/sparse.yaml:95",
+        ),
     ),
     "specs/sparse.yaml:70",
     asserts=(

@@ -133,7 +133,7 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
     return y[slice(None), slice(None), *[slice(pads[i], pads[i] + n) for i, n in enumerate(image)]]
 
 
-# specs/window.yaml:149
+# specs/window.yaml:152
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -157,7 +157,7 @@ def conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:158
+# specs/window.yaml:161
 def conv_reference(
     x: Any, w: Any, bias: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -177,87 +177,100 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:162",
+            "specs/window.yaml:165",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:163",
+            "specs/window.yaml:166",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:164",
+            "specs/window.yaml:167",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:165",
+            "specs/window.yaml:168",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:166",
+            "specs/window.yaml:169",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:167",
+            "specs/window.yaml:170",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:168",
+            "specs/window.yaml:171",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:169"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:172"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:170",
+            "specs/window.yaml:173",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:171",
+            "specs/window.yaml:174",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:172",
+            "specs/window.yaml:175",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:173"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:176"),
+        Example(
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:177"
+        ),
+        Example(
+            {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
+            {"pads": (1, 1)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:178",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:179"
+        ),
     ),
-    "specs/window.yaml:149",
+    "specs/window.yaml:152",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:138"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:139"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:140"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:141"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:142"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:145"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:141"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:145"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:148"),
     ),
 )
 
 
-# specs/window.yaml:175
+# specs/window.yaml:181
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -283,7 +296,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:187
+# specs/window.yaml:193
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -300,68 +313,68 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:192",
+            "specs/window.yaml:198",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:193",
+            "specs/window.yaml:199",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:194",
+            "specs/window.yaml:200",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:195",
+            "specs/window.yaml:201",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:196",
+            "specs/window.yaml:202",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:197",
+            "specs/window.yaml:203",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:198"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:204"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:199",
+            "specs/window.yaml:205",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:200",
+            "specs/window.yaml:206",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:201",
+            "specs/window.yaml:207",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:202"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:208"),
     ),
-    "specs/window.yaml:175",
+    "specs/window.yaml:181",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
@@ -372,7 +385,7 @@ MAX_POOL = Property(
 )
 
 
-# specs/window.yaml:204
+# specs/window.yaml:210
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -398,7 +411,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:216
+# specs/window.yaml:222
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -489,8 +502,23 @@ AVERAGE_POOL = Property(
             "specs/window.yaml:127",
         ),
         Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:128"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:129"),
+        Example(
+            {"x": Given((1, 1, 1))},
+            {"kernel": (3,), "pads": (1, 1)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:130",
+        ),
+        Example(
+            {"x": Given((1, 1, 4))},
+            {"kernel": (3,), "strides": (2,)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:131",
+        ),
     ),
-    "specs/window.yaml:204",
+    "specs/window.yaml:210",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
@@ -501,7 +529,7 @@ AVERAGE_POOL = Property(
 )
 
 
-# specs/window.yaml:222
+# specs/window.yaml:228
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -527,7 +555,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:233
+# specs/window.yaml:239
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -543,81 +571,103 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:239"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:245"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:240",
+            "specs/window.yaml:246",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:241",
+            "specs/window.yaml:247",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:242",
+            "specs/window.yaml:248",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:243",
+            "specs/window.yaml:249",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:244",
+            "specs/window.yaml:250",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:245"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:251"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:246",
+            "specs/window.yaml:252",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:247",
+            "specs/window.yaml:253",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:248",
+            "specs/window.yaml:254",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:249"),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0}, {}, "p must be positive", "specs/window.yaml:250"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:255"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:256"),
+        Example(
+            {"x": Given((1, 1, 1))},
+            {"kernel": (3,), "pads": (1, 1)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:257",
+        ),
+        Example(
+            {"x": Given((1, 1, 4))},
+            {"kernel": (3,), "strides": (2,)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:258",
+        ),
+        Example(
+            {"x": Given(value=(((3.0, 4.0),),))},
+            {"kernel": (2,)},
+            {"y": Given(value=(((5.0,),),))},
+            None,
+            "specs/window.yaml:259",
+        ),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0}, {}, "p must be positive", "specs/window.yaml:260"),
     ),
-    "specs/window.yaml:222",
+    "specs/window.yaml:228",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:110"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:229"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:235"),
     ),
 )
 
 
-# specs/window.yaml:252
+# specs/window.yaml:262
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -645,7 +695,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:284
+# specs/window.yaml:294
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -674,108 +724,108 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:290",
+            "specs/window.yaml:300",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:291",
+            "specs/window.yaml:301",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:292",
+            "specs/window.yaml:302",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:293",
+            "specs/window.yaml:303",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:294",
+            "specs/window.yaml:304",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:295",
+            "specs/window.yaml:305",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:296",
+            "specs/window.yaml:306",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:297",
+            "specs/window.yaml:307",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:298"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:308"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:299",
+            "specs/window.yaml:309",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:300",
+            "specs/window.yaml:310",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:301",
+            "specs/window.yaml:311",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:302",
+            "specs/window.yaml:312",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:303",
+            "specs/window.yaml:313",
         ),
     ),
-    "specs/window.yaml:252",
+    "specs/window.yaml:262",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:266"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:267"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:268"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:269"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:270"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:271"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:280"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:276"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:277"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:278"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:279"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:280"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:281"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:290"),
     ),
 )
 
 
-# specs/window.yaml:305
+# specs/window.yaml:315
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -801,7 +851,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:317
+# specs/window.yaml:327
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -828,96 +878,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:321"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:331"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:322",
+            "specs/window.yaml:332",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:323",
+            "specs/window.yaml:333",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:324",
+            "specs/window.yaml:334",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:325",
+            "specs/window.yaml:335",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:326",
+            "specs/window.yaml:336",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:327"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:337"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:328",
+            "specs/window.yaml:338",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:329",
+            "specs/window.yaml:339",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:330",
+            "specs/window.yaml:340",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:331"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:341"),
+        Example(
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:342"
+        ),
+        Example(
+            {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
+            {"pads": (1, 1)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:343",
+        ),
+        Example(
+            {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
+            {"groups": 3},
+            {"y": Given((1, 6, 2))},
+            None,
+            "specs/window.yaml:344",
+        ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:332",
+            "specs/window.yaml:345",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:333",
+            "specs/window.yaml:346",
         ),
     ),
-    "specs/window.yaml:305",
+    "specs/window.yaml:315",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:138"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:139"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:140"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:141"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:142"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:145"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:312"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:313"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:141"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:145"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:148"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:322"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:323"),
     ),
 )
 
 
-# specs/window.yaml:335
+# specs/window.yaml:348
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -957,7 +1024,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:358
+# specs/window.yaml:371
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1023,7 +1090,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:366",
+            "specs/window.yaml:379",
         ),
         Example(
             {
@@ -1040,7 +1107,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:367",
+            "specs/window.yaml:380",
         ),
         Example(
             {
@@ -1056,7 +1123,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:368",
+            "specs/window.yaml:381",
         ),
         Example(
             {
@@ -1072,7 +1139,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:369",
+            "specs/window.yaml:382",
         ),
         Example(
             {
@@ -1088,7 +1155,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:370",
+            "specs/window.yaml:383",
         ),
         Example(
             {
@@ -1104,7 +1171,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:371",
+            "specs/window.yaml:384",
         ),
         Example(
             {
@@ -1120,7 +1187,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:372",
+            "specs/window.yaml:385",
         ),
         Example(
             {
@@ -1136,7 +1203,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:373",
+            "specs/window.yaml:386",
         ),
         Example(
             {
@@ -1152,7 +1219,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:374",
+            "specs/window.yaml:387",
         ),
         Example(
             {
@@ -1168,7 +1235,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:375",
+            "specs/window.yaml:388",
         ),
         Example(
             {
@@ -1184,7 +1251,119 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:376",
+            "specs/window.yaml:389",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 3)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 3)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:390",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 1)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 3)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {"pads": (1, 1)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:391",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 4)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {"strides": (2,)},
+            {"y": Given((1, 1, 2))},
+            None,
+            "specs/window.yaml:392",
+        ),
+        Example(
+            {
+                "x": Given((1, 3, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((6, 1, 1)),
+                "w_scale": Given((6,)),
+                "w_zero": Given((6,)),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {"groups": 3},
+            {"y": Given((1, 6, 2))},
+            None,
+            "specs/window.yaml:393",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given((2,)),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {},
+            "x has one scale",
+            "specs/window.yaml:394",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given((2,)),
+            },
+            {},
+            {},
+            "the result has one scale",
+            "specs/window.yaml:395",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((3, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given((2,)),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {},
+            "for all or for each",
+            "specs/window.yaml:396",
         ),
         Example(
             {
@@ -1200,7 +1379,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:377",
+            "specs/window.yaml:397",
         ),
         Example(
             {
@@ -1216,7 +1395,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:378",
+            "specs/window.yaml:398",
         ),
         Example(
             {
@@ -1232,28 +1411,28 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:379",
+            "specs/window.yaml:399",
         ),
     ),
-    "specs/window.yaml:335",
+    "specs/window.yaml:348",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:138"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:139"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:140"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:141"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:142"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:145"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:351"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:352"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:141"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:145"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:148"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:364"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:365"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:353",
+            "specs/window.yaml:366",
         ),
     ),
 )
 
 
-# specs/window.yaml:381
+# specs/window.yaml:401
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1274,7 +1453,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:403
+# specs/window.yaml:423
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -1289,71 +1468,71 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:406",
+            "specs/window.yaml:426",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:407",
+            "specs/window.yaml:427",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:408",
+            "specs/window.yaml:428",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:409",
+            "specs/window.yaml:429",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:410",
+            "specs/window.yaml:430",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:411",
+            "specs/window.yaml:431",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:412",
+            "specs/window.yaml:432",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:413",
+            "specs/window.yaml:433",
         ),
     ),
-    "specs/window.yaml:381",
+    "specs/window.yaml:401",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:392"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:393"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:394"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:396"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:397"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:399"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:412"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:413"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:414"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:416"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:417"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:419"),
     ),
 )
 
 
-# specs/window.yaml:415
+# specs/window.yaml:435
 def col2im_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1376,7 +1555,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:437
+# specs/window.yaml:457
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -1391,107 +1570,107 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:440",
+            "specs/window.yaml:460",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:441",
+            "specs/window.yaml:461",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:442",
+            "specs/window.yaml:462",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:443",
+            "specs/window.yaml:463",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:444",
+            "specs/window.yaml:464",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:445",
+            "specs/window.yaml:465",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:446",
+            "specs/window.yaml:466",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:447",
+            "specs/window.yaml:467",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:448",
+            "specs/window.yaml:468",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:449",
+            "specs/window.yaml:469",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:450",
+            "specs/window.yaml:470",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:451",
+            "specs/window.yaml:471",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:452"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:472"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:453",
+            "specs/window.yaml:473",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:454"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:474"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:455"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:475"),
     ),
-    "specs/window.yaml:415",
+    "specs/window.yaml:435",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:427"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:428"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:429"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:430"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:432"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:433"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:447"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:448"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:449"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:450"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:452"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:453"),
     ),
 )

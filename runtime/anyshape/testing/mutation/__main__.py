@@ -18,7 +18,7 @@ import yaml
 
 from anyshape.errors import SpecError
 from anyshape.testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried
-from anyshape.testing.mutation.running import Trial, run_all, undeclared
+from anyshape.testing.mutation.running import Trial, Untold, run_all, undeclared
 from anyshape.testing.running import register
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
@@ -107,6 +107,9 @@ def tried(
     start = time.perf_counter()
     only = {op: frozenset(k.survivors) for op, k in before.items()}
     for number, r in enumerate(run_all(trial, todo, jobs, only), 1):
+        if isinstance(r, Untold):
+            print(f"[{number}/{len(todo)}] {r.op} could not be tried: {r.error}", flush=True)
+            continue
         k = kept(r, trial.workshop.specs[r.op], before.get(r.op))
         print(f"[{number}/{len(todo)}] {r.op}: {score({r.op: k}, declared)}, {r.seconds:.1f} s", flush=True)
         for t in r.tried:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from anyshape.graph.opdef import OpDef
 from anyshape.testing.mutation.making import Generated, GeneratorFault, Workshop, load
 from anyshape.testing.mutation.trying import Tests
 from anyshape.testing.profile import load_profile
@@ -41,6 +42,14 @@ class OpResult:
     tried: tuple[Tried, ...]
     refused: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class Untold:
+    """An op of which trying the mutants failed, and how."""
+
+    op: str
+    error: str
 
 
 class Trial:
@@ -85,7 +94,7 @@ class Trial:
         found, refused = self.distinct(op, only)
         tried = []
         for m, text in found:
-            killer = tests.killer(load(m.spec, text), m.label.split(":")[0])
+            killer = tests.killer(_loaded(m, text), m.label.split(":")[0])
             if killer is None and m.label.startswith("defines:"):
                 killer = self._elsewhere(m)
             tried.append(Tried(m.label, m.kind, m.line, killer))
@@ -113,6 +122,13 @@ class Trial:
         return self.tests[op]
 
 
+def _loaded(m: Mutant, text: Generated) -> tuple[OpDef, ...]:
+    try:
+        return load(m.spec, text)
+    except SyntaxError as e:
+        raise GeneratorFault(f"what the generator wrote is no Python, of the mutant {m.label!r}: {e.text}") from e
+
+
 _trial: Trial | None = None
 _only: Mapping[str, Collection[str]] = {}
 
@@ -122,14 +138,17 @@ def _start() -> None:
     load_profile(CALLS, shrink=False)
 
 
-def _one(op: str) -> OpResult:
+def _one(op: str) -> OpResult | Untold:
     assert _trial is not None
-    return _trial.run(op, _only.get(op))
+    try:
+        return _trial.run(op, _only.get(op))
+    except Exception as e:  # the other ops are tried all the same
+        return Untold(op, f"{type(e).__name__}: {e}")
 
 
 def run_all(
     trial: Trial, ops: Sequence[str], jobs: int, only: Mapping[str, Collection[str]] | None = None
-) -> Iterator[OpResult]:
+) -> Iterator[OpResult | Untold]:
     """In the order in which they are done. `only`: by op, the labels of the mutants that are tried, where that is not all."""
     global _trial, _only
     _trial, _only = trial, only or {}
