@@ -71,7 +71,7 @@ def _folded(y: Value) -> Value:
 
 def encoders(nodes: int) -> Function:
     """As many layers as give that many nodes."""
-    return bert(max(1, nodes // 53), width=64, heads=4)
+    return bert(max(1, round(nodes / 53)), width=64, heads=4)
 
 
 FAMILIES: dict[str, Callable[[int], Function]] = {

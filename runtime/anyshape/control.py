@@ -22,7 +22,7 @@ from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
 from anyshape.graph.match_shape import ensure, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
-from anyshape.graph.value import Node, Value, constant
+from anyshape.graph.value import Value, constant, mark
 from anyshape.types import FunctionType, TensorType, parse_types
 
 Results = Any
@@ -64,14 +64,9 @@ def _formed(form: Form, values: Sequence[Value]) -> tuple[Any, ...]:
     return made
 
 
-def _mark() -> int:
-    """Nodes made from now on have larger serial numbers."""
-    return Node(IF, (), {}).serial
-
-
 def _traced(make: Callable[[], Results]) -> tuple[tuple[Any, ...] | str, int]:
     """What a branch builds, or why it cannot be built; and the serial number it began with."""
-    since = _mark()
+    since = mark()
     try:
         return _listed(make()), since
     except ShapeError as e:
@@ -105,7 +100,7 @@ def loop(
     number = Value(TensorType(parse_dtype("i64"), ()), "turn", contents=(fresh("turn"),))
     for turn in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
-        since = _mark()
+        since = mark()
         results = _listed(body(number, *_formed(forms, params)))
         first = int(cond is not None)
         if len(results) != first + len(forms) + collects:

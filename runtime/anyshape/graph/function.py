@@ -106,28 +106,29 @@ def topological(results: Iterable[Value], without: Set[Node] = frozenset(), sinc
     """Producers before consumers, without recursion, so that depth does not matter; nodes in `without` or made
     before `since`, and what only they need, are left out. Raises VerifyError on a cycle."""
     order: list[Node] = []
-    state: dict[Node, int] = {}
-    stack: list[tuple[Node, int]] = []
+    over: dict[Node, bool] = {}
+    """of nodes that were reached: whether all below them were"""
+    stack: list[tuple[Node, Iterator[Value | None]]] = []
     for result in results:
         top = result.node
-        if top is not None and top not in state and top not in without and top.serial >= since:
-            stack.append((top, 0))
-            state[top] = 1
+        if top is not None and top not in over and top not in without and top.serial >= since:
+            stack.append((top, iter(top.inputs)))
+            over[top] = False
         while stack:
-            node, at = stack[-1]
-            if at == len(node.inputs):
+            node, inputs = stack[-1]
+            for value in inputs:
+                below = value.node if value is not None else None
+                if below is None or below.serial < since or below in without:
+                    continue
+                known = over.get(below)
+                if known is False:
+                    raise VerifyError(f"the graph has a cycle through {below}")
+                if known is None:
+                    over[below] = False
+                    stack.append((below, iter(below.inputs)))
+                    break
+            else:
                 stack.pop()
-                state[node] = 2
+                over[node] = True
                 order.append(node)
-                continue
-            stack[-1] = (node, at + 1)
-            value = node.inputs[at]
-            below = value.node if value is not None else None
-            if below is None or below in without or below.serial < since:
-                continue
-            if state.get(below) == 1:
-                raise VerifyError(f"the graph has a cycle through {below}")
-            if below not in state:
-                state[below] = 1
-                stack.append((below, 0))
     return tuple(order)

@@ -32,6 +32,11 @@ UNKNOWN = object()
 _SERIALS = count()
 
 
+def mark() -> int:
+    """Nodes made from now on have larger serial numbers."""
+    return next(_SERIALS)
+
+
 class Value:
     """A parameter, a constant, or one output of a node. Compared by identity.
 

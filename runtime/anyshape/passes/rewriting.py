@@ -7,6 +7,7 @@ it: a worklist over what changed, linear in the graph. A node of which nothing c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Protocol, runtime_checkable
 
 from anyshape.dims import Facts
@@ -15,7 +16,7 @@ from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import build, rebuild
 from anyshape.graph.regions import failed
-from anyshape.graph.value import Node, Value
+from anyshape.graph.value import Node, Value, mark
 
 LocalRule = Callable[[Node], Sequence[Value] | None]
 """Values in place of the node's outputs, or None where the rule does not apply."""
@@ -42,7 +43,9 @@ class _Rewriter:
     def __init__(self, f: Function, rules: Sequence[LocalRule], rebuild_all: bool, facts: Facts | None) -> None:
         self.f, self.rules, self.rebuild_all = f, rules, rebuild_all
         self.final: dict[Value, Value] = {}
+        self.since = mark()
         self.done: set[Node] = set()
+        """nodes made since then that are examined; those made before are when they are operands of any"""
         self.inner: set[tuple[Function, ...]] = set()
         """regions in which nothing is left to do"""
         self.entry = EntryFacts(f, facts)
@@ -55,18 +58,21 @@ class _Rewriter:
                 if old is not new:
                     self.final[old] = new
         results = [self.final.get(v, v) for v in self.f.results]
+        if not self.rebuild_all and self.entry.checks == list(self.f.checks) and all(map(is_, results, self.f.results)):
+            return self.f
         return Function(self.f.params, results, self.f.name, self.f.result_names, self.entry.checks, self.f.failure)
 
     def rebuilt(self, node: Node, force: bool = False) -> Node:
         """The node on its operands' replacements; the node itself if none was replaced."""
-        inputs = tuple(v if v is None else self.final.get(v, v) for v in node.inputs)
-        if not force and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
+        final = self.final
+        if not force and not any(v in final for v in node.inputs):
             return node
+        inputs = tuple([v if v is None else final.get(v, v) for v in node.inputs])
         return rebuild(node, inputs, self.entry.facts)
 
     def known(self, node: Node) -> Node:
         """The node, its types refined by what its own checks say about the entry."""
-        if not self.entry.learn(node):
+        if not node.checks or not self.entry.learn(node):
             return node
         return rebuild(node, node.inputs, self.entry.facts)
 
@@ -84,7 +90,8 @@ class _Rewriter:
             changed = self.descended(node)
             if changed is not node:
                 return tuple(self.settled(v) for v in changed.outputs)
-        self.done.add(node)
+        if node.serial > self.since:
+            self.done.add(node)
         return node.outputs
 
     def descended(self, node: Node) -> Node:
@@ -116,8 +123,8 @@ class _Rewriter:
 
     def settled(self, v: Value) -> Value:
         """The value once everything new that it needs has been simplified."""
-        if v.node is not None and v.node not in self.done:
-            for node in topological([v], self.done):
+        if v.node is not None and v.node.serial > self.since and v.node not in self.done:
+            for node in topological([v], self.done, self.since):
                 current = self.known(self.rebuilt(node))
                 for old, new in zip(node.outputs, self.settle(current), strict=True):
                     if old is not new:
