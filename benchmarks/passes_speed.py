@@ -74,12 +74,64 @@ def encoders(nodes: int) -> Function:
     return bert(max(1, round(nodes / 53)), width=64, heads=4)
 
 
+def slices(nodes: int) -> Function:
+    """A chain of cuts whose bounds are computed from the length that is left, as windows over a sequence are."""
+    start = y = anyshape.input("x", parse_type("f32[batch, seq]", low=1))
+    for _ in range(nodes // 5):  # five nodes a turn
+        length = ops.shape_of(y, start=1, end=2)
+        y = ops.exp(ops.slice(y, [0], ops.sub(length, ops.div(length, 64)), [1]))
+    return anyshape.function([start], y)
+
+
+def nested(nodes: int) -> Function:
+    """One loop whose body is branches within branches, each with shape arithmetic."""
+    x, deep = anyshape.input("x", parse_type("f32[batch, seq, 4]", low=1)), anyshape.input("deep", "bool[]")
+
+    def either(v: Value, depth: int) -> Value:
+        if not depth:
+            return _folded(v)
+        (made,) = control.if_(deep, lambda: either(v, depth - 1), lambda: ops.neg(v))
+        return made  # type: ignore[no-any-return]
+
+    def turn(_: Value, v: Value) -> list[Value]:
+        for _ in range(nodes // 15):  # fifteen nodes a branch, those of the branches inside included
+            v = either(v, 4)
+        return [v]
+
+    (y,) = control.loop(3, turn, [x])
+    return anyshape.function([x, deep], y)
+
+
+def wide(nodes: int) -> Function:
+    """One shape joined of those of many inputs, some hundred dims wide, that one tensor is made of."""
+    parts = [
+        anyshape.input(f"x{k}", parse_type(f"f32[n{k}]", low=1)) for k in range(nodes // 3)
+    ]  # three nodes an input
+    lengths = [ops.shape_of(ops.exp(p)) for p in parts]
+    total = ops.sum(ops.concat([ops.mul(n, 2) for n in lengths], axis=0), axes=(0,), keepdims=True)
+    return anyshape.function(parts, ops.broadcast_to(0.5, total))
+
+
+def equal_reshapes(nodes: int) -> Function:
+    """Thousands of reshapes of many values by one computed shape."""
+    x = anyshape.input("x", parse_type("f32[batch, seq, 64]", low=1))
+    sizes = ops.concat([ops.slice(ops.shape_of(x), (0,), (2,), (0,)), [8, 8]], axis=0)
+    total = ops.dyn.reshape(x, sizes)
+    for k in range(nodes // 3):  # three nodes a turn
+        total = ops.add(total, ops.dyn.reshape(ops.mul(x, float(k)), sizes))
+    return anyshape.function([x], total)
+
+
 FAMILIES: dict[str, Callable[[int], Function]] = {
     "reshapes": reshapes,
     "reshapes, dims may be 0": reshapes_of_nothing,
     "encoders": encoders,
     "arithmetic of sizes": arithmetic,
     "branches and loops": bodies,
+    "slices by computed bounds": slices,
+    "branches in branches in a loop": nested,
+    "wide shapes": wide,
+    "reshapes by equal shapes": equal_reshapes,
 }
 PASSES: dict[str, Callable[[Function], Function]] = {"dyn_to_static": passes.dyn_to_static, "optimise": passes.optimise}
 

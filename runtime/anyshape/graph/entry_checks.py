@@ -6,6 +6,8 @@ Such a check, if it is about entry symbols only, is made once at entry, and ever
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from anyshape.dims import Cond, Facts, free_symbols
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
@@ -28,8 +30,11 @@ class EntryFacts:
         """Whether the node's types can be refined: its checks taught something, or follow from what was known."""
         about_entry = [c for c in node.checks if free_symbols(c.cond) <= self.entry]
         for check in about_entry:
-            if check.cond not in self.seen and self.facts.decide(check.cond) is not True:
-                self._assume(check)
+            if check.cond not in self.seen:
+                self.seen.add(check.cond)
+                left = self.facts.decide(check.cond)
+                if left is not True:  # in the words in which a node that is inferred here has it
+                    self._assume(replace(check, cond=left) if isinstance(left, Cond) else check)
         return bool(about_entry)
 
     def _assume(self, check: Check) -> None:
