@@ -61,7 +61,7 @@ test-long: EXAMPLES = 1000
 test-long: test  ## the same with nothing sampled: all of ONNX's node tests that ever passed, 5,000 random programs
 
 programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of what they contained (COUNT=5000)
-	$(BIN)/python -m anyshape.testing.programs --count $(or $(COUNT),5000)
+	$(BIN)/python -m anyshape.testing.programs --jobs $(JOBS) --count $(or $(COUNT),5000)
 
 test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds
 	ANYSHAPE_TARGET=avx2 $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models
