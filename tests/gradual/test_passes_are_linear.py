@@ -1,5 +1,5 @@
-"""The passes are one walk: ten times the nodes take about ten times as long, and a model in which nothing changes takes next to none.
-The bounds are loose, since other work may be going on; `benchmarks/passes_speed.py` prints the figures."""
+"""The passes are one walk: ten times the nodes take ten times as much work, and a model in which nothing changes takes next to none.
+Work is counted, not timed; `benchmarks/passes_speed.py` prints the times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from anyshape import control, ops, passes
 from anyshape.graph import infer
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
-from benchmarks.passes_speed import FAMILIES, PASSES, bert, growth, least, reshapes
+from benchmarks.passes_speed import FAMILIES, PASSES, bert, reshapes
+from tests.counting import calls
 
 
 def test_what_is_measured_does_become_static() -> None:
@@ -74,16 +75,20 @@ def test_equal_computed_shapes_are_one_reshape() -> None:
         assert len(added) == 1 and added[0].inputs[0] is added[0].inputs[1], str(f)
 
 
-@pytest.mark.skipif(os.environ.get("ANYSHAPE_LONG", "0") in ("", "0"), reason="time, and a minute of it; counted above")
+@pytest.mark.skipif(
+    os.environ.get("ANYSHAPE_LONG", "0") in ("", "0"), reason="half a minute; relations are counted above"
+)
 @pytest.mark.parametrize("family", list(FAMILIES))
-def test_ten_times_the_nodes(family: str) -> None:
-    graphs = [FAMILIES[family](n) for n in (1_000, 10_000)]
-    for run in PASSES:
-        assert min(growth(graphs, run)[2] for _ in range(2)) < 20
+@pytest.mark.parametrize("run", list(PASSES))
+def test_ten_times_the_nodes(family: str, run: str) -> None:
+    small, large = (FAMILIES[family](n) for n in (300, 3_000))
+    ratio = sum(1 for _ in large.all_nodes()) / sum(1 for _ in small.all_nodes())
+    assert calls(lambda: PASSES[run](large)) < 1.2 * ratio * calls(lambda: PASSES[run](small))
 
 
 def test_a_bert_in_which_nothing_changes() -> None:
     done = passes.optimise(bert())
     assert len(done.nodes) > 500
-    assert len(passes.dyn_to_static(done).nodes) == len(done.nodes)
-    assert least(lambda: passes.dyn_to_static(done)) < 0.3
+    again: list[Function] = []
+    assert calls(lambda: again.append(passes.dyn_to_static(done))) < 60 * len(done.nodes)
+    assert len(again[0].nodes) == len(done.nodes)

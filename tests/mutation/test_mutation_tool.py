@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,11 +114,9 @@ def test_a_declaration_of_no_mutant_is_an_error(specs: Trial) -> None:
 
 
 def test_a_mutant_that_does_not_end_is_stopped() -> None:
-    start = time.perf_counter()
     with pytest.raises(TooLong), time_limit(0.05):
         while True:
             pass
-    assert time.perf_counter() - start < 5
 
 
 def test_a_generator_that_writes_no_python_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
