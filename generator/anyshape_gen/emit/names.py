@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Container
 
 _RULES = """
     Bound Rule Vec all_ among any_ clamp count drop enumerate_ eq fill ge gt index int_ keep le lt ne not_ place prefix prod put
@@ -36,6 +37,7 @@ _LOCAL = frozenset(
         "rule",
         "rules",
         "bound",
+        "passed",
         "eqs",
         "procedure",
         "len",
@@ -52,13 +54,20 @@ _LOCAL = frozenset(
 
 
 def relation_name(name: str) -> str:
-    """A dim or local of a rule, inside its relation."""
-    return f"{name}_" if name in RULE_NAMES or name in _LOCAL or keyword.iskeyword(name) else name
+    """A dim, operand, parameter or local of a rule, inside its relation."""
+    return _beside(name, RULE_NAMES)
 
 
 def kernel_name(name: str) -> str:
     """A dim, parameter, tensor or index variable, inside a kernel."""
-    return f"{name}_" if name in KERNEL_NAMES or name in _LOCAL or keyword.iskeyword(name) else name
+    return _beside(name, KERNEL_NAMES)
+
+
+def _beside(name: str, called: Container[str]) -> str:
+    """Different for different names, and none that is called."""
+    stem = name.rstrip("_")
+    taken = any(n in called or n in _LOCAL or keyword.iskeyword(n) for n in (name, stem, f"{stem}_"))
+    return f"{name}_" if taken else name
 
 
 def constant_name(op: str, variant: str = "") -> str:

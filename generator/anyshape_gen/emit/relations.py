@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import keyword
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 from anyshape_gen.analysis_model import (
     AtLeastOne,
@@ -57,34 +56,37 @@ def attributes_of(a: OpAnalysis) -> frozenset[str]:
 
 def relation(a: OpAnalysis, bound: Iterable[str], hoisted: Mapping[str, Expr]) -> str:
     """`bound`: the names that the kernel reads from what the relation found; `hoisted`: what it wants computed here."""
+    given = {o.name for o in a.spec.inputs} | {p.name for p in a.spec.params}
+    plain = frozenset(given - _names_read(RelationEmitter(a, hoisted, set(), frozenset()).emit(bound)))
     unused: set[str] = set()
     while True:
-        text = RelationEmitter(a, hoisted, unused).emit(bound)
-        more = _unused(text, a) - unused
+        text = RelationEmitter(a, hoisted, unused, plain).emit(bound)
+        more = _names(text, ast.Store) - _names_read(text) - unused
         if not more:
             return text
         unused |= more
 
 
-def _unused(text: str, a: OpAnalysis) -> set[str]:
-    """Local names of a relation that nothing in it reads."""
-    names = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)]
-    read = {n.id for n in names if isinstance(n.ctx, ast.Load)}
-    return {n.id for n in names if isinstance(n.ctx, ast.Store)} - read
+def _names_read(text: str) -> set[str]:
+    return _names(text, ast.Load)
+
+
+def _names(text: str, use: type[ast.expr_context]) -> set[str]:
+    """Names that a relation reads, or those that it sets."""
+    return {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name) and isinstance(n.ctx, use)}
 
 
 class RelationEmitter:
-    """Writes one relation."""
+    """Writes one relation. `plain`: operands and parameters that keep their names, since nothing that it calls is hidden by them."""
 
-    def __init__(self, a: OpAnalysis, hoisted: Mapping[str, Expr], unused: set[str]) -> None:
-        self.a, self.spec, self.hoisted, self.unused = a, a.spec, hoisted, unused
+    def __init__(self, a: OpAnalysis, hoisted: Mapping[str, Expr], unused: set[str], plain: frozenset[str]) -> None:
+        self.a, self.spec, self.hoisted, self.unused, self.plain = a, a.spec, hoisted, unused, plain
         self.code = Code()
         self.rule_text = self._text(trusted=False)
         self.solve_text = self._text(trusted=True)
 
     def _text(self, trusted: bool) -> RuleText:
-        given = {o.name for o in self.spec.inputs} | {p.name for p in self.spec.params}
-        text = RuleText(self.a.kinds, attributes_of(self.a), partial(_local_name, given), trusted=trusted)
+        text = RuleText(self.a.kinds, attributes_of(self.a), self.name, trusted=trusted)
         text.functions = frozenset(f.name for f in self.a.shape_functions)
         return text
 
@@ -93,6 +95,8 @@ class RelationEmitter:
         code.comment(source_of(self.spec))
         code.add(f"def {self.spec.name}_relation({', '.join(self._parameters())}) -> Bound:")
         code.indent()
+        for name in self._renamed():
+            code.add(f"{self.name(name)} = passed[{quoted(name)}]")
         for function in self.a.shape_functions:
             self._function(function)
         for step in sorted(self.a.steps, key=lambda s: not isinstance(s, AtLeastOne)):
@@ -100,23 +104,33 @@ class RelationEmitter:
         for statement in self.a.rule:
             self._statement(statement)
         for name, value in self.hoisted.items():
-            self.code.add(f"{relation_name(name)} = {self.rule_text.text(value)}")
+            self.code.add(f"{self.name(name)} = {self.rule_text.text(value)}")
         for born in self.a.kernel.born if self.a.kernel is not None else ():
             low, high = self.rule_text.text(born.low), self.rule_text.text(born.high)
-            self.code.add(f"{relation_name(born.name)} = rule.born({quoted(born.name)}, {low}, {high})")
+            self.code.add(f"{self.name(born.name)} = rule.born({quoted(born.name)}, {low}, {high})")
         self._bind(bound)
         return code.text()
 
+    def name(self, name: str) -> str:
+        return name if name in self.plain else relation_name(name)
+
+    def _renamed(self) -> list[str]:
+        """Operands and parameters whose names would hide what is called here: callers give them by those names all the same."""
+        names = [*(o.name for o in self.spec.inputs), *(p.name for p in self.spec.params)]
+        return [n for n in names if self.name(n) != n]
+
     def _parameters(self) -> list[str]:
-        found = ["rule: Rule"]
-        if self.spec.inputs or self.spec.params:
-            found.append("*")
+        renamed = self._renamed()
+        found = ["rule: Rule", *(["/"] if renamed else [])]
+        named = []
         for o in self.spec.inputs:
             optional = o.signature.optional or o.signature.default is not None
-            found.append(f"{o.name}: {'list[Vec]' if o.signature.variadic else 'Vec | None' if optional else 'Vec'}")
-        for p in self.spec.params:
-            found.append(f"{p.name}: {self._annotation(p)}")
-        return found
+            if o.name not in renamed:
+                named.append(
+                    f"{o.name}: {'list[Vec]' if o.signature.variadic else 'Vec | None' if optional else 'Vec'}"
+                )
+        named += [f"{p.name}: {self._annotation(p)}" for p in self.spec.params if p.name not in renamed]
+        return [*found, *(["*", *named] if named else []), *(["**passed: Any"] if renamed else [])]
 
     @staticmethod
     def _annotation(p: ParamSpec) -> str:
@@ -125,8 +139,8 @@ class RelationEmitter:
         return ANNOTATIONS[p.kind.base]
 
     def _function(self, f: Function) -> None:
-        args = ", ".join(f"{relation_name(x)}: Any" for x in f.args)
-        self.code.add(f"def {relation_name(f.name)}({args}) -> Any:")
+        args = ", ".join(f"{self.name(x)}: Any" for x in f.args)
+        self.code.add(f"def {self.name(f.name)}({args}) -> Any:")
         self.code.indent()
         for assign in f.body:
             self._assign(assign)
@@ -145,20 +159,20 @@ class RelationEmitter:
             case Define(name, value):
                 text = self.solve_text.text(value)
                 if name not in self.unused:
-                    self.code.add(f"{relation_name(name)} = {text}")
+                    self.code.add(f"{self.name(name)} = {text}")
                 elif "rule." in text:
                     self.code.add(text)
             case Equal(left, right, what):
                 call = f"rule.equal({self.solve_text.text(left)}, {self.solve_text.text(right)}, {quoted(what)})"
-                self.code.add(f"{relation_name(left.id)} = {call}" if isinstance(left, Name) else call)
+                self.code.add(f"{self.name(left.id)} = {call}" if isinstance(left, Name) else call)
             case ForEach(var, count, steps):
-                self.code.add(f"for {relation_name(var)} in range({self.solve_text.text(count)}):")
+                self.code.add(f"for {self.name(var)} in range({self.solve_text.text(count)}):")
                 self._steps(steps)
             case AtLeastOne(operand):
                 message = f'lambda: "{operand} needs at least one tensor"'
-                self.code.add(f"rule.require(len({operand}) > 0, {message})")
+                self.code.add(f"rule.require(len({self.name(operand)}) > 0, {message})")
             case IfPresent(operand, steps, absent):
-                self.code.add(f"if {operand} is not None:")
+                self.code.add(f"if {self.name(operand)} is not None:")
                 self._steps(steps)
                 if absent:
                     self.code.add("else:")
@@ -171,18 +185,20 @@ class RelationEmitter:
         self.code.dedent()
 
     def _rank(self, step: RankCheck) -> None:
-        operand = step.operand if step.element is None else f"{step.operand}[{relation_name(step.element)}]"
+        operand = self.name(step.operand)
+        if step.element is not None:
+            operand += f"[{self.name(step.element)}]"
         rank = self.solve_text.text(step.rank)
         test, words = ("eq", "rank") if step.exact else ("ge", "at least rank")
         if not step.exact and step.rank == Int(0):
             return
         shown = rank if rank.isdigit() else "{" + rank + "}"
-        name = step.operand if step.element is None else f"{step.operand}[{{{relation_name(step.element)}}}]"
+        name = step.operand if step.element is None else f"{step.operand}[{{{self.name(step.element)}}}]"
         message = f'lambda: f"{name} must have {words} {shown}, got rank {{len({operand})}}"'
         self.code.add(f"rule.require({test}(len({operand}), {rank}), {message})")
 
     def _param(self, step: BindParam) -> None:
-        p, name = step.param, step.param.name
+        p, name = step.param, self.name(step.param.name)
         computed = step.default is not None and literal(step.default) is NOT_LITERAL
         absent = isinstance(p.default, NoneLit)
         if (computed or p.empty is not None) and step.default is not None:
@@ -198,12 +214,12 @@ class RelationEmitter:
             if step.of is None:
                 raise NotExecuted(p, f"{p.name} without a rank to normalise against")
             rank = self.rule_text.text(step.of)
-            operand = next((o.name for o in self.spec.inputs if rank == f"len({o.name})"), None)
+            operand = next((o.name for o in self.spec.inputs if rank == f"len({self.name(o.name)})"), None)
             of = f", of={quoted(operand)}" if operand is not None else ""
             self.code.add(f"{name} = rule.{p.kind.base}({quoted(p.name)}, {name}, {rank}{of})")
         if step.defines_length is not None:
             if step.defines_length not in self.unused:
-                self.code.add(f"{relation_name(step.defines_length)} = len({name})")
+                self.code.add(f"{self.name(step.defines_length)} = len({name})")
         elif step.length is not None:
             wanted = self.rule_text.text(step.length)
             self.code.add(f"rule.equal({wanted}, len({name}), {quoted(f'the length of {p.name}')})")
@@ -227,7 +243,7 @@ class RelationEmitter:
                     self._block(other)
             case Born(name, low, high):
                 ends = f"{self.rule_text.text(low)}, {self.rule_text.text(high)}"
-                self.code.add(f"{relation_name(name)} = rule.born({quoted(name)}, {ends})")
+                self.code.add(f"{self.name(name)} = rule.born({quoted(name)}, {ends})")
 
     def _block(self, statements: tuple[Statement, ...]) -> None:
         self.code.indent()
@@ -236,19 +252,17 @@ class RelationEmitter:
         self.code.dedent()
 
     def _assign(self, s: Assign) -> None:
-        self.code.add(f"{', '.join(map(relation_name, s.names))} = {self.rule_text.text(s.value)}")
+        self.code.add(f"{', '.join(map(self.name, s.names))} = {self.rule_text.text(s.value)}")
 
     def _bind(self, bound: Iterable[str]) -> None:
         outputs = []
         known = {value: name for name, value in self.hoisted.items()}
         for o in self.a.outputs:
             shape = (
-                relation_name(known[o.shape])
-                if o.shape in known
-                else self.solve_text.text(_known_parts(o.shape, known))
+                self.name(known[o.shape]) if o.shape in known else self.solve_text.text(_known_parts(o.shape, known))
             )
             if o.var is not None and o.count is not None:
-                shape = f"[{shape} for {relation_name(o.var)} in range({self.solve_text.text(o.count)})]"
+                shape = f"[{shape} for {self.name(o.var)} in range({self.solve_text.text(o.count)})]"
             outputs.append(f"{quoted(o.name)}: {shape}")
         names = [f"{attribute_name(n)}={self.rule_text.rename(n)}" for n in bound]
         self.code.add(f"return rule.bind({', '.join(['outputs={' + ', '.join(outputs) + '}', *names])})")
@@ -260,11 +274,6 @@ def _known_parts(shape: Expr, known: Mapping[Expr, str]) -> Expr:
         return shape
     items = [Star(Name(known[i.value])) if isinstance(i, Star) and i.value in known else i for i in shape.items]
     return VecLit(tuple(items))
-
-
-def _local_name(given: set[str], name: str) -> str:
-    """Operands and parameters keep their names, which callers use; others must not hide what relations call."""
-    return name if name in given else relation_name(name)
 
 
 def attribute_name(name: str) -> str:

@@ -346,7 +346,7 @@ class Rule:
             self.facts.learn(dims.le(size, high))
         return size
 
-    def bind(self, outputs: Mapping[str, Any], **names: Any) -> Bound:
+    def bind(self, /, outputs: Mapping[str, Any], **names: Any) -> Bound:
         """What the rule found; dims in the canonical spelling of what this run has learned."""
         if self.facts.respells:
             outputs = {k: self._spelled(v) for k, v in outputs.items()}

@@ -1,0 +1,136 @@
+"""Names of a spec may be names that the generated Python calls: operands, parameters, dims, results and indices keep their meaning."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anyshape.graph.registry import all_ops, packages
+from anyshape.testing.profile import load_profile, usual
+from anyshape.testing.quick import checks, run
+from anyshape_gen.cli import main
+from anyshape_gen.emit import names
+
+CALLED = sorted({*names.RULE_NAMES, *names.KERNEL_NAMES, *names._LOCAL} - {"inf", "pi"})
+"""What relations and kernels call"""
+OTHERS = [
+    "Any",
+    "Case",
+    "Draw",
+    "Example",
+    "Given",
+    "Property",
+    "Value",
+    "cls",
+    "d",
+    "op",
+    "outputs",
+    "passed_",
+    "rule_",
+    "self",
+]
+"""Of other rooms, and what a name with an underscore may meet"""
+MANY = 9
+FORMS = {
+    "params": """
+    inputs: {{x: "F[*dd]"}}
+    params: {{{params}}}
+    outputs: {{y: "F[*dd]"}}
+    shape: |
+      assert {first} >= 0, "{first} is negative: {{{first}}}"
+    kernel: "y[*jj] = x[*jj] + exp(max({sum}, 0) * 0)"
+    reference: x + x.dtype.type(1)
+    examples:
+      - {{x: [2, 3], y: [2, 3]}}
+      - {{x: [2, 3], {first}: -1, error: "{first} is negative: -1"}}
+""",
+    "operands": """
+    inputs: {{{inputs}}}
+    params: {{{first}_size: {{kind: int, default: 2, dyn: operand}}}}
+    outputs: {{yy: "F[*dd, {first}_size]"}}
+    shape: |
+      assert {first}_size >= 0, "a negative size"
+    kernel: "yy[*jj, kk] = exp(max({reads}, 0))"
+    reference: np.repeat(np.exp(np.maximum({sum}, 0))[..., None], {first}_size, -1)
+    examples:
+      - {{{shapes}, yy: [3, 2]}}
+      - {{{shapes}, {first}_size: -1, error: a negative size}}
+""",
+    "dims": """
+    inputs: {{xx: "F[{listed}]"}}
+    outputs: {{yy: "F[{listed}, local]"}}
+    shape: |
+      local = min({sum}, 3)
+    kernel: "yy[{indices}, kk] = xx[{indices}] + sum(cast(mm, F) for mm in {first})"
+    reference: np.repeat((xx + sum(range(xx.shape[0])))[..., None], min(sum(xx.shape), 3), -1).astype(xx.dtype)
+    examples:
+      - {{xx: [{ones}], yy: [{ones}, 3]}}
+""",
+    "indices": """
+    inputs: {{xx: "F[{sizes}]"}}
+    outputs: {{yy: "F[{sizes}]"}}
+    kernel: "yy[{listed}] = max(xx[{listed}] + cast({sum}, F), 0)"
+    reference: np.maximum(xx + sum(np.indices(xx.shape)), 0).astype(xx.dtype)
+    examples:
+      - {{xx: [{ones}], yy: [{ones}]}}
+""",
+}
+
+
+def spec() -> str:
+    """Ops of every form for all names, a few names each."""
+    found = ["ops:"]
+    listed = [*CALLED, *OTHERS]
+    for k in range(0, len(listed), MANY):
+        few = listed[k : k + MANY]
+        texts = {
+            "first": few[0], "listed": ", ".join(few), "sum": " + ".join(few), "ones": ", ".join(["2", *["1"] * (len(few) - 1)]),
+            "params": ", ".join(f"{n}: {{kind: int, default: 0}}" for n in few),
+            "inputs": ", ".join(f'{n}: "F[*dd]"' for n in few), "reads": " + ".join(f"{n}[*jj]" for n in few),
+            "shapes": ", ".join(f"{n}: [3]" for n in few), "sizes": ", ".join(f"size_{n}" for n in few),
+            "indices": ", ".join(f"at_{n}" for n in few),
+        }  # fmt: skip
+        found += [f"  hides_{form}_{k}:\n    summary: Hides.{text.format(**texts)}" for form, text in FORMS.items()]
+    return "\n".join(found)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Generated, and announced as an installed package is."""
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/hiding.yaml").write_text(spec())
+    assert main(["--specs", str(tmp_path / "specs"), "--package", "hiding_ops", "--out", str(tmp_path)]) == 0
+    info = tmp_path / "hiding_ops-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hiding-ops\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[anyshape.ops]\nhiding_ops = hiding_ops:OPS\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for known in (packages, all_ops):
+        known.cache_clear()
+    yield "hiding_ops"
+    for known in (packages, all_ops):
+        known.cache_clear()
+    for name in [n for n in sys.modules if n.split(".")[0] == "hiding_ops"]:
+        del sys.modules[name]
+
+
+def test_any_name_that_is_called_may_be_a_name_of_a_spec(package: str) -> None:
+    from anyshape.testing.running import register
+
+    load_profile(3)
+    try:
+        wanted = "examples", "relation gives", "symbols with", "dyn at run"
+        failed = [
+            line
+            for op in register(package)
+            for check in checks(package, op)
+            if any(w in check.name for w in wanted)
+            for holds, line in [run(check)]
+            if not holds
+        ]
+    finally:
+        load_profile(usual())
+    assert not failed, "\n".join(failed)
