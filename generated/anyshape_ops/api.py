@@ -949,7 +949,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/images.yaml:119
+# specs/images.yaml:121
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
 
@@ -958,7 +958,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:135
+# specs/images.yaml:137
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -1003,7 +1003,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:281
+# specs/images.yaml:284
 def grid_sample(
     x: Operand,
     grid: Operand,
@@ -1023,7 +1023,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:332
+# specs/images.yaml:335
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -1036,7 +1036,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:361
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

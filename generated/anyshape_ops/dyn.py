@@ -143,7 +143,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:135
+# specs/images.yaml:137
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -187,7 +187,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:332
+# specs/images.yaml:335
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -198,7 +198,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:358
+# specs/images.yaml:361
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

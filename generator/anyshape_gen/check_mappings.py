@@ -136,7 +136,7 @@ def _dtypes(spec: OpSpec, findings: Findings) -> None:
                 if func not in DTYPE_FUNCTIONS:
                     findings.unknown(rule.expr.span, "dtype function", func, DTYPE_FUNCTIONS)
                 for arg in args:
-                    if isinstance(arg, Name) and arg.id not in variables:
+                    if isinstance(arg, Name) and arg.id not in variables and arg.id not in DTYPES:
                         findings.unknown(arg.span, "dtype variable", arg.id, variables)
         if rule.var not in used and spec.family is None and not isinstance(rule.expr, Call):
             findings.add(rule.span, f"no signature uses the dtype variable '{rule.var}'", used)

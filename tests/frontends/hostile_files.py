@@ -237,7 +237,7 @@ def _array(pick: random.Random, type_: Any, sizes: dict[Any, int]) -> Any:
     if getattr(type_, "shape", None) is None:
         return None
     shape = [n if isinstance(n, int) else sizes.setdefault(n, pick.choice((0, 1, 2, 3, 3, 4, 5))) for n in type_.shape]
-    if int(np.prod(np.array(shape, object))) > LARGEST_FEED:
+    if max(shape, default=0) > LARGEST_FEED or int(np.prod(np.array(shape, object))) > LARGEST_FEED:
         return None
     kind = type_.dtype.numpy
     values = np.array([pick.choice((0, 1, 1, 2, 3, -1)) for _ in range(int(np.prod(shape, dtype=int)))])

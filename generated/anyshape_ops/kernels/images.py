@@ -37,7 +37,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/images.yaml:119
+# specs/images.yaml:121
 def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
     z, picked = bound.z, bound.picked
     scales, y = eqs.tensor("scales"), eqs.tensor("y")
@@ -49,11 +49,11 @@ def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: item(picked, k) * cast(scales[k], parse_dtype("i64")),
             lambda: cast(floor(cast(item(picked, k), parse_dtype("f32")) * scales[k]), parse_dtype("i64")),
         ),
-        "specs/images.yaml:128",
+        "specs/images.yaml:130",
     )
 
 
-# specs/images.yaml:135
+# specs/images.yaml:137
 def resize_kernel(eqs: Equations, bound: Bound) -> None:
     nearest_mode = bound.nearest_mode
     coordinates = bound.coordinates
@@ -115,7 +115,9 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
         return maximum(1 - t, 0.0)
 
     def share(i: Any, n: Any, v: Any, z: Any) -> Any:
-        t = abs_(cast(i, parse_dtype("f32")) - v) * (minimum(z, 1.0) if antialias else 1.0)
+        t = abs_(cast(i, eqs.dtypes["U"]) - cast(v, eqs.dtypes["U"])) * (
+            cast(minimum(z, 1.0), eqs.dtypes["U"]) if antialias else 1.0
+        )
         w = hat(t) if mode == "linear" else cubic(t, cubic_coeff_a)
         return where(and_(le(0, i), lt(i, n)), lambda: w, lambda: 0.0) if exclude_outside else w
 
@@ -140,12 +142,12 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:190",
+            "specs/images.yaml:192",
         )
     if (scales.absent is not None) and (policy == "stretch"):
         e = eqs.index("e", len(d))
         eqs.define(
-            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:192"
+            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:194"
         )
     if (scales.absent is not None) and (policy == "not_larger"):
         e = eqs.index("e", len(d))
@@ -158,7 +160,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:193",
+            "specs/images.yaml:195",
         )
     if (scales.absent is not None) and (policy == "not_smaller"):
         e = eqs.index("e", len(d))
@@ -171,38 +173,38 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:194",
+            "specs/images.yaml:196",
         )
     if (scales.absent is None):
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:191")
+        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:193")
     else:
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:195")
+        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:197")
     if coordinates == "tf_crop_and_resize":
         e = eqs.index("e", len(d))
         eqs.define(
             start[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e),), r)], lambda: 0.0),
-            "specs/images.yaml:197",
+            "specs/images.yaml:199",
         )
         e = eqs.index("e", len(d))
         eqs.define(
             end[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e) + len(axes),), r)], lambda: 1.0),
-            "specs/images.yaml:198",
+            "specs/images.yaml:200",
         )
     if coordinates != "tf_crop_and_resize":
         e = eqs.index("e", len(d))
-        eqs.define(start[e], 0.0, "specs/images.yaml:200")
+        eqs.define(start[e], 0.0, "specs/images.yaml:202")
         e = eqs.index("e", len(d))
-        eqs.define(end[e], 1.0, "specs/images.yaml:201")
+        eqs.define(end[e], 1.0, "specs/images.yaml:203")
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((*s, len(d))))
     p, e = eqs.indices("p", s), eqs.index("e", len(d))
     eqs.define(
         at_[*p, e],
         place(item(p, e), item(d, e), item(s, e), z[e], length[e], start[e], end[e]),
-        "specs/images.yaml:202",
+        "specs/images.yaml:204",
     )
     if mode == "nearest":
         p = eqs.indices("p", s)
@@ -214,10 +216,10 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     for e in rules.range_(len(d))
                 )
             ],
-            "specs/images.yaml:203",
+            "specs/images.yaml:205",
         )
     if mode != "nearest":
-        mixed = eqs.scratch("mixed", parse_dtype("f32"), s)
+        mixed = eqs.scratch("mixed", eqs.dtypes["U"], s)
         p = eqs.indices("p", s)
         eqs.define(
             mixed[*p],
@@ -237,7 +239,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                             for e in rules.range_(len(d))
                         )
                     ],
-                    parse_dtype("f32"),
+                    eqs.dtypes["U"],
                 )
                 * fold(
                     "prod",
@@ -254,10 +256,10 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/images.yaml:205",
+            "specs/images.yaml:207",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
-        total = eqs.scratch("total", parse_dtype("f32"), s)
+        total = eqs.scratch("total", eqs.dtypes["U"], s)
         p = eqs.indices("p", s)
         eqs.define(
             total[*p],
@@ -283,16 +285,16 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                             )
                         ),
                     ),
-                    parse_dtype("f32"),
+                    eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:207",
+            "specs/images.yaml:209",
         )
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:208")
+        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:210")
     if (mode != "nearest") and (not exclude_outside) and (not antialias):
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:209")
+        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:211")
     if coordinates == "tf_crop_and_resize":
         p = eqs.indices("p", s)
         eqs.define(
@@ -305,17 +307,17 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                         for v, n in zip((at_[*p, e] for e in rules.range_(len(d))), d)
                     ),
                 ),
-                lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
+                lambda: cast(cast(extrapolation_value, eqs.dtypes["U"]), eqs.dtypes["T"]),
                 lambda: found[*p],
             ),
-            "specs/images.yaml:210",
+            "specs/images.yaml:212",
         )
     if coordinates != "tf_crop_and_resize":
         p = eqs.indices("p", s)
-        eqs.define(y[*p], found[*p], "specs/images.yaml:211")
+        eqs.define(y[*p], found[*p], "specs/images.yaml:213")
 
 
-# specs/images.yaml:281
+# specs/images.yaml:284
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -366,13 +368,13 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
 
     at_ = eqs.scratch("at", eqs.dtypes["F"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
-    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:312")
+    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:315")
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:313",
+            "specs/images.yaml:316",
         )
     if mode != "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
@@ -400,11 +402,11 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:314",
+            "specs/images.yaml:317",
         )
 
 
-# specs/images.yaml:332
+# specs/images.yaml:335
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -424,11 +426,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + theta[n, r, t],
-        "specs/images.yaml:347",
+        "specs/images.yaml:350",
     )
 
 
-# specs/images.yaml:358
+# specs/images.yaml:361
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -458,14 +460,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:377",
+        "specs/images.yaml:380",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:378",
+        "specs/images.yaml:381",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -496,7 +498,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:379",
+        "specs/images.yaml:382",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
     eqs.define(
@@ -512,5 +514,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:380",
+        "specs/images.yaml:383",
     )

@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:215
+# specs/images.yaml:217
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -26,7 +26,7 @@ def upsample_7(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:216
+# specs/images.yaml:218
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -41,7 +41,7 @@ def upsample_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:219
+# specs/images.yaml:221
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -56,7 +56,7 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:221
+# specs/images.yaml:223
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -82,7 +82,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:223
+# specs/images.yaml:225
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -116,7 +116,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:318
+# specs/images.yaml:321
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -135,7 +135,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:319
+# specs/images.yaml:322
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -149,7 +149,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:349
+# specs/images.yaml:352
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

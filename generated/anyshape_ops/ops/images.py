@@ -7,7 +7,7 @@ import anyshape_ops.kernels.images as kernels
 import anyshape_ops.relations.images as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/images.yaml:119
+# specs/images.yaml:121
 # scaled_size: no dyn variant, it has no parameters that are operands
 SCALED_SIZE = OpDef(
     name="scaled_size",
@@ -22,11 +22,11 @@ SCALED_SIZE = OpDef(
     relation=relations.scaled_size_relation,
     kernel=kernels.scaled_size_kernel,
     summary="The sizes of some axes times scales, rounded down from what f32 makes of the product.",
-    source="specs/images.yaml:119",
+    source="specs/images.yaml:121",
     moves=("T",),
 )
 
-# specs/images.yaml:135
+# specs/images.yaml:137
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -70,9 +70,10 @@ STATIC_RESIZE = OpDef(
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "u8", "i8", "i32", "i64")},
     relation=relations.resize_relation,
+    computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:135",
+    source="specs/images.yaml:137",
 )
 DYN_RESIZE = OpDef(
     name="resize",
@@ -117,12 +118,13 @@ DYN_RESIZE = OpDef(
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "u8", "i8", "i32", "i64")},
     relation=relations.resize_relation,
+    computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:135",
+    source="specs/images.yaml:137",
 )
 
-# specs/images.yaml:281
+# specs/images.yaml:284
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -142,10 +144,10 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:281",
+    source="specs/images.yaml:284",
 )
 
-# specs/images.yaml:332
+# specs/images.yaml:335
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -159,7 +161,7 @@ STATIC_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:332",
+    source="specs/images.yaml:335",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -174,10 +176,10 @@ DYN_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:332",
+    source="specs/images.yaml:335",
 )
 
-# specs/images.yaml:358
+# specs/images.yaml:361
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -196,7 +198,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:358",
+    source="specs/images.yaml:361",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -216,5 +218,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:358",
+    source="specs/images.yaml:361",
 )

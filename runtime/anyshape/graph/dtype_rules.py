@@ -30,8 +30,9 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
             if isinstance(said, DType):
                 solved[f"param:{p.name}"] = said
     for var, (name, *of) in op.computed.items():
-        if all(v in solved for v in of):
-            solved[var] = _FUNCTIONS[name](*(solved[v] for v in of))
+        known = [solved.get(v) or (parse_dtype(v) if is_dtype_name(v) else None) for v in of]
+        if None not in known:
+            solved[var] = _FUNCTIONS[name](*known)
     return solved
 
 

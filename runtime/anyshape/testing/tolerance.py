@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.equations.builder import Equation, Update
-from anyshape.equations.expr import Apply, Expr, Reduce, walk
+from anyshape.equations.expr import Apply, Reduce, walk
 from anyshape.strings import as_strings
 
 Array = NDArray[Any]
@@ -35,23 +35,20 @@ class Allowance:
     scale: Any
     order_matters: bool = False
     """A product that overflows or underflows in one order of its factors and not in another: nothing can be said."""
-    eps: float = 0.0
-    """That of the coarsest dtype that arithmetic is done in, which may be coarser than the result's."""
 
 
 def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[int, ...]) -> Allowance:
     """By what the equations do: nothing rounds, one operation per element rounds, several do, or a sum does."""
     nodes = [e for q in stated for e in walk(q.value)]
     kinds = {e.kind for e in nodes if isinstance(e, Reduce)}
-    eps = _coarsest(nodes)
     kinds |= _updates(stated)
     if kinds & {"sum", "prod"}:
-        return Allowance(ULPS_REDUCTION, _total(inputs), "prod" in kinds and _leaves_range(inputs), eps)
+        return Allowance(ULPS_REDUCTION, _total(inputs), "prod" in kinds and _leaves_range(inputs))
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
     steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
     if steps <= 1:
         return Allowance(ULPS_ELEMENTWISE if steps else 0, 0.0)
-    return Allowance(ULPS_ELEMENTWISE, _elementwise(inputs, shape), eps=eps)
+    return Allowance(ULPS_ELEMENTWISE, _elementwise(inputs, shape))
 
 
 def _updates(stated: Sequence[Equation]) -> set[str]:
@@ -62,12 +59,6 @@ def _updates(stated: Sequence[Equation]) -> set[str]:
 
 def _is_half(dtype: DType) -> bool:
     return dtype.is_float and dtype.bits == 16
-
-
-def _coarsest(nodes: Sequence[Expr]) -> float:
-    """The largest eps of what arithmetic on floats is done in."""
-    dtypes = {e.dtype for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None}
-    return max((float(finfo(d.numpy).eps) for d in dtypes if d.is_float), default=0.0)
 
 
 def is_float(a: Array) -> bool:
@@ -124,7 +115,7 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> None
         exact = (got.astype(np.float64), want.astype(np.float64)) if is_float(got) else (got, want)
         np.testing.assert_array_equal(exact[0], exact[1], err_msg=what)
         return
-    eps = max(float(finfo(got.dtype).eps), allowed.eps)
+    eps = float(finfo(got.dtype).eps)
     tiny = float(finfo(got.dtype).tiny)
     with np.errstate(all="ignore"):
         g, w = got.astype(np.float64), want.astype(np.float64)
