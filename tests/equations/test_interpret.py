@@ -23,7 +23,8 @@ from anyshape.equations.functions import (
     where,
     wrap,
 )  # fmt: skip
-from anyshape.equations.interpret import Unknown, interpret
+from anyshape.equations.interpret import interpret
+from anyshape.equations.symbolic import Unknown
 from anyshape.errors import ShapeError, SpecError
 
 N, M = symbol("n"), symbol("m")

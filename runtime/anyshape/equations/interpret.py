@@ -8,7 +8,7 @@ puts numbers in for symbols), except in the symbolic reading, where arrays have 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from anyshape.dtypes import CHAR
 from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
+from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, fold_symbolic, select_symbolic
 from anyshape.errors import OverflowedError, ShapeError
 
 Array = NDArray[Any]
@@ -27,14 +28,6 @@ Array = NDArray[Any]
 
 MOST_TERMS = 1 << 16
 """What the symbolic reading folds into one element, at most: models may name any size"""
-
-
-class Unknown(Exception):
-    """The symbolic reading needs an element that is not known."""
-
-
-NOTHING = object()
-"""Among the elements of a symbolic reading: one of which nothing is known."""
 
 
 def interpret(
@@ -229,12 +222,12 @@ class Evaluation:
         if e.op == "select":
             c = self.eval(e.args[0], active, depth)
             if self.symbolic:
-                return _select_symbolic(c, *(self.branch(a, active, depth) for a in e.args[1:]))
+                return select_symbolic(c, *(self.branch(a, active, depth) for a in e.args[1:]))
             c = c.astype(bool)
             return np.where(c, self.eval(e.args[1], active & c, depth), self.eval(e.args[2], active & ~c, depth))
         args = [self.eval(a, active, depth) for a in e.args]
         if self.symbolic:
-            return _apply_symbolic(e, args)
+            return apply_symbolic(e, args)
         from anyshape.equations.numeric import apply_numeric
 
         return apply_numeric(e, args)
@@ -299,7 +292,7 @@ class Evaluation:
         body = self.eval(e.body, active & keep, inner)
         body, keep = np.broadcast_arrays(body, keep)
         if self.symbolic:
-            return _fold_symbolic(e, body, keep, axes)
+            return fold_symbolic(e, body, keep, axes)
         from anyshape.equations.numeric import reduce_numeric
 
         return reduce_numeric(e, body, keep, axes)
@@ -336,129 +329,6 @@ def turns_of(q: Equation) -> int:
         return known[node.serial]
 
     return extents((*q.variables, *q.over)) * max(map(turns, q.expressions), default=1)
-
-
-_SYMBOLIC: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "neg": lambda a: -a,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "min": dims.minimum,
-    "max": dims.maximum,
-    "eq": dims.eq,
-    "ne": dims.ne,
-    "lt": dims.lt,
-    "le": dims.le,
-    "gt": dims.gt,
-    "ge": dims.ge,
-    "and": dims.and_,
-    "or": dims.or_,
-    "not": dims.not_,
-    "abs": lambda a: dims.maximum(a, -a),
-    "wrap": lambda i, n: dims.select(dims.lt(i, 0), i + n, i),
-    "within": lambda i, n: i,
-    "trunc_div": lambda a, b: _truncated(a, b),
-}
-
-
-def _truncated(a: Size, b: Size) -> Size:
-    """Division towards zero equals floor division where neither side is negative; elsewhere it is left unknown."""
-    if isinstance(a, int) and isinstance(b, int) and b != 0:
-        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    if dims.ge(a, 0) is True and dims.gt(b, 0) is True:
-        return a // b
-    raise Unknown("a truncating division of values whose signs are not known")
-
-
-def _elementwise(f: Callable[..., Any], *args: Array) -> Array:
-    broadcast = np.broadcast_arrays(*args)
-    out = np.empty(broadcast[0].shape, object)
-    for at in np.ndindex(out.shape):
-        items = [b[at] for b in broadcast]
-        out[at] = NOTHING if any(v is NOTHING for v in items) else f(*items)
-    return out
-
-
-def _select_symbolic(c: Array, a: Array, b: Array) -> Array:
-    def choose(k: Any, x: Any, y: Any) -> Any:
-        if k is NOTHING or (isinstance(k, Cond) and (x is NOTHING or y is NOTHING)):
-            return NOTHING
-        return dims.select(k, x, y) if isinstance(k, Cond) else (x if k else y)
-
-    broadcast = np.broadcast_arrays(c, a, b)
-    out = np.empty(broadcast[0].shape, object)
-    for at in np.ndindex(out.shape):
-        out[at] = choose(*(x[at] for x in broadcast))
-    return out
-
-
-def _on_numbers(e: Apply, args: list[Array]) -> Array:
-    """An operation that only numbers have: on the elements that are numbers; nothing is known of the others."""
-    from anyshape.equations.numeric import apply_numeric
-
-    broadcast = np.broadcast_arrays(*args)
-    out = np.full(broadcast[0].shape, NOTHING, object)
-    known = [at for at in np.ndindex(out.shape) if all(isinstance(b[at], (bool, int, float)) for b in broadcast)]
-    if not known:
-        raise Unknown(f"{e.op} of symbols")
-    operands = [
-        np.array([b[at] for at in known], None if a.dtype is None else a.dtype.computed)
-        for a, b in zip(e.args, broadcast)
-    ]
-    for at, value in zip(known, apply_numeric(e, operands).tolist()):
-        out[at] = value
-    return out
-
-
-def _apply_symbolic(e: Apply, args: list[Array]) -> Array:
-    if any(a.dtype is not None and a.dtype.is_float for a in (e, *e.args)):
-        return _on_numbers(e, args)
-    if e.op == "cast":
-        assert e.dtype is not None
-        if (
-            e.dtype.is_integer
-            and e.args[0].dtype is not None
-            and (e.args[0].dtype.is_integer or e.args[0].dtype.is_bool)
-        ):
-            return _elementwise(
-                lambda v: dims.select(v, 1, 0) if isinstance(v, Cond) else int(v) if isinstance(v, bool) else v, *args
-            )
-        if e.dtype.is_bool:
-            return _elementwise(lambda v: v if isinstance(v, (bool, Cond)) else dims.ne(v, 0), *args)
-        raise Unknown(f"a cast to {e.dtype}")
-    if e.op == "div" and e.dtype is not None and e.dtype.is_integer:
-        return _elementwise(_truncated, *args)
-    f = _SYMBOLIC.get(e.op)
-    if f is None:
-        raise Unknown(f"{e.op} of symbols")
-    return _elementwise(f, *args)
-
-
-def _fold_symbolic(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
-    folds: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
-        "sum": (0, lambda a, b: a + b),
-        "prod": (1, lambda a, b: a * b),
-        "max": (None, dims.maximum),
-        "min": (None, dims.minimum),
-        "any": (False, dims.or_),
-        "all": (True, dims.and_),
-    }
-    if e.kind not in folds or not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
-        raise Unknown(f"{e.kind} of symbols")
-    if any(v is NOTHING for v in body.flat):
-        raise Unknown(f"{e.kind} of what is not known")
-    start, step = folds[e.kind]
-    shape = tuple(1 if a in axes else n for a, n in enumerate(body.shape))
-    out = np.full(shape, start, object)
-    for at in np.ndindex(body.shape):
-        if keep[at]:
-            to = tuple(0 if a in axes else i for a, i in enumerate(at))
-            out[to] = body[at] if out[to] is None else step(out[to], body[at])
-    if any(v is None for v in out.flat):
-        raise Unknown(f"{e.kind} of nothing")
-    return out
 
 
 def _boxed(element: Any) -> Array:

@@ -16,7 +16,8 @@ from anyshape.dims import Facts, NestedTooDeep, Size, eq
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
-from anyshape.equations.interpret import NOTHING, Unknown, interpret
+from anyshape.equations.interpret import interpret
+from anyshape.equations.symbolic import NOTHING, Unknown
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef, ParamDef
