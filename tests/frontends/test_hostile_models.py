@@ -207,3 +207,15 @@ def test_a_wrong_shape_names_the_node():
 def test_an_input_without_a_type():
     proto = model([node("Relu", "x", "y")], [onnx.ValueInfoProto(name="x")], "y")
     refused(proto, "input 'x'")
+
+
+def test_names_in_the_graphs_of_nodes_are_text_too():
+    side = [
+        helper.make_graph([node("Relu", "x", n)], n, [], [onnx.ValueInfoProto(name=n)]) for n in ("then", "else_side")
+    ]
+    proto = model(
+        [node("If", "c", "y", then_branch=side[0], else_branch=side[1])], [X, tensor("c", [], TensorProto.BOOL)], "y"
+    )
+    data = proto.SerializeToString()
+    assert data.count(b"Relu") == 2
+    refused(data.replace(b"Relu", b"R\xeelu"), "is not UTF-8 text")

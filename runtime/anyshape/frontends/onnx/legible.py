@@ -16,8 +16,16 @@ def check_text(model: Any, where: str) -> None:
 
 
 def _texts(model: Any) -> Iterator[Any]:
-    graph = model.graph
     yield from (o.domain for o in model.opset_import)
+    yield from _of_graph(model.graph)
+    for f in model.functions:
+        yield from (f.name, f.domain, f.overload, *f.input, *f.output, *f.attribute)
+        yield from (o.domain for o in f.opset_import)
+        yield from _of_attributes(f.attribute_proto)
+        yield from _of_nodes(f.node)
+
+
+def _of_graph(graph: Any) -> Iterator[Any]:
     yield from _of_nodes(graph.node)
     for info in (*graph.input, *graph.output):
         yield info.name
@@ -25,11 +33,6 @@ def _texts(model: Any) -> Iterator[Any]:
     for t in graph.initializer:
         yield from _of_tensor(t)
     yield from (s.values.name for s in graph.sparse_initializer)
-    for f in model.functions:
-        yield from (f.name, f.domain, f.overload, *f.input, *f.output, *f.attribute)
-        yield from (o.domain for o in f.opset_import)
-        yield from _of_attributes(f.attribute_proto)
-        yield from _of_nodes(f.node)
 
 
 def _of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
@@ -45,6 +48,8 @@ def _of_attributes(attributes: Iterable[Any]) -> Iterator[Any]:
         yield from (a.name, a.ref_attr_name)
         if a.HasField("t"):
             yield from _of_tensor(a.t)
+        for graph in (a.g, *a.graphs) if a.HasField("g") else a.graphs:
+            yield from _of_graph(graph)
 
 
 def _of_tensor(t: Any) -> Iterator[Any]:
