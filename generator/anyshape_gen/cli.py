@@ -106,7 +106,7 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
         project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(emit_project(options.package))
         print(f"started: {project.as_posix()}, which is yours to edit")
-    tell(synchronise(made.files, made.owned))
+    tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in synchronise(made.files, made.owned)])
     print(f"{len(made.files)} generated files are current")
     return made.ops
 
@@ -120,7 +120,11 @@ def check(options: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def tell(found: Sequence[Difference]) -> None:
+DONE = {"missing": "new", "changed": "changed", "orphan": "removed"}
+"""What was done about each kind of difference"""
+
+
+def tell(found: Sequence[Difference | str]) -> None:
     """A line each, of many the first few."""
     shown = found if len(found) <= MOST_LINES else found[: MOST_LINES - 1]
     for difference in shown:
@@ -170,10 +174,11 @@ def new_op(name: str | None, path: Path) -> int:
     if not name or not name.isidentifier() or not name.islower():
         print(f"new-op needs a name in lower case, like rms_norm; got {name!r}", file=sys.stderr)
         return 2
+    for other in sorted({path, *path.parent.glob("*.yaml")}):
+        if other.exists() and f"\n  {name}:" in other.read_text():
+            print(f"{other} already has an op {name}", file=sys.stderr)
+            return 2
     old = path.read_text() if path.exists() else "# yaml-language-server: $schema=spec.schema.json\n\nops:\n"
-    if f"\n  {name}:" in old:
-        print(f"{path} already has an op {name}", file=sys.stderr)
-        return 2
     path.write_text(old.rstrip("\n") + "\n" + _SKELETON.replace("NAME", name))
     print(f"{path}: {name} added; edit it, then run `make gen` and `make test OP={name}`")
     return 0

@@ -61,8 +61,10 @@ def test_a_skeleton_is_an_op(tmp_path: Path) -> None:
     out = ("--package", "started", "--out", str(tmp_path))
     made = python("-m", "anyshape_gen", "--specs", str(specs), *out)
     assert made.returncode == 0, made.stderr
-    again = python("-m", "anyshape_gen", "new-op", "as_it_is", "--file", "new", "--specs", str(specs))
-    assert again.returncode == 2 and "already has an op" in again.stderr
+    for file in ("new", "other"):
+        again = python("-m", "anyshape_gen", "new-op", "as_it_is", "--file", file, "--specs", str(specs))
+        assert again.returncode == 2 and "new.yaml already has an op as_it_is" in again.stderr
+    assert not (specs / "other.yaml").exists()
 
 
 @pytest.fixture(scope="module")
