@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from anyshape.graph.opdef import OpDef
 from anyshape.testing.calls import variants
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import register
@@ -37,6 +38,8 @@ def pytest_generate_tests(metafunc: Any) -> None:
     if "moving_op" in metafunc.fixturenames:
         moving = [n for n in chosen if variants(n)[0].moves and not variants(n)[0].is_random]
         metafunc.parametrize("moving_op", moving)
+    if "smooth_op" in metafunc.fixturenames:
+        metafunc.parametrize("smooth_op", [n for n in chosen if _computes_floats(variants(n)[0])])
     if "composed_op" in metafunc.fixturenames:
         metafunc.parametrize("composed_op", [n for n in chosen if variants(n)[0].composition is not None])
     if "rewriting_op" in metafunc.fixturenames:
@@ -44,6 +47,12 @@ def pytest_generate_tests(metafunc: Any) -> None:
     if "example" in metafunc.fixturenames:
         found = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
         metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
+
+
+def _computes_floats(op: OpDef) -> bool:
+    """Whether it makes floats of floats, in one of its dtypes."""
+    floats = [any("f64" in op.dtypes.get(d.dtype, (d.dtype,)) for d in side) for side in (op.inputs, op.outputs)]
+    return all(floats) and not op.is_random
 
 
 OF_ONE_OP = ("op", "asserting_op", "dyn_op", "rewriting_op")

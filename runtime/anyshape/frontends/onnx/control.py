@@ -25,11 +25,23 @@ def subgraphs(node: Any) -> list[Any]:
     return [a.g for a in node.attribute if a.type == GRAPH and a.HasField("g")]
 
 
+NAMING = {("ai.onnx.preview.training", "Gradient"): ("xs", "zs", "y")}
+"""Operators that read tensors which attributes name, and the attributes"""
+
+
+def named_tensors(node: Any) -> list[str]:
+    """The names of tensors among a node's attributes."""
+    naming = NAMING.get((node.domain, node.op_type), ())
+    said = [a for a in node.attribute if a.name in naming]
+    return [s.decode("utf-8", "replace") for a in said for s in (a.strings or [a.s])]
+
+
 def free_names(nodes: Iterable[Any]) -> list[str]:
     """Every name that nodes and the graphs in them read and do not define themselves in those graphs, in order."""
     found: dict[str, None] = {}
     for node in nodes:
         found.update((name, None) for name in node.input if name)
+        found.update((name, None) for name in named_tensors(node))
         for graph in subgraphs(node):
             found.update((name, None) for name in captured_names(graph))
     return list(found)

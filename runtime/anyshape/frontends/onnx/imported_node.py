@@ -29,6 +29,8 @@ class ImportedNode:
     folder: Path | None
     build_graph: Callable[[Any, Sequence[Value], str], Sequence[Value]]
     """What the importer makes of a graph attribute."""
+    values: Mapping[str, Value | None] = field(default_factory=dict)
+    """Of the graph around the node, by name"""
     asked: set[str] = field(default_factory=set)
     """Attributes that the mapping looked at"""
 
@@ -73,6 +75,12 @@ class ImportedNode:
         if is_known(number):
             raise Refusal(f"{name} = {spell(number)} is not supported")
         raise ModelError(f"{self.source}: {name} = {number} is not an element type of ONNX")
+
+    def named(self, name: str) -> Value:
+        found = self.values.get(name)
+        if found is None:
+            raise ModelError(f"{self.source}: there is no tensor {name!r}, which an attribute names")
+        return found
 
     def region(self, name: str, inputs: Sequence[Value]) -> Sequence[Value]:
         return self.build_graph(self.attr(name), inputs, name)

@@ -198,7 +198,7 @@ class Import:
             return self._region(graph, inputs, scope, f" in {name} of {source}")
 
         return ImportedNode(
-            node.op_type, source, len(node.output), operands, said, schema, self.read.folder, build_graph
+            node.op_type, source, len(node.output), operands, said, schema, self.read.folder, build_graph, scope.values
         )
 
     def _region(self, graph: Any, inputs: Sequence[Value], scope: Scope, inside: str) -> Sequence[Value]:

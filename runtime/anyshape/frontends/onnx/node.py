@@ -47,6 +47,9 @@ class OnnxNode(Protocol):
     def has_attr(self, name: str) -> bool:
         """Whether the node gives the attribute."""
 
+    def named(self, name: str) -> Value:
+        """A tensor of the graph around the node, for operators whose attributes name some."""
+
     def region(self, name: str, inputs: Sequence[Value]) -> Sequence[Value]:
         """The results of a graph attribute for these inputs, built where the call stands."""
 

@@ -1,0 +1,207 @@
+"""The adjoint of equations: from how much each element of the results counts, how much each element of the inputs does.
+
+In: the equations of one call. Out: equations of gradients, stated in a builder. One rule makes all of them: where an equation `t[i] = e` reads `x[f(i)]`,
+the gradient of x at f(i) gets what t counts at i times the derivative of e by that read, for every i and for every variable of a sum around the
+read. Reads at plain variables become sums over the variables that are not in the index (so that the adjoint of a product of matrices is products of
+matrices, and that of a broadcast a sum); other reads become additions at the index.
+
+Reverse accumulation, after "Evaluating Derivatives" by Griewank and Walther (2008), chapters 3 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anyshape.dtypes import I64, accum
+from anyshape.equations.builder import Equation, Equations
+from anyshape.equations.dependencies import units
+from anyshape.equations.derivatives import shares_of
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Tensor, Var, apply, cast, const, reduce_node, scalar, walk
+from anyshape.equations.functions import checked, inside
+from anyshape.equations.recurrences import substitute
+
+
+class NotDifferentiable(Exception):
+    """Equations of a form that has no adjoint here; the reason."""
+
+
+@dataclass(frozen=True)
+class _Term:
+    """At `index` of a tensor's gradient counts `value`, for every value of `vars`, where all `conditions` hold."""
+
+    index: tuple[Expr, ...]
+    value: Expr
+    vars: tuple[Var, ...]
+    conditions: tuple[Expr, ...]
+
+    @property
+    def masked(self) -> Expr:
+        """What is outside the conditions may be no number, and counts 0."""
+        value = self.value
+        for c in reversed(self.conditions):
+            value = apply("select", c, value, const(0.0, value.dtype))
+        return value
+
+
+@dataclass
+class _Adjoint:
+    eqs: Equations
+    active: set[Tensor]
+    """Tensors of floats that depend on an input of which the gradient is wanted."""
+    terms: dict[Tensor, list[_Term]] = field(default_factory=dict)
+
+    def pull(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
+        """What e reads counts `seed` times its derivative."""
+        if e.dtype is None or not e.dtype.is_float or not self.depends(e):
+            return
+        if isinstance(e, Read):
+            self._read(e, seed, vars_, conditions)
+        elif isinstance(e, Reduce):
+            self._reduce(e, seed, vars_, conditions)
+        elif isinstance(e, Apply) and e.op == "select":
+            chosen, a, b = e.args
+            self.pull(a, seed, vars_, (*conditions, chosen))
+            self.pull(b, seed, vars_, (*conditions, apply("not", chosen)))
+        elif isinstance(e, Apply):
+            shares = shares_of(e, seed)
+            if shares is None:
+                raise NotDifferentiable(f"{e.op} has no derivative")
+            for operand, share in shares:
+                self.pull(operand, share, vars_, conditions)
+
+    def depends(self, e: Expr) -> bool:
+        return any(isinstance(x, Read) and x.tensor in self.active for x in walk(e))
+
+    def _read(self, e: Read, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
+        if any(self.depends(i) for i in e.index):
+            raise NotDifferentiable("an index is computed from floats")
+        if e.outside is not None:
+            within = inside(e.index, e.tensor.shape)
+            self.pull(e.outside, seed, vars_, (*conditions, apply("not", within)))
+            conditions = (*conditions, within)
+        if e.tensor in self.active:
+            self.terms.setdefault(e.tensor, []).append(_Term(e.index, seed, vars_, conditions))
+
+    def _reduce(self, e: Reduce, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
+        own = tuple(Var(v.name, v.extent) for v in e.vars)
+        fresh: Mapping[Var, Expr] = dict(zip(e.vars, own))
+        body = substitute(e.body, fresh)
+        if e.where is not None:
+            conditions = (*conditions, substitute(e.where, fresh))
+        if e.kind in ("max", "min"):
+            ties = reduce_node("sum", e.vars, self._counted(e), None, e.dtype)
+            seed, conditions = seed / ties, (*conditions, apply("eq", body, e))
+        elif e.kind != "sum":
+            raise NotDifferentiable(f"{e.kind} of elements has no derivative here")
+        self.pull(body, seed, (*vars_, *own), conditions)
+
+    @staticmethod
+    def _counted(e: Reduce) -> Expr:
+        """1 at each element that is the extreme: they share what it counts."""
+        other = tuple(Var(v.name, v.extent) for v in e.vars)
+        renamed: Mapping[Var, Expr] = dict(zip(e.vars, other))
+        where = None if e.where is None else substitute(e.where, renamed)
+        extreme = reduce_node(e.kind, other, substitute(e.body, renamed), where, e.dtype)
+        equal = apply("eq", e.body, extreme)
+        equal = equal if e.where is None else apply("and", e.where, equal)
+        return apply("select", equal, const(1.0, e.dtype), const(0.0, e.dtype))
+
+    def state(self, target: Tensor, terms: Sequence[_Term]) -> None:
+        """The gradient of a tensor: what all its reads count."""
+        place = self.eqs.indices("g", target.shape)
+        total: Expr = const(0.0, target.dtype)
+        scattered: list[_Term] = []
+        for term in terms:
+            gathered = _gathered(term, place, target)
+            if gathered is None:
+                scattered.append(term)
+            else:
+                total = gathered if isinstance(total, Const) else total + gathered
+        self.eqs.define(target[place], total)
+        for term in scattered:
+            value = term.masked
+            index = tuple(self._guarded(i, term) for i in term.index)
+            used = value.free.union(*(i.free for i in index))
+            for v in term.vars:
+                if v not in used:  # it counts as often as there are values of the variable
+                    value = value * cast(scalar(v.extent, I64), target.dtype)
+            self.eqs.update(checked(target)[index], "add", value)
+
+    @staticmethod
+    def _guarded(i: Expr, term: _Term) -> Expr:
+        """The index, or 0 where the read is not made, which adds 0."""
+        if not i.free:
+            return i
+        for c in reversed(term.conditions):
+            i = apply("select", c, i, const(0, I64))
+        return i
+
+
+def _gathered(term: _Term, place: tuple[Var, ...], target: Tensor) -> Expr | None:
+    """The term at one place of the gradient, as a sum over the variables that its index leaves open; None where the index is no variables."""
+    known: dict[Var, Expr] = {}
+    at: list[Expr] = []
+    for i, p in zip(term.index, place):
+        if isinstance(i, Var) and i in term.vars and i not in known and i.extent == p.extent:
+            known[i] = p
+        elif isinstance(i, Const):
+            if p.extent != 1:
+                at.append(apply("eq", p, i))
+        else:
+            return None
+    value = substitute(term.masked, known)
+    open_ = tuple(v for v in term.vars if v not in known)
+    if open_:
+        wide = accum(target.dtype)
+        value = cast(reduce_node("sum", open_, cast(value, wide), None, wide), target.dtype)
+    for c in at:
+        value = apply("select", c, value, const(0.0, target.dtype))
+    return value
+
+
+def state_adjoint(
+    eqs: Equations, forward: Sequence[Equation], seeds: Mapping[Tensor, Tensor], wanted: Mapping[Tensor, Tensor]
+) -> None:
+    """States in `eqs` the gradients `wanted` of inputs, {input: its gradient}, for what elements of results count, {result: how much}.
+
+    Raises NotDifferentiable, with the reason, for equations that are procedures, recurrences, updates, sorts or of sizes that they find."""
+    ordered = [unit[0] for unit in units(forward)]
+    for q in forward:
+        if q.form is not None or q.born is not None:
+            raise NotDifferentiable("its equations are not all of the form t[i] = e")
+    active = set(wanted)
+    work = _Adjoint(eqs, active)
+    for q in ordered:
+        if q.target.dtype.is_float and work.depends(q.value):
+            active.add(q.target)
+    gradients: dict[Tensor, Tensor] = dict(seeds)
+    for k, q in reversed(list(enumerate(ordered))):
+        if q.target not in active:
+            continue
+        last = not any(o.target is q.target for o in ordered[k + 1 :])
+        if last and q.target in work.terms:
+            own = eqs.scratch(f"gradient_of_{q.target.name}", q.target.dtype, q.target.shape)
+            more = work.terms.pop(q.target)
+            if q.target in seeds:
+                vars_ = eqs.indices("s", q.target.shape)
+                more.append(_Term(vars_, seeds[q.target][vars_], vars_, ()))
+            work.state(own, more)
+            gradients[q.target] = own
+        if q.target in gradients:
+            work.pull(q.value, gradients[q.target][q.index], q.variables, ())
+    for x, gradient in wanted.items():
+        work.state(gradient, work.terms.get(x, ()))
+    _restate(eqs, ordered)
+
+
+def _restate(eqs: Equations, forward: Sequence[Equation]) -> None:
+    """What of the forward equations the gradients read, directly or not."""
+    needed = {x.tensor for q in eqs.equations for e in q.expressions for x in walk(e) if isinstance(x, Read)}
+    kept: list[Equation] = []
+    for q in reversed(forward):
+        if q.target in needed:
+            kept.append(q)
+            needed |= {x.tensor for e in q.expressions for x in walk(e) if isinstance(x, Read)}
+    eqs.scratches += dict.fromkeys(q.target for q in kept)
+    eqs.equations[:0] = kept[::-1]

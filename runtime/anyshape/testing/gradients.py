@@ -1,0 +1,77 @@
+"""Law 10: the gradients of an op, made of its equations, are what differences of its results say, in f64.
+
+At contents drawn at random, where corners and steps lie with probability 0. Along one direction: the difference quotient of the results, weighted at
+random, against the gradients times the direction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape import ops
+from anyshape.dtypes import F64
+from anyshape.errors import UnsupportedError
+from anyshape.graph.call import call
+from anyshape.graph.gradient import gradients
+from anyshape.graph.value import Value, constant
+from anyshape.testing.calls import Call, made, typed, valid_node
+from anyshape.testing.evaluation import evaluate
+from anyshape.testing.running import on_random_calls
+
+Array = NDArray[Any]
+STEP = 1e-6
+
+
+def test_gradients_are_limits_of_differences(smooth_op: str, record_property: Any) -> None:
+    def body(c: Call) -> bool:
+        assert c.recipe is not None
+        wide = {v: "f64" if "f64" in c.op.dtypes.get(v, ()) else d for v, d in c.recipe.dtypes.items()}
+        smooth = made(c.property, replace(c.recipe, dtypes=wide, style="plain"))
+        valid_node(smooth)
+        return holds(smooth)
+
+    on_random_calls(smooth_op, "10 gradients == limits of differences", record_property, body, share=20)
+
+
+def holds(c: Call) -> bool:
+    """False where the op has no gradient, or nothing of f64."""
+    arrays: dict[str, Array] = {}
+
+    def operand(a: Array, name: str) -> Value:
+        arrays[name] = a
+        return typed(a, name)
+
+    given = c.values(operand)
+    params = {v.name: v for x in given if x is not None for v in (x if isinstance(x, list) else [x])}
+    by = [v for v in params.values() if v.type.dtype is F64]
+    results = [v for v in call(c.op, given, c.params) if v.type.dtype is F64 and v.type.is_static]
+    if not by or not results:
+        return False
+    rng = np.random.default_rng(0)
+    weighted = [ops.mul(v, constant(rng.normal(size=v.type.shape))) for v in results]
+    sums = [ops.sum(v) for v in weighted]
+    total = sums[0]
+    for s in sums[1:]:
+        total = ops.add(total, s)
+    try:
+        wanted = gradients(total, by)
+    except UnsupportedError:
+        return False
+    direction = {v.name: rng.normal(size=arrays[v.name].shape) for v in by}
+    with np.errstate(all="ignore"):
+        slopes = evaluate(wanted, arrays)
+        ends = [
+            evaluate([total], {n: a + step * direction[n] if n in direction else a for n, a in arrays.items()})[0]
+            for step in (-STEP, STEP)
+        ]
+        quotient = (ends[1] - ends[0]) / (2 * STEP)
+        slope = sum(float(np.sum(g * direction[v.name])) for g, v in zip(slopes, by, strict=True))
+    if not np.isfinite(quotient):
+        return False
+    scale = sum(float(np.sum(np.abs(g * direction[v.name]))) for g, v in zip(slopes, by)) + abs(float(ends[0]))
+    assert abs(slope - quotient) <= 1e-5 * scale + 1e-6, f"gradients say {slope}, differences {quotient}"
+    return True
