@@ -1,9 +1,10 @@
 """The adjoint of equations: from how much each element of the results counts, how much each element of the inputs does.
 
-In: the equations of one call. Out: equations of gradients, stated in a builder. One rule makes all of them: where an equation `t[i] = e` reads `x[f(i)]`,
-the gradient of x at f(i) gets what t counts at i times the derivative of e by that read, for every i and for every variable of a sum around the
-read. Reads at plain variables become sums over the variables that are not in the index (so that the adjoint of a product of matrices is products of
-matrices, and that of a broadcast a sum); other reads become additions at the index.
+In: the equations of one call. Out: equations of gradients, stated in a builder. One rule makes all of them: where an equation
+`t[i] = e` reads `x[f(i)]`, the gradient of x at f(i) gets what t counts at i times the derivative of e by that read, for every i
+and for every variable of a sum around the read. Reads at plain variables become sums over the variables that are not in the index
+(so that the adjoint of a product of matrices is products of matrices, and that of a broadcast a sum); other reads become
+additions at the index.
 
 Reverse accumulation, after "Evaluating Derivatives" by Griewank and Walther (2008), chapters 3 and 6.
 """
@@ -17,7 +18,21 @@ from anyshape.dtypes import I64, accum
 from anyshape.equations.builder import Equation, Equations
 from anyshape.equations.dependencies import units
 from anyshape.equations.derivatives import shares_of
-from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Tensor, Var, apply, cast, const, reduce_node, scalar, walk
+from anyshape.equations.expr import (
+    Apply,
+    Const,
+    Expr,
+    Read,
+    Reduce,
+    Tensor,
+    Var,
+    apply,
+    cast,
+    const,
+    reduce_node,
+    scalar,
+    walk,
+)
 from anyshape.equations.functions import checked, inside
 from anyshape.equations.recurrences import substitute
 
@@ -139,7 +154,7 @@ class _Adjoint:
 
 
 def _gathered(term: _Term, place: tuple[Var, ...], target: Tensor) -> Expr | None:
-    """The term at one place of the gradient, as a sum over the variables that its index leaves open; None where the index is no variables."""
+    """The term at one place of the gradient: a sum over the variables that its index leaves open. None where the index is no variables."""
     known: dict[Var, Expr] = {}
     at: list[Expr] = []
     for i, p in zip(term.index, place):

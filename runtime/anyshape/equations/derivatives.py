@@ -1,7 +1,7 @@
 """Derivatives of the elementwise operations, as expressions: what a small change of each operand does to the result.
 
-In: an operation and how much its result counts. Out: for each operand that has a derivative, how much it counts. Where an operation has a corner, one
-side of it is taken: of max and min at equal operands, the second; of abs at 0, neither.
+In: an operation and how much its result counts. Out: for each operand that has a derivative, how much it counts. Where an
+operation has a corner, one side of it is taken: of max and min at equal operands, the second; of abs at 0, neither.
 """
 
 from __future__ import annotations

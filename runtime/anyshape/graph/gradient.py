@@ -1,8 +1,8 @@
 """Gradients of graphs: reverse accumulation over nodes, the adjoint of each made of the equations that its spec states.
 
-In: a value, and values that it depends on. Out: values of their gradients: for each element, what a small change of it does to the sum of all elements of
-the result. An op's adjoint is an op too, without a spec: its shapes are those of the op's rule, its equations `equations.adjoint` of the op's.
-Views and compositions are looked through.
+In: a value, and values that it depends on. Out: values of their gradients: for each element, what a small change of it does to
+the sum of all elements of the result. An op's adjoint is an op too, without a spec: its shapes are those of the op's rule, its
+equations `equations.adjoint` of the op's. Views and compositions are looked through.
 """
 
 from __future__ import annotations
@@ -169,14 +169,22 @@ class _Call:
     def grouped(self, given: Any) -> dict[str, Any]:
         """Something for each input of the op, by what there is for each of its operands' names; None where one is absent."""
         return {
-            name: [given(self.name(x)) for x in v] if isinstance(v, tuple) else None if v is None else given(self.name(v))
+            name: [given(self.name(x)) for x in v]
+            if isinstance(v, tuple)
+            else None
+            if v is None
+            else given(self.name(v))
             for name, v in self.node.grouped_inputs().items()
         }
 
     def relation(self, rule: Rule, **given: Any) -> Bound:
         params = {p.name: given[p.name] for p in self.node.op.params}
         forward = self.node.op.relation(rule, **self.grouped(given.__getitem__), **params)
-        shapes = [s for o in self.node.op.outputs for s in (forward.outputs[o.name] if o.variadic else [forward.outputs[o.name]])]
+        shapes = [
+            s
+            for o in self.node.op.outputs
+            for s in (forward.outputs[o.name] if o.variadic else [forward.outputs[o.name]])
+        ]
         for k in self.floats:
             rule.equal(shapes[k], given[f"seed{k}"], f"result {k} and what it counts")
         return rule.bind(
@@ -195,7 +203,9 @@ class _Call:
         made: list[Tensor] = []
         for o in node.op.outputs:
             shapes = forward.outputs[o.name] if o.variadic else [forward.outputs[o.name]]
-            tensors = tuple(Tensor(f"{o.name}{k}", node.outputs[len(made) + k].type.dtype, tuple(s)) for k, s in enumerate(shapes))
+            tensors = tuple(
+                Tensor(f"{o.name}{k}", node.outputs[len(made) + k].type.dtype, tuple(s)) for k, s in enumerate(shapes)
+            )
             made += tensors
             outs[o.name] = tensors if o.variadic else tensors[0]
         stated = Equations(node.op.full_name, ins, outs, node.dtypes)

@@ -1,7 +1,7 @@
 """Law 10: the gradients of an op, made of its equations, are what differences of its results say, in f64.
 
-At contents drawn at random, where corners and steps lie with probability 0. Along one direction: the difference quotient of the results, weighted at
-random, against the gradients times the direction.
+At contents drawn at random, where corners and steps lie with probability 0. Along one direction: the difference quotient of the
+results, weighted at random, against the gradients times the direction.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from anyshape import ops
 from anyshape.dtypes import F64
+from anyshape.equations.expr import walk
 from anyshape.errors import UnsupportedError
 from anyshape.graph.call import call
 from anyshape.graph.gradient import gradients
-from anyshape.graph.value import Value, constant
-from anyshape.testing.calls import Call, made, typed, valid_node
+from anyshape.graph.value import Node, Value, constant
+from anyshape.testing.calls import Call, equations_below, made, typed, valid_node
 from anyshape.testing.evaluation import evaluate
 from anyshape.testing.running import on_random_calls
 
@@ -31,10 +32,15 @@ def test_gradients_are_limits_of_differences(smooth_op: str, record_property: An
         assert c.recipe is not None
         wide = {v: "f64" if "f64" in c.op.dtypes.get(v, ()) else d for v, d in c.recipe.dtypes.items()}
         smooth = made(c.property, replace(c.recipe, dtypes=wide, style="plain"))
-        valid_node(smooth)
-        return holds(smooth)
+        return not _rounds(valid_node(smooth)) and holds(smooth)
 
     on_random_calls(smooth_op, "10 gradients == limits of differences", record_property, body, share=20)
+
+
+def _rounds(node: Node) -> bool:
+    """Whether something is computed in fewer bits, in which a small difference is lost."""
+    dtypes = {e.dtype for q in equations_below(node) for e in walk(q.value)}
+    return any(d is not None and d.is_float and d is not F64 for d in dtypes)
 
 
 def holds(c: Call) -> bool:
@@ -52,7 +58,7 @@ def holds(c: Call) -> bool:
     if not by or not results:
         return False
     rng = np.random.default_rng(0)
-    weighted = [ops.mul(v, constant(rng.normal(size=v.type.shape))) for v in results]
+    weighted = [ops.mul(v, constant(rng.normal(size=[int(str(n)) for n in v.type.shape or ()]))) for v in results]
     sums = [ops.sum(v) for v in weighted]
     total = sums[0]
     for s in sums[1:]:

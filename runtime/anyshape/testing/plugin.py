@@ -10,7 +10,7 @@ from typing import Any
 
 from anyshape.graph.opdef import OpDef
 from anyshape.testing.calls import variants
-from anyshape.testing.profile import load_profile, usual
+from anyshape.testing.profile import WIDE, load_profile, usual
 from anyshape.testing.running import register
 
 load_profile(usual())
@@ -39,7 +39,8 @@ def pytest_generate_tests(metafunc: Any) -> None:
         moving = [n for n in chosen if variants(n)[0].moves and not variants(n)[0].is_random]
         metafunc.parametrize("moving_op", moving)
     if "smooth_op" in metafunc.fixturenames:
-        metafunc.parametrize("smooth_op", [n for n in chosen if _computes_floats(variants(n)[0])])
+        smooth = [n for n in chosen if _computes_floats(variants(n)[0])]
+        metafunc.parametrize("smooth_op", smooth if WIDE or only is not None else smooth[::3])
     if "composed_op" in metafunc.fixturenames:
         metafunc.parametrize("composed_op", [n for n in chosen if variants(n)[0].composition is not None])
     if "rewriting_op" in metafunc.fixturenames:

@@ -1,6 +1,7 @@
 """Gradient of ai.onnx.preview.training: its attributes name tensors of the graph around it, and its inputs say at which values.
 
-`y` is differentiated by each of `xs`; where an input is another tensor than the one that `xs` or `zs` names, what `y` is made of is made again from it.
+`y` is differentiated by each of `xs`; where an input is another tensor than the one that `xs` or `zs` names, what `y` is made of
+is made again from it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 from anyshape.dims import Dim, Facts, Size, fresh
 from anyshape.dtypes import CHAR
 from anyshape.errors import ModelError, ShapeError, UnsupportedError
-from anyshape.frontends.onnx.control import free_names, subgraphs
+from anyshape.frontends.onnx.control import free_names, named_tensors, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
 from anyshape.frontends.onnx.importer import Import, Scope
 from anyshape.frontends.onnx.inputs import DimBinding, check_names
@@ -59,6 +59,10 @@ def named_values(source: Any, dims: Mapping[str, DimBinding] | None = None) -> N
     read = read_model(source)
     if read.model.training_info:
         raise UnsupportedError(f"{read.name}: it says how it is trained, and what that needs of the graph is not known")
+    if any(named_tensors(node) for node in read.model.graph.node):
+        raise UnsupportedError(
+            f"{read.name}: attributes name tensors to differentiate by, which would not be the same once equal ones are merged"
+        )
     return _NamingImport(read, dims, all_mappings()).named_values()
 
 
