@@ -25,6 +25,7 @@ from anyshape.equations.expr import (
     as_expr,
     cast,
     const,
+    drawn,
     read,
     reduce_node,
     walk,
@@ -183,6 +184,10 @@ def _rebuilt(n: Expr, visit: Callable[[Expr], Expr]) -> Expr:
         return reduce_node(n.kind, n.vars, visit(n.body), where, n.dtype)
     if isinstance(n, Apply):
         args = [visit(a) for a in n.args]
+        if n.op == "philox" and n.dtype is not None:  # of two integers, a number of any dtype
+            return drawn(args[0], args[1], n.dtype)
+        if not args:
+            return n
         assert n.dtype is not None or not args
         return cast(args[0], n.dtype) if n.op == "cast" and n.dtype is not None else apply(n.op, *args)
     return n
