@@ -65,25 +65,39 @@ class _Adjoint:
     active: set[Tensor]
     """Tensors of floats that depend on an input of which the gradient is wanted."""
     terms: dict[Tensor, list[_Term]] = field(default_factory=dict)
+    waiting: dict[tuple[Expr, tuple[Var, ...], tuple[Expr, ...]], Expr] = field(default_factory=dict)
+    """What each expression counts that was not looked at yet, by the variables and conditions around it."""
 
     def pull(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
-        """What e reads counts `seed` times its derivative."""
+        """What e reads counts `seed` times its derivative. An expression that stands in several places is looked at once, when all have
+        told what it counts: those that it stands in were made after it."""
+        self.waiting = {}
+        self.push(e, seed, vars_, conditions)
+        while self.waiting:
+            key = max(self.waiting, key=lambda k: k[0].serial)
+            self.step(key[0], self.waiting.pop(key), *key[1:])
+
+    def push(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
         if e.dtype is None or not e.dtype.is_float or not self.depends(e):
             return
+        key = (e, vars_, conditions)
+        self.waiting[key] = self.waiting[key] + seed if key in self.waiting else seed
+
+    def step(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
         if isinstance(e, Read):
             self._read(e, seed, vars_, conditions)
         elif isinstance(e, Reduce):
             self._reduce(e, seed, vars_, conditions)
         elif isinstance(e, Apply) and e.op == "select":
             chosen, a, b = e.args
-            self.pull(a, seed, vars_, (*conditions, chosen))
-            self.pull(b, seed, vars_, (*conditions, apply("not", chosen)))
+            self.push(a, seed, vars_, (*conditions, chosen))
+            self.push(b, seed, vars_, (*conditions, apply("not", chosen)))
         elif isinstance(e, Apply):
             shares = shares_of(e, seed)
             if shares is None:
                 raise NotDifferentiable(f"{e.op} has no derivative")
             for operand, share in shares:
-                self.pull(operand, share, vars_, conditions)
+                self.push(operand, share, vars_, conditions)
 
     def depends(self, e: Expr) -> bool:
         return any(isinstance(x, Read) and x.tensor in self.active for x in walk(e))
@@ -93,7 +107,7 @@ class _Adjoint:
             raise NotDifferentiable("an index is computed from floats")
         if e.outside is not None:
             within = inside(e.index, e.tensor.shape)
-            self.pull(e.outside, seed, vars_, (*conditions, apply("not", within)))
+            self.push(e.outside, seed, vars_, (*conditions, apply("not", within)))
             conditions = (*conditions, within)
         if e.tensor in self.active:
             self.terms.setdefault(e.tensor, []).append(_Term(e.index, seed, vars_, conditions))
@@ -109,7 +123,7 @@ class _Adjoint:
             seed, conditions = seed / ties, (*conditions, apply("eq", body, e))
         elif e.kind != "sum":
             raise NotDifferentiable(f"{e.kind} of elements has no derivative here")
-        self.pull(body, seed, (*vars_, *own), conditions)
+        self.push(body, seed, (*vars_, *own), conditions)
 
     @staticmethod
     def _counted(e: Reduce) -> Expr:
@@ -146,7 +160,7 @@ class _Adjoint:
     @staticmethod
     def _guarded(i: Expr, term: _Term) -> Expr:
         """The index, or 0 where the read is not made, which adds 0."""
-        if not i.free:
+        if isinstance(i, Const) and i.value == 0:
             return i
         for c in reversed(term.conditions):
             i = apply("select", c, i, const(0, I64))
