@@ -13,6 +13,7 @@ def test_softmax_from_yaml_to_machine_code(capsys):
     for stage in stages:
         assert f"=== {stage}: " in text
     assert "peak[*a, *b]  = max(x[*a, k, *b] for k in n)" in text
+    assert 'inputs: {x: "F[*o, n@axis, *i]"}' in text, "what its family says of it"
     assert "rule.axis(" in text
     assert "define i32 @" in text
     assert "GB/s of operands" in text

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +126,21 @@ def _variant(name: str) -> OpDef:
 
 
 def _spec_text(op: OpDef) -> str:
-    """The op's entry, if its file is below the working directory."""
+    """The op's entry after that of its family, if their file is below the working directory."""
     path, _, line = op.source.rpartition(":")
     if not Path(path).is_file():
         return f"{op.summary}\n(the text is in {op.source}, which is not below this folder)"
-    lines = Path(path).read_text().splitlines()[int(line) - 1 :]
-    end = next((k for k, s in enumerate(lines[1:], 1) if s.strip() and not s.startswith("    ")), len(lines))
-    return "\n".join(lines[:end])
+    lines = Path(path).read_text().splitlines()
+    own = _entry(lines, int(line) - 1)
+    family = next((s.split(":", 1)[1].strip() for s in own if s.startswith("    family:")), None)
+    shared = _entry(lines, lines.index(f"  {family}:")) if f"  {family}:" in lines else []
+    return "\n".join([*(["families:", *shared, "ops:"] if shared else []), *own])
+
+
+def _entry(lines: Sequence[str], start: int) -> list[str]:
+    """The line and all that is further in."""
+    below = takewhile(lambda s: not s.strip() or s.startswith("    "), lines[start + 1 :])
+    return "\n".join([lines[start], *below]).rstrip().split("\n")
 
 
 @dataclass(frozen=True)
