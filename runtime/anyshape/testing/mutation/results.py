@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from anyshape.testing.mutation.running import OpResult
-from anyshape_gen import mutants
 from anyshape_gen.model import OpSpec
+from anyshape_gen.mutants import mutants
 
 LEAST, MOST_DECLARED = 0.95, 0.03
 
@@ -70,8 +70,8 @@ def _more_killed(before: Kept, r: OpResult, spec: OpSpec) -> Kept:
 def untried(spec: OpSpec) -> Kept:
     """The marks of a spec, and no results. The tests' own code has none: after a change to it that kills less, `--again`."""
     rule = repr(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
-    code = Path(mutants.__file__).read_bytes()
-    return Kept(_mark(rule + code, 16), tuple(_mark(repr(e).encode(), 8) for e in spec.examples))
+    labels = "\n".join(m.label for m in mutants(spec)).encode()
+    return Kept(_mark(rule + labels, 16), tuple(_mark(repr(e).encode(), 8) for e in spec.examples))
 
 
 def _mark(data: bytes, digits: int) -> str:
@@ -149,7 +149,7 @@ def page(ops: Mapping[str, Kept], declared: Declared) -> str:
     return "\n".join(
         [
             *_HEAD,
-            f"**{score(ops, declared)}** ({len(ops)} ops).",
+            f"**{score(ops, declared)}** ({len(ops)} ops tried so far).",
             "",
             "| what is changed | mutants | killed | |",
             "|---|---:|---:|---:|",
@@ -185,6 +185,7 @@ _HEAD = (
     "generated in memory and tried against the spec's own tests: its examples, then laws 1 and 2 (law 5 for rewrites) on calls drawn from",
     "it. A mutant that no test notices is something the spec says and nothing checks. Mutants that the generator refuses do not count, nor",
     "those whose code is that of the op or of another mutant; a function of `define:` that several ops use is changed for the first of",
-    "them. ONNX mappings are not changed: ONNX's own node tests check them.",
+    "them. ONNX mappings are not changed: ONNX's own node tests check them. Where only examples were added since, what was killed is not",
+    "tried again; `python -m anyshape.testing.mutation --again` tries everything.",
     "",
 )

@@ -160,6 +160,6 @@ def undeclared(declared: Mapping[str, Mapping[str, str]], trial: Trial) -> list[
     """Declarations of mutants that are not, or no longer, among those of their op."""
     wrong = []
     for op, labels in declared.items():
-        known = {m.label for m, _ in trial.distinct(op)[0]} if op in trial.workshop.specs else set()
+        known = {m.label for m, _ in trial.distinct(op, labels)[0]} if op in trial.workshop.specs else set()
         wrong += [f"{op}: there is no mutant {label!r}" for label in labels if label not in known]
     return wrong
