@@ -18,7 +18,7 @@ from anyshape.equations.expr import const
 from anyshape.errors import UnsupportedError
 from anyshape.graph.composition import expand
 from anyshape.graph.function import topological
-from anyshape.graph.infer import build, equations_of, rebuild, tensors_of
+from anyshape.graph.infer import absent_dtype, build, equations_of, rebuild, tensors_of
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Bound, Rule
@@ -196,7 +196,7 @@ class _Call:
         ins: dict[str, Any] = {}
         for i, (name, given) in zip(node.op.inputs, self.grouped(eqs.tensor).items(), strict=True):
             if given is None:
-                dtype = next((t for v, t in node.dtypes.items() if v == i.dtype), node.outputs[0].type.dtype)
+                dtype = absent_dtype(node, i.dtype)
                 given = Tensor(name, dtype, (), const(i.absent(dtype), dtype))
             ins[name] = tuple(given) if isinstance(given, list) else given
         outs: dict[str, Any] = {}

@@ -209,7 +209,7 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
         if isinstance(value, tuple):
             ins[i.name] = tuple(tensor(f"{i.name}{k}", v) for k, v in enumerate(value))
         elif value is None:
-            dtype = _absent_dtype(node, i.dtype)
+            dtype = absent_dtype(node, i.dtype)
             ins[i.name] = Tensor(i.name, dtype, (), const(i.absent(dtype), dtype))
         else:
             ins[i.name] = tensor(i.name, value)
@@ -226,7 +226,7 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
     return ins, outs
 
 
-def _absent_dtype(node: Node, dtype: str) -> DType:
+def absent_dtype(node: Node, dtype: str) -> DType:
     """Where nothing else has the input's dtype variable, any that it may be: only the input's constant is read."""
     from anyshape.dtypes import parse_dtype
 
