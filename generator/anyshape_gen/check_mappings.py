@@ -18,7 +18,7 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "min", "max", "einsum", "aligned", "strings")  # fmt: skip
+                  "fold", "each", "positions", "min", "max", "einsum", "aligned", "strings")  # fmt: skip
 DTYPE_FUNCTIONS = ("accum", "promote")
 
 

@@ -4,6 +4,7 @@ In: `Text` such as `x, newshape, allowzero=attr` or `x -> reshape(softmax(flatte
 further lines. Out: `OnnxMapping`.
 
     x, *xs            the next input; all further inputs (a name may be an input or an operand parameter of the op)
+    x, *xs, *ys       groups of one length, one after the other, of all further inputs
     p=attr            the attribute of the same name; attr.name another one; attr(1), attr.name(1) with a default
     p=in(expr)        the next input through an expression, in which it has the name p (an absent one reads as [])
     p=expr            computed from attributes, ranks and input dtypes: `len(outputs)`, `dtype_of(start)`

@@ -159,7 +159,9 @@ class ProcedureResolver(KernelResolver):
         dtype = self._dtype(name, value)
         known = self.variables.get(name)
         if known is None:
-            self._variable(name, dtype, kind_of(value, self.kinds))
+            kind = kind_of(value, self.kinds)
+            of_elements = K.INT if kind == K.ANY and dtype in ("i64", "i32") else kind
+            self._variable(name, dtype, of_elements)
         elif dtype != known and not self._adapts(value):
             self.findings.add(target.span, f"'{name}' is {known}, and is set to {dtype} here: write {known}(…)")
 

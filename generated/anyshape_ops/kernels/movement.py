@@ -36,32 +36,32 @@ def concat_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*a, rules.prefix(n)[v] + k, *b], xs[v][*a, k, *b], "specs/movement.yaml:128")
 
 
-# specs/movement.yaml:136
+# specs/movement.yaml:138
 def split_kernel(eqs: Equations, bound: Bound) -> None:
     sizes, o, i = bound.sizes, bound.o, bound.i
     x, ys = eqs.tensor("x"), eqs.tensors("ys")
     for v in range(len(sizes)):
         a, k, b = eqs.indices("a", o), eqs.index("k", sizes[v]), eqs.indices("b", i)
-        eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:148")
+        eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:150")
 
 
-# specs/movement.yaml:164
+# specs/movement.yaml:166
 def slice_kernel(eqs: Equations, bound: Bound) -> None:
     s, lo, step = bound.s, bound.lo, bound.step
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:182")
+    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:184")
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:193
 def gather_kernel(eqs: Equations, bound: Bound) -> None:
     o, j, i, n = bound.o, bound.j, bound.i, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, b, c = eqs.indices("a", o), eqs.indices("b", j), eqs.indices("c", i)
-    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:198")
+    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:200")
 
 
-# specs/movement.yaml:207
+# specs/movement.yaml:209
 def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     b, m, n, k, upper = bound.b, bound.m, bound.n, bound.k, bound.upper
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -69,5 +69,5 @@ def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, i, j],
         where(ge(j, i + k) if upper else le(j, i + k), lambda: x[*g, i, j], lambda: 0),
-        "specs/movement.yaml:214",
+        "specs/movement.yaml:216",
     )

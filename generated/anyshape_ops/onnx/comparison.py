@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, scalar
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -56,7 +56,28 @@ def greater_7(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:64
+# specs/comparison.yaml:66
+def ai_onnx_ml_one_hot_encoder_1(n: OnnxNode) -> Sequence[Value]:
+    if not (n.attr("cats_int64s") is not None):
+        n.refuse("OneHotEncoder of strings")
+    if n.attr("zeros", 1) != 1:
+        n.refuse("OneHotEncoder that refuses what it does not know")
+    return [
+        api.cast(
+            api.equal(
+                api.expand_dims(
+                    api.cast(n.input(0), to=parse_dtype("i64"), source=n.source), axes=(-1,), source=n.source
+                ),
+                vector(n.attr("cats_int64s")),
+                source=n.source,
+            ),
+            to=parse_dtype("f32"),
+            source=n.source,
+        )
+    ]
+
+
+# specs/comparison.yaml:69
 def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -71,17 +92,17 @@ def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:72
+# specs/comparison.yaml:77
 def greater_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.greater_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:79
+# specs/comparison.yaml:84
 def is_na_n_9(n: OnnxNode) -> Sequence[Value]:
     return [api.is_nan(n.input(0), source=n.source)]
 
 
-# specs/comparison.yaml:89
+# specs/comparison.yaml:94
 def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.is_inf(
@@ -93,37 +114,37 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:99
+# specs/comparison.yaml:104
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:99
+# specs/comparison.yaml:104
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:107
+# specs/comparison.yaml:112
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:107
+# specs/comparison.yaml:112
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:119
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:119
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:125
+# specs/comparison.yaml:130
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 
@@ -133,6 +154,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Less": {1: less_1, 7: less_7},
     "LessOrEqual": {12: less_or_equal_12},
     "Greater": {1: greater_1, 7: greater_7},
+    "ai.onnx.ml:OneHotEncoder": {1: ai_onnx_ml_one_hot_encoder_1},
     "ai.onnx.ml:Binarizer": {1: ai_onnx_ml_binarizer_1},
     "GreaterOrEqual": {12: greater_or_equal_12},
     "IsNaN": {9: is_na_n_9},

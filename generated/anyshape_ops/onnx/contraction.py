@@ -60,12 +60,144 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:95
+# specs/contraction.yaml:64
+def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
+    if rank_of(n, n.input(0)) != 2:
+        n.refuse("LinearClassifier of other than rows")
+    if not (n.attr("classlabels_ints") is not None):
+        n.refuse("LinearClassifier with strings as classes")
+    if not (n.attr("intercepts") is not None):
+        n.refuse("LinearClassifier without intercepts")
+    if not ((len(n.attr("intercepts") or ()) != 1) or (len(n.attr("classlabels_ints") or ()) == 2)):
+        n.refuse("LinearClassifier of one score and not two classes")
+    if not (
+        (n.attr("post_transform", "NONE") == "NONE") or (
+            n.attr("post_transform", "NONE") == "LOGISTIC"
+        ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
+    ):
+        n.refuse("LinearClassifier with another post_transform")
+    score_ = api.gemm(
+        api.cast(n.input(0), to=parse_dtype("f32"), source=n.source),
+        api.reshape(vector(n.attr("coefficients")), (len(n.attr("intercepts") or ()), -1), source=n.source),
+        vector(n.attr("intercepts")),
+        trans_b=True,
+        source=n.source,
+    )
+    labels_ = vector(n.attr("classlabels_ints"))
+    squashed_ = (
+        api.sigmoid(score_, source=n.source)
+        if n.attr("post_transform", "NONE") == "LOGISTIC" else (
+            api.softmax(score_, axis=-1, source=n.source) if n.attr("post_transform", "NONE") == "SOFTMAX" else score_
+        )
+    )
+    return (
+        [
+            api.gather(labels_, api.argmax(score_, axis=-1, keepdims=False, source=n.source), axis=0, source=n.source),
+            squashed_,
+        ]
+        if len(n.attr("intercepts") or ()) != 1 else [
+            api.where(
+                api.greater(api.reshape(score_, (-1,), source=n.source), scalar(0.0), source=n.source),
+                api.gather(labels_, scalar(1), axis=0, source=n.source),
+                api.gather(labels_, scalar(0), axis=0, source=n.source),
+                source=n.source,
+            ),
+            api.concat(
+                (
+                    (
+                        api.sigmoid(api.neg(score_, source=n.source), source=n.source),
+                        api.sigmoid(score_, source=n.source),
+                    )
+                    if n.attr("post_transform", "NONE") == "LOGISTIC" else (
+                        api.sub(scalar(1.0), score_, source=n.source), score_
+                    )
+                ),
+                axis=-1,
+                source=n.source,
+            ),
+        ]
+    )
+
+
+# specs/contraction.yaml:75
+def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
+    if rank_of(n, n.input(0)) != 2:
+        n.refuse("SVMRegressor of other than rows")
+    if n.attr("post_transform", "NONE") != "NONE":
+        n.refuse("SVMRegressor with a post_transform")
+    if not ((n.attr("kernel_params") is not None) and (n.attr("rho") is not None)):
+        n.refuse("SVMRegressor without kernel_params or rho")
+    if not ((n.attr("n_supports", 0) > 0) or (n.attr("kernel_type", "LINEAR") == "LINEAR")):
+        n.refuse("SVMRegressor of another kernel without supports")
+    rows_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
+    gamma_ = api.gather(vector(n.attr("kernel_params")), scalar(0), axis=0, source=n.source)
+    moved_ = api.gather(vector(n.attr("kernel_params")), scalar(1), axis=0, source=n.source)
+    power_ = api.gather(vector(n.attr("kernel_params")), scalar(2), axis=0, source=n.source)
+    vectors_ = (
+        api.reshape(vector(n.attr("support_vectors")), (n.attr("n_supports"), -1), source=n.source)
+        if n.attr("n_supports", 0) > 0 else api.reshape(vector(n.attr("coefficients")), (1, -1), source=n.source)
+    )
+    plain_ = api.gemm(rows_, vectors_, trans_b=True, source=n.source)
+    near_ = (
+        api.exp(
+            api.neg(
+                api.mul(
+                    gamma_,
+                    api.sum_square(
+                        api.sub(api.expand_dims(rows_, axes=(1,), source=n.source), vectors_, source=n.source),
+                        axes=(-1,),
+                        keepdims=False,
+                        source=n.source,
+                    ),
+                    source=n.source,
+                ),
+                source=n.source,
+            ),
+            source=n.source,
+        )
+        if n.attr("kernel_type", "LINEAR") == "RBF" else (
+            api.pow(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), power_, source=n.source)
+            if n.attr("kernel_type", "LINEAR") == "POLY" else (
+                api.tanh(api.add(api.mul(gamma_, plain_, source=n.source), moved_, source=n.source), source=n.source)
+                if n.attr("kernel_type", "LINEAR") == "SIGMOID" else plain_
+            )
+        )
+    )
+    y_ = api.add(
+        (
+            api.gemm(
+                near_,
+                api.reshape(vector(n.attr("coefficients")), (1, -1), source=n.source),
+                trans_b=True,
+                source=n.source,
+            )
+            if n.attr("n_supports", 0) > 0 else plain_
+        ),
+        api.gather(vector(n.attr("rho")), scalar(0), axis=0, source=n.source),
+        source=n.source,
+    )
+    return (
+        [
+            api.sub(
+                api.mul(
+                    api.cast(api.greater(y_, scalar(0.0), source=n.source), to=parse_dtype("f32"), source=n.source),
+                    scalar(2.0),
+                    source=n.source,
+                ),
+                scalar(1.0),
+                source=n.source,
+            )
+        ]
+        if n.attr("one_class", 0) == 1 else [y_]
+    )
+
+
+# specs/contraction.yaml:121
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:98
+# specs/contraction.yaml:124
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)):
         n.refuse("FusedMatMul of transposed batches")
@@ -89,7 +221,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:122
+# specs/contraction.yaml:148
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 
@@ -98,6 +230,8 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "MatMul": {1: mat_mul_1},
     "Gemm": {1: gemm_1},
     "ai.onnx.ml:LinearRegressor": {1: ai_onnx_ml_linear_regressor_1},
+    "ai.onnx.ml:LinearClassifier": {1: ai_onnx_ml_linear_classifier_1},
+    "ai.onnx.ml:SVMRegressor": {1: ai_onnx_ml_svmregressor_1},
     "Einsum": {12: einsum_12},
     "com.microsoft:FusedMatMul": {1: com_microsoft_fused_mat_mul_1},
     "Det": {11: det_11},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed, rank_of
 from anyshape.graph.value import Value
 from anyshape_ops import api
@@ -66,17 +67,22 @@ def expand_8(n: OnnxNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/movement.yaml:130
+# specs/movement.yaml:131
 def concat_1(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis", 1), source=n.source)]
 
 
-# specs/movement.yaml:130
+# specs/movement.yaml:131
 def concat_4(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:132
+def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
+    return [api.cast(api.concat(n.inputs(), axis=-1, source=n.source), to=parse_dtype("f32"), source=n.source)]
+
+
+# specs/movement.yaml:154
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -88,7 +94,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:153
+# specs/movement.yaml:155
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -100,19 +106,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:154
+# specs/movement.yaml:156
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:184
+# specs/movement.yaml:186
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:184
+# specs/movement.yaml:186
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -126,12 +132,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:201
+# specs/movement.yaml:203
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:202
+# specs/movement.yaml:204
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gather(
@@ -143,7 +149,7 @@ def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:216
+# specs/movement.yaml:218
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 
@@ -156,6 +162,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Flatten": {1: flatten_1},
     "Expand": {8: expand_8},
     "Concat": {1: concat_1, 4: concat_4},
+    "ai.onnx.ml:FeatureVectorizer": {1: ai_onnx_ml_feature_vectorizer_1},
     "Split": {1: split_1, 2: split_2, 13: split_13},
     "Slice": {1: slice_1, 10: slice_10},
     "Gather": {1: gather_1},

@@ -387,7 +387,7 @@ CONCAT = OpDef(
     moves=("T",),
 )
 
-# specs/movement.yaml:136
+# specs/movement.yaml:138
 STATIC_SPLIT = OpDef(
     name="split",
     variant="static",
@@ -402,7 +402,7 @@ STATIC_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:136",
+    source="specs/movement.yaml:138",
     moves=("T",),
 )
 DYN_SPLIT = OpDef(
@@ -419,11 +419,11 @@ DYN_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:136",
+    source="specs/movement.yaml:138",
     moves=("T",),
 )
 
-# specs/movement.yaml:164
+# specs/movement.yaml:166
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -439,7 +439,7 @@ STATIC_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:164",
+    source="specs/movement.yaml:166",
     moves=("T",),
 )
 DYN_SLICE = OpDef(
@@ -457,11 +457,11 @@ DYN_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:164",
+    source="specs/movement.yaml:166",
     moves=("T",),
 )
 
-# specs/movement.yaml:191
+# specs/movement.yaml:193
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -479,11 +479,11 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:191",
+    source="specs/movement.yaml:193",
     moves=("T",),
 )
 
-# specs/movement.yaml:207
+# specs/movement.yaml:209
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -497,7 +497,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:207",
+    source="specs/movement.yaml:209",
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -512,5 +512,5 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:207",
+    source="specs/movement.yaml:209",
 )

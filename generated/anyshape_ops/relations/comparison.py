@@ -40,7 +40,7 @@ def greater_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:66
+# specs/comparison.yaml:71
 def greater_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -48,19 +48,19 @@ def greater_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:74
+# specs/comparison.yaml:79
 def is_nan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/comparison.yaml:81
+# specs/comparison.yaml:86
 def is_inf_relation(rule: Rule, *, x: Vec, detect_negative: bool, detect_positive: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, detect_positive=detect_positive, detect_negative=detect_negative)
 
 
-# specs/comparison.yaml:93
+# specs/comparison.yaml:98
 def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -68,7 +68,7 @@ def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:106
 def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -76,7 +76,7 @@ def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:109
+# specs/comparison.yaml:114
 def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -84,7 +84,7 @@ def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:116
+# specs/comparison.yaml:121
 def logical_not_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

@@ -118,7 +118,7 @@ def concat_relation(rule: Rule, *, xs: list[Vec], axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, sum_(n), *i))}, n=n, o=o, i=i, axis=axis)
 
 
-# specs/movement.yaml:136
+# specs/movement.yaml:138
 def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -140,7 +140,7 @@ def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> 
     )
 
 
-# specs/movement.yaml:164
+# specs/movement.yaml:166
 def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, steps: Any) -> Bound:
     def edge(e: Any, n: Any, p: Any) -> Any:
         return clamp(
@@ -167,7 +167,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
     return rule.bind(outputs={"y": s}, s=s, lo=lo, step=step, starts=starts, ends=ends, axes=axes, steps=steps)
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:193
 def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -178,7 +178,7 @@ def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, *j, *i))}, o=o, j=j, i=i, n=n, axis=axis)
 
 
-# specs/movement.yaml:207
+# specs/movement.yaml:209
 def trilu_relation(rule: Rule, *, x: Vec, k: Any, upper: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

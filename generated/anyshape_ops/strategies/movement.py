@@ -215,16 +215,16 @@ CONCAT = Property(
     concat_reference,
     (
         Example(
-            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:132"
+            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:134"
         ),
-        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:133"),
-        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:134"),
+        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:135"),
+        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:136"),
     ),
     "specs/movement.yaml:122",
 )
 
 
-# specs/movement.yaml:136
+# specs/movement.yaml:138
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -237,7 +237,7 @@ def split_case(d: Draw) -> Case:
     )
 
 
-# specs/movement.yaml:149
+# specs/movement.yaml:151
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -247,32 +247,32 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:156"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:158"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:157",
+            "specs/movement.yaml:159",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:158"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:159"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:160"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:160"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:161"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:162"),
         Example(
-            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:161"
+            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:163"
         ),
-        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:162"),
+        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:164"),
     ),
-    "specs/movement.yaml:136",
+    "specs/movement.yaml:138",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:145"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:146"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:147"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:147"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:148"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:149"),
     ),
 )
 
 
-# specs/movement.yaml:164
+# specs/movement.yaml:166
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -283,7 +283,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:183
+# specs/movement.yaml:185
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -294,32 +294,32 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:186"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:188"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:187",
+            "specs/movement.yaml:189",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:188"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:190"
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:189",
+            "specs/movement.yaml:191",
         ),
     ),
-    "specs/movement.yaml:164",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:177"),),
+    "specs/movement.yaml:166",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:179"),),
 )
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:193
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -329,7 +329,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/movement.yaml:199
+# specs/movement.yaml:201
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -344,21 +344,21 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:204",
+            "specs/movement.yaml:206",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:205",
+            "specs/movement.yaml:207",
         ),
     ),
-    "specs/movement.yaml:191",
+    "specs/movement.yaml:193",
 )
 
 
-# specs/movement.yaml:207
+# specs/movement.yaml:209
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -368,7 +368,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:215
+# specs/movement.yaml:217
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -378,17 +378,17 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:218"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:220"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:219"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:221"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:220",
+            "specs/movement.yaml:222",
         ),
     ),
-    "specs/movement.yaml:207",
+    "specs/movement.yaml:209",
 )

@@ -7,7 +7,7 @@ plain Python values when a model is imported, so expressions over them are print
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.api import python_name, returns_tuple
@@ -41,17 +41,8 @@ from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 KNOWN = {
     **dict.fromkeys(
         (
-            "OnnxNode",
-            "aligned",
-            "dtype_of",
-            "einsum",
-            "fold",
-            "length_of",
-            "needed",
-            "rank_of",
-            "scalar",
-            "strings",
-            "vector",
+            *("OnnxNode", "aligned", "dtype_of", "each", "einsum", "fold", "groups"),
+            *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "vector"),
         ),
         "anyshape.frontends.onnx.node",
     ),
@@ -127,9 +118,13 @@ class _Mapper:
 
     def _inputs(self) -> None:
         """Where in the node's inputs each name is."""
-        at = 0
+        at, seen = 0, 0
+        count = sum(argument.source == "rest" for argument in self.mapping.arguments)
         for argument in self.mapping.arguments:
-            if argument.source == "rest":
+            if argument.source == "rest" and count > 1:
+                self.names[argument.name] = f"groups(n, {at}, {count})[{seen}]"
+                seen += 1
+            elif argument.source == "rest":
                 self.names[argument.name] = f"n.inputs({at})" if at else "n.inputs()"
             elif argument.source in ("input", "in"):
                 self.names[argument.name] = f"n.input({at})"
@@ -160,9 +155,21 @@ class _Mapper:
                 return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
             case VecLit(items):
                 return f"[{', '.join(self._argument(i) for i in items)}]"
+            case Call("each", (Call() as made, *groups), ()):
+                return self._each(made, groups)
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
         return f"[{self._argument(term)}]"
+
+    def _each(self, made: Call, groups: Sequence[Node]) -> str:
+        """`each(op(…, x, g), x, g)`: the op for the first of each group, for the second, and so on."""
+        lists = {x.id: self.text(x) for x in groups if isinstance(x, Name)}
+        if len(lists) != len(groups):
+            raise NotExecuted(made, "each() of anything but names of groups")
+        self.names.update({name: f"{name}_" for name in lists})
+        text = self._results(made)
+        self.names.update(lists)
+        return f"each(lambda {', '.join(f'{name}_' for name in lists)}: {text}, {', '.join(lists.values())})"
 
     def _let(self, term: Node) -> str:
         """A term, with all outputs of an op that has several; an attribute that has a name here, and no default, must be there."""
@@ -243,6 +250,12 @@ class _Mapper:
         match e:
             case Call("len", (Name("outputs"),), ()):
                 return "n.output_count"
+            case Call("len", (AttrRead() as v,), ()):
+                return f"len({self.text(v)} or ())"
+            case Call("min" | "max" as func, (AttrRead() as v,), ()):
+                return f"{func}({self.text(v)} or (0,))"
+            case Call("positions", (values, VecLit() as names), ()):
+                return f"positions(n, {self.text(values)}, {self.text(names)})"
             case Call("len", (Name() as v,), ()) if v.id in self.names:
                 return f"length_of(n, {self.text(v)})"
             case Call("rank", (v,), ()):

@@ -16,8 +16,8 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR, DType, from_numpy
-from anyshape.equations.builder import Equation, Update
-from anyshape.equations.expr import Apply, Reduce, walk
+from anyshape.equations.builder import Equation, Run, Update
+from anyshape.equations.expr import Apply, Expr, Reduce, walk
 from anyshape.strings import as_strings
 
 Array = NDArray[Any]
@@ -39,16 +39,23 @@ class Allowance:
 
 def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[int, ...]) -> Allowance:
     """By what the equations do: nothing rounds, one operation per element rounds, several do, or a sum does."""
-    nodes = [e for q in stated for e in walk(q.value)]
+    nodes = [e for q in stated for value in _values(q) for e in walk(value)]
     kinds = {e.kind for e in nodes if isinstance(e, Reduce)}
     kinds |= _updates(stated)
     if kinds & {"sum", "prod"}:
         return Allowance(ULPS_REDUCTION, _total(inputs), "prod" in kinds and _leaves_range(inputs))
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
     steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
+    if steps and any(isinstance(q.form, Run) for q in stated):  # a loop may add up what its turns round
+        return Allowance(ULPS_REDUCTION, _total(inputs))
     if steps <= 1:
         return Allowance(ULPS_ELEMENTWISE if steps else 0, 0.0)
     return Allowance(ULPS_ELEMENTWISE, _elementwise(inputs, shape))
+
+
+def _values(q: Equation) -> Sequence[Expr]:
+    """All that the equation computes, of a procedure the values of its steps."""
+    return q.form.program.expressions if isinstance(q.form, Run) else (q.value,)
 
 
 def _updates(stated: Sequence[Equation]) -> set[str]:

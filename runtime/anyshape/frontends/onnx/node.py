@@ -109,8 +109,19 @@ def scalar(value: Any) -> Value:
 
 
 def vector(value: Any) -> Value:
-    """A list of numbers as a constant f32 tensor of rank 1."""
-    return constant(np.asarray(value, np.float32).reshape(-1))
+    """A list of numbers as a constant tensor of rank 1, i64 of integers and f32 of floats; a tensor attribute in its own dtype."""
+    if isinstance(value, np.ndarray):
+        return constant(value.reshape(-1))
+    whole = len(value) > 0 and all(isinstance(v, int) for v in value)
+    return constant(np.asarray(value, np.int64 if whole else np.float32).reshape(-1))
+
+
+def positions(n: OnnxNode, values: Sequence[str] | None, names: Sequence[str]) -> Value:
+    """Where each of some strings stands among names, as a constant i64 tensor of rank 1."""
+    unknown = [v for v in values or () if v not in names]
+    if unknown:
+        n.refuse(f"{unknown[0]!r}, which is none of {', '.join(names)}")
+    return constant(np.array([names.index(v) for v in values or ()], np.int64))
 
 
 def strings(value: str | Sequence[str]) -> Value:
@@ -121,6 +132,21 @@ def strings(value: str | Sequence[str]) -> Value:
 def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
     """A binary op over any number of operands, from the left."""
     return reduce(op, values)
+
+
+def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
+    """The inputs from a position on as so many groups of one length, one group after the other."""
+    rest = n.inputs(start)
+    if len(rest) % count:
+        n.refuse(f"{len(rest)} inputs that should be {count} groups of one length")
+    size = len(rest) // count
+    return [rest[k * size : (k + 1) * size] for k in range(count)]
+
+
+def each(make: Callable[..., Sequence[Value]], *groups: Sequence[Value]) -> Sequence[Value]:
+    """The results of a term for each member of some groups, all first results before all second ones."""
+    made = [make(*members) for members in zip(*groups, strict=True)]
+    return [v for results in zip(*made, strict=True) for v in results]
 
 
 def einsum(n: OnnxNode, values: Sequence[Value | None], equation: str) -> Value:
