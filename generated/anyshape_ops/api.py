@@ -690,7 +690,7 @@ def linear_attention(
     )
 
 
-# specs/detection.yaml:72
+# specs/detection.yaml:73
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,
@@ -717,7 +717,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:142
+# specs/detection.yaml:143
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -743,7 +743,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:228
+# specs/detection.yaml:229
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
 ) -> Value:

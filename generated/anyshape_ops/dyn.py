@@ -117,7 +117,7 @@ def grouped_query_attention(
     )
 
 
-# specs/detection.yaml:72
+# specs/detection.yaml:73
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,

@@ -89,7 +89,7 @@ def walked(
 def n_grams(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, least: Any, most: Any, skips: Any, size: Any, mode: Any
 ) -> Any:
-    x2 = x.reshape(-1, x.shape[-1])
+    x2 = x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
     y = np.zeros((len(x2), size), np.float64)
     ends = [*starts[1:], len(pool)]
     at = 0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Dim, bounds, symbol
 from anyshape.dtypes import DType, is_dtype_name, parse_dtype
-from anyshape.equations.builder import Equation
+from anyshape.equations.builder import Equation, Run
 from anyshape.errors import ShapeError
 from anyshape.graph.call import call_node
 from anyshape.graph.composition import body
@@ -33,6 +33,8 @@ from anyshape.types import TensorType
 
 Array = NDArray[Any]
 T = TypeVar("T")
+MOST_STEPPED = 120
+"""Elements that a procedure takes and makes at most: the interpreter takes its steps one by one, in Python."""
 COMMON = ("f32", "f64", "i32", "i64", "bool")
 """Half of all draws of a dtype are among these, where the op allows any of them."""
 
@@ -186,8 +188,14 @@ def _valid_node(c: Call) -> Node | None:
         node = static_node(c)
     except ShapeError:
         return None
-    large = sum(bounds(v.type.count())[1] or 0 for v in node.outputs) > 4 * MOST_ELEMENTS
+    made = sum(bounds(v.type.count())[1] or 0 for v in node.outputs)
+    stepped = made + sum(a.size for a in c.flat_inputs())
+    large = made > 4 * MOST_ELEMENTS or (stepped > MOST_STEPPED and _is_procedure(node))
     return None if large or not _holds_its_indices(c, node) else node
+
+
+def _is_procedure(node: Node) -> bool:
+    return node.op.composition is None and any(isinstance(q.form, Run) for q in equations_below(node))
 
 
 def _holds_its_indices(c: Call, node: Node) -> bool:
