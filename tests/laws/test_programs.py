@@ -3,8 +3,12 @@
 import os
 from typing import Any
 
+import numpy as np
 import pytest
 
+import anyshape
+from anyshape import ops
+from anyshape.errors import ShapeError
 from anyshape.testing.laws import record_property
 from anyshape.testing.programs.drawing import sized_by_data
 from anyshape.testing.programs.search import Outcome, search
@@ -48,3 +52,12 @@ def test_a_search_ends_behind_the_seeds_that_gave_enough_and_tells_every_find() 
 def test_sizes_found_in_data_are_seen_in_the_form_of_an_op() -> None:
     assert {"nonzero", "compress", "argwhere", "select", "unique"} <= set(sized_by_data(OPS))
     assert not {"add", "reshape", "concat"} & set(sized_by_data(OPS))
+
+
+def test_a_dim_that_the_length_of_a_parameter_tells_is_that_number() -> None:
+    """The kernel has an index for each place of a row, and is stated once their number is known."""
+    index, values = anyshape.input("index", "i64[k, q]"), anyshape.input("values", "f32[k]")
+    exe = anyshape.compile(anyshape.function([index, values], ops.sparse_to_dense(index, values, shape=[3])))
+    np.testing.assert_array_equal(exe(np.array([[2]]), np.ones(1, np.float32)), [0, 0, 1])
+    with pytest.raises(ShapeError, match="the length of shape"):
+        exe(np.array([[2, 0]]), np.ones(1, np.float32))

@@ -162,7 +162,7 @@ def center_crop_pad_relation(rule: Rule, *, x: Vec, axes: Any, shape: Any) -> Bo
     if axes is None:
         axes = range_(r)
     axes = rule.axes("axes", axes, len(x), of="x")
-    rule.equal(r, len(axes), "the length of axes")
+    r = rule.equal(r, len(axes), "the length of axes")
     d = x
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     s = put(d, axes, shape)

@@ -150,14 +150,14 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
         )
 
     r = len(starts)
-    rule.equal(r, len(ends), "the length of ends")
+    r = rule.equal(r, len(ends), "the length of ends")
     if axes is None:
         axes = range_(r)
     axes = rule.axes("axes", axes, len(x), of="x")
-    rule.equal(r, len(axes), "the length of axes")
+    r = rule.equal(r, len(axes), "the length of axes")
     if steps is None:
         steps = fill(r, 1)
-    rule.equal(r, len(steps), "the length of steps")
+    r = rule.equal(r, len(steps), "the length of steps")
     d = x
     rule.require(ne(steps, 0), lambda: f"steps must not be 0, got {steps}")
     step = put(fill(len(d), 1), axes, steps)

@@ -67,7 +67,7 @@ def sparse_to_dense_relation(rule: Rule, *, index: Vec, values: Vec, value: Vec 
     k = index[0]
     q = index[1]
     k = rule.equal(k, values[0], "k of values")
-    rule.equal(q, len(shape), "the length of shape")
+    q = rule.equal(q, len(shape), "the length of shape")
     if value is not None:
         rule.require(eq(len(value), 0), lambda: f"value must have rank 0, got rank {len(value)}")
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")

@@ -51,7 +51,7 @@ def sparse_fill_empty_rows_relation(rule: Rule, *, index: Vec, values: Vec, valu
     n = index[0]
     q = index[1]
     n = rule.equal(n, values[0], "n of values")
-    rule.equal(q, len(shape), "the length of shape")
+    q = rule.equal(q, len(shape), "the length of shape")
     if value is not None:
         rule.require(eq(len(value), 0), lambda: f"value must have rank 0, got rank {len(value)}")
     rule.require(gt(q, 0), lambda: f"a sparse tensor has rows: its shape is {shape}")

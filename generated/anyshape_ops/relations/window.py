@@ -628,13 +628,13 @@ def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any,
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
     r = len(image)
-    rule.equal(r, len(block), "the length of block")
+    r = rule.equal(r, len(block), "the length of block")
     if strides is None:
         strides = fill(len(image), 1)
-    rule.equal(r, len(strides), "the length of strides")
+    r = rule.equal(r, len(strides), "the length of strides")
     if dilations is None:
         dilations = fill(len(image), 1)
-    rule.equal(r, len(dilations), "the length of dilations")
+    r = rule.equal(r, len(dilations), "the length of dilations")
     if pads is None:
         pads = fill(2 * len(image), 0)
     rule.equal(2 * r, len(pads), "the length of pads")

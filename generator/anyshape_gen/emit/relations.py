@@ -222,7 +222,8 @@ class RelationEmitter:
                 self.code.add(f"{self.name(step.defines_length)} = len({name})")
         elif step.length is not None:
             wanted = self.rule_text.text(step.length)
-            self.code.add(f"rule.equal({wanted}, len({name}), {quoted(f'the length of {p.name}')})")
+            call = f"rule.equal({wanted}, len({name}), {quoted(f'the length of {p.name}')})"
+            self.code.add(f"{wanted} = {call}" if isinstance(step.length, Name) else call)  # the length is a number
         if absent and (step.of is not None or step.length is not None or step.defines_length):
             self.code.dedent()
 
