@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import anyshape
+from anyshape.dtypes import CHAR
 from anyshape.errors import AnyshapeError
 from anyshape.graph.call import call
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Value
+from anyshape.strings import as_chars, as_strings
 from anyshape.types import TensorType
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
@@ -51,11 +53,17 @@ def dtype_of(definition: OpDef, dtype: str) -> Any:
 
 
 def array_of(value: ExampleValue, dtype: Any, seed: int) -> Array:
+    if dtype == CHAR.numpy:
+        return as_chars(np.array(value.value, str)) if value.literal else letters(value.value, seed)
     if value.literal:
         return np.array(value.value, dtype)
     shape: Any = value.value
     drawn = np.random.default_rng(seed).integers(1, 9, shape) / 4
     return np.asarray(drawn).astype(dtype)
+
+
+def letters(shape: Any, seed: int) -> Array:
+    return np.random.default_rng(seed).choice(np.array([*"aAbB"], CHAR.numpy), shape)
 
 
 class Case:
@@ -90,7 +98,7 @@ class Case:
         from anyshape.dtypes import from_numpy
 
         self.params.append(anyshape.input(name, f"{from_numpy(a.dtype)}[{dims}]"))
-        self.arrays.append(a)
+        self.arrays.append(as_strings(a) if a.dtype == CHAR.numpy else a)
         return self.params[-1]
 
     def parameter(self, p: Any, value: ExampleValue) -> Any:
