@@ -11,6 +11,7 @@ import pytest
 from anyshape.graph.registry import all_ops, packages
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.quick import checks, run
+from anyshape.testing.running import PACKAGES, PROPERTIES
 from anyshape_gen.cli import main
 from anyshape_gen.emit import names
 
@@ -111,6 +112,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for known in (packages, all_ops):
         known.cache_clear()
     yield "hiding_ops"
+    for name in [n for n, p in PACKAGES.items() if p == "hiding_ops"]:
+        del PROPERTIES[name], PACKAGES[name]
     for known in (packages, all_ops):
         known.cache_clear()
     for name in [n for n in sys.modules if n.split(".")[0] == "hiding_ops"]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from anyshape.dtypes import parse_dtype
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.model import Example
 from anyshape_gen.nodes import Call, Name
@@ -40,6 +41,8 @@ def test_kernel_agrees_with_reference(op: OpAnalysis, example: Example) -> None:
         match rule.expr:
             case Call("accum", (Name(var),)):
                 dtypes[rule.var] = dtypes[var]
+            case Call("promote", (Name(var), Name(other))):
+                dtypes[rule.var] = np.promote_types(dtypes[var], parse_dtype(other).numpy).type
     with np.errstate(all="ignore"):
         evaluation.kernel(arrays, outputs, dtypes)
     for name, found in outputs.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_generated_ops import CASES, Case, variant
+from test_generated_ops import CASES, Case, plain_floats, variant
 
 import anyshape
 from anyshape.errors import AnyshapeError
@@ -43,5 +43,5 @@ def test_saved_and_loaded_equals_fresh(op: OpAnalysis, example: Example, way: st
     anyshape.seed(0)
     for got, wanted in zip(results, fresh.run(given), strict=True):
         assert got.dtype == wanted.dtype and got.shape == wanted.shape
-        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(plain_floats(got), plain_floats(wanted))
     assert str(loaded.function) == str(f)

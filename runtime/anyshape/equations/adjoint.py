@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
+from anyshape import dims
 from anyshape.dtypes import I64, accum
 from anyshape.equations.builder import Equation, Equations
 from anyshape.equations.dependencies import units
@@ -148,7 +150,7 @@ class _Adjoint:
             else:
                 total = gathered if isinstance(total, Const) else total + gathered
         self.eqs.define(target[place], total)
-        for term in scattered:
+        for term in (_of_some(t, target) for t in scattered):
             value = term.masked
             index = tuple(self._guarded(i, term) for i in term.index)
             used = value.free.union(*(i.free for i in index))
@@ -165,6 +167,18 @@ class _Adjoint:
         for c in reversed(term.conditions):
             i = apply("select", c, i, const(0, I64))
         return i
+
+
+def _of_some(term: _Term, target: Tensor) -> _Term:
+    """The same, for no values of its variables where the tensor has no elements: every read of it is one that is not made."""
+    elements = prod(target.shape)
+    if not term.vars or not term.conditions or dims.ge(elements, 1) is True:
+        return term
+    first, *rest = term.vars
+    bounded = Var(first.name, dims.minimum(first.extent, first.extent * elements))
+    known: Mapping[Var, Expr] = {first: bounded}
+    index, conditions = (tuple(substitute(e, known) for e in es) for es in (term.index, term.conditions))
+    return _Term(index, substitute(term.value, known), (bounded, *rest), conditions)
 
 
 def _gathered(term: _Term, place: tuple[Var, ...], target: Tensor) -> Expr | None:

@@ -154,6 +154,10 @@ def needs_of(s: Statement) -> Iterator[Ref]:
         yield s.cond.of if isinstance(s.cond, Longer) else s.cond
     else:
         yield from (s.trip, s.initial)
+    yield from _needs_inside(s)
+
+
+def _needs_inside(s: Statement) -> Iterator[Ref]:
     for b in blocks_of(s):
         yield b.result
         for inner in b.statements:
@@ -185,6 +189,10 @@ def elements_read(p: Program) -> set[Ref]:
     for s in reversed(p.statements):
         made = set(results_of(s))
         if not (wanted | sizes) & made:
+            continue
+        if isinstance(s, If) and isinstance(s.cond, Longer):
+            sizes.add(s.cond.of)
+            wanted |= set(_needs_inside(s))
             continue
         if not isinstance(s, Call):
             wanted |= set(needs_of(s))
