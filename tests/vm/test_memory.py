@@ -126,6 +126,16 @@ def test_typical_points_are_distinct() -> None:
     np.testing.assert_array_equal(most_alive(listed, sizes), sizes.sum(axis=0))
 
 
+def test_a_size_that_overflows_at_a_typical_point_is_only_large() -> None:
+    """Which point has which numbers depends on the order in which symbols were made: none may fail a compilation."""
+    product: Size = 1
+    for k in range(6):
+        n = symbol(f"large{k}")
+        product = product * n * n * n
+    sizes = at_typical_points([Tenant(product, 0, 1), Tenant(symbol("small"), 0, 1)])
+    assert np.isfinite(sizes).all() and sizes[0].max() >= 2.0**62
+
+
 def test_regions_are_aligned_and_grow() -> None:
     context = Context(2, 4, (0, 2))
     for size in (1, 64, 1000, MAPPED, 3 * MAPPED + 5, 10):

@@ -8,13 +8,14 @@ the most that is alive at once, and the best is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols, nonneg
+from anyshape.errors import OverflowedError
 
 _LADDER = (1, 512, 8, 128, 32, 64, 256, 16)
 """Typical values of a symbol: powers of two that occur as batches and lengths."""
@@ -64,8 +65,16 @@ def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:
     known: dict[Size, list[float]] = {}
     for t in tenants:
         if t.bytes not in known:
-            known[t.bytes] = [float(max(0, evaluate(t.bytes, p))) for p in points]
+            known[t.bytes] = [_bytes_at(t.bytes, p) for p in points]
     return np.array([known[t.bytes] for t in tenants], np.float64).reshape(len(tenants), len(points))
+
+
+def _bytes_at(size: Size, point: Mapping[Dim, int]) -> float:
+    """More than any memory where the number, or one on the way to it, is none of 64 bits: a point is an example, and no call."""
+    try:
+        return float(max(0, evaluate(size, point)))
+    except OverflowedError:
+        return float(1 << 63)
 
 
 def _clamped(s: Dim, value: int) -> int:
