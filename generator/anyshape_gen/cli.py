@@ -50,6 +50,13 @@ def arguments() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(argv)
+    package = (options.out / options.package).resolve()
+    if package in (options.specs.resolve(), *options.specs.resolve().parents):
+        print(
+            f"the package would be made in {package}, where the specs are, and take their place: name another --out",
+            file=sys.stderr,
+        )
+        return 1
     try:
         if options.command == "new-op":
             return new_op(options.name, options.specs / f"{options.file}.yaml")
