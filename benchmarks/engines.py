@@ -7,6 +7,7 @@ that is not installed is left out, and said so.
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from typing import Any
 from benchmarks.models import Arrays
 
 Run = Callable[[Arrays], Sequence[Any]]
+
+PROCESSORS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,23 @@ def anyshape_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
     return executable.run, lambda: executable.compiled_after_first_call
 
 
-def onnxruntime_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
+def onnxruntime_options(threads: int) -> Any:
+    """Each thread has a processor of its own, the caller's too: a scheduler that packs threads would leave two of them on one."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    if 1 < threads <= len(PROCESSORS):
+        os.sched_setaffinity(0, PROCESSORS[:1])
+        places = ";".join(str(cpu + 1) for cpu in PROCESSORS[1:threads])
+        options.add_session_config_entry("session.intra_op_thread_affinities", places)
+    return options
+
+
+def onnxruntime_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
+    import onnxruntime
+
+    options = onnxruntime_options(threads)
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return lambda arguments: session.run(None, arguments), lambda: None
 

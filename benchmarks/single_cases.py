@@ -1,7 +1,7 @@
 """The single ops that `benchmarks.single_ops` times: an ONNX graph of one or a few nodes each, its sizes, and the work it is.
 
 Sizes of inputs are unknown to the compilers (equal ones have one name), those of constants known. `moved`: bytes of inputs and results,
-each once; `flops`: of matrix products only.
+each once, and of the constants of products; `flops`: of matrix products only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Case:
 
     @property
     def moved(self) -> int:
-        return sum(a.nbytes for a in self.inputs.values()) + 4 * math.prod(self.shape)
+        weights = sum(a.nbytes for a in self.constants.values()) if self.flops else 0
+        return weights + sum(a.nbytes for a in self.inputs.values()) + 4 * math.prod(self.shape)
 
     def model(self) -> ModelProto:
         def dims(shape: Dims) -> list[int | str]:
@@ -71,8 +72,8 @@ def one(group: str, op: str, shape: Dims, result: Dims, note: str = "", **attrib
 def products() -> list[Case]:
     node = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     found = []
-    for k, n in ((256, 1024), (768, 768), (768, 3072)):
-        for m in (1, 8, 64, 128, 512):
+    for k, n in ((256, 256), (256, 1024), (768, 768), (1024, 1024), (768, 3072), (3072, 768)):
+        for m in (1, 2, 4, 8, 64, 512):
             w = normal(k, n) * k**-0.5
             found.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
     for batch, m, k, n in ((1, 128, 768, 768), (48, 128, 64, 128), (12, 77, 64, 77), (12, 512, 512, 64)):

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -29,45 +29,28 @@ _PARENT_DEATH = 1
 """Linux: the option of prctl that names the signal for when the parent ends."""
 
 
-class Worker:
-    """A `Runner` whose engine lives in another process, which is stopped but while it answers."""
+class Stopped:
+    """A process of this package's module that answers one call after the other, and is stopped but while it does.
 
-    def __init__(self, name: str, path: Path, threads: int, calls: Mapping[Shape, Arrays]) -> None:
+    `module` calls `serve` with what it makes of `first`; what that is told at once is the first answer.
+    """
+
+    def __init__(self, name: str, module: str, first: object) -> None:
         self._pipe, theirs = Pipe()
-        command = [sys.executable, "-m", "benchmarks.workers", str(theirs.fileno())]
+        command = [sys.executable, "-m", module, str(theirs.fileno())]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
         theirs.close()
-        self._pipe.send((name, path, threads, calls))
+        self._pipe.send(first)
         self.name = name
-        self.seconds: float = self._answer()
-
-    def late(self) -> int | None:
-        found: int | None = self._ask("late")
-        return found
-
-    def results(self, arguments: Arrays) -> list[Any]:
-        found: list[Any] = self._ask("results", arguments)
-        return found
-
-    def turn(self, shape: Shape) -> list[float]:
-        found: list[float] = self._ask("turn", shape)
-        return found
-
-    def stream(self, order: Sequence[Shape]) -> list[float]:
-        found: list[float] = self._ask("stream", order)
-        return found
-
-    def first(self, order: Sequence[Shape]) -> list[list[float]]:
-        found: list[list[float]] = self._ask("first", order)
-        return found
+        self.told = self._answer()
 
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
         self._pipe.close()
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
+    def ask(self, method: str, *arguments: Any) -> Any:
         self._process.send_signal(signal.SIGCONT)
         self._pipe.send((method, arguments))
         return self._answer()
@@ -81,6 +64,34 @@ class Worker:
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # a signal is not yet a stop
         if isinstance(found, BaseException):
             raise found
+        return found
+
+
+class Worker(Stopped):
+    """A `Runner` whose engine lives in another process."""
+
+    def __init__(self, name: str, path: Path, threads: int, calls: Mapping[Shape, Arrays]) -> None:
+        super().__init__(name, "benchmarks.workers", (name, path, threads, calls))
+        self.seconds: float = self.told
+
+    def late(self) -> int | None:
+        found: int | None = self.ask("late")
+        return found
+
+    def results(self, arguments: Arrays) -> list[Any]:
+        found: list[Any] = self.ask("results", arguments)
+        return found
+
+    def turn(self, shape: Shape) -> list[float]:
+        found: list[float] = self.ask("turn", shape)
+        return found
+
+    def stream(self, order: Sequence[Shape]) -> list[float]:
+        found: list[float] = self.ask("stream", order)
+        return found
+
+    def first(self, order: Sequence[Shape]) -> list[list[float]]:
+        found: list[list[float]] = self.ask("first", order)
         return found
 
 
@@ -98,14 +109,12 @@ def workers(names: Sequence[str], path: Path, threads: int, calls: Mapping[Shape
 # what runs in a process of its own
 
 
-def serve(pipe: Connection) -> None:
-    """Answers until the other end is closed."""
+def serve(pipe: Connection, make: Callable[..., tuple[object, object]]) -> None:
+    """Answers until the other end is closed: what has the methods, and the first answer, are made from the first message."""
     if sys.platform == "linux":  # a stopped process would outlive a parent that is killed
         ctypes.CDLL(None).prctl(_PARENT_DEATH, int(signal.SIGKILL))
-    name, path, threads, given = pipe.recv()
-    calls = {shape: {n: np.array(a) for n, a in arguments.items()} for shape, arguments in given.items()}
-    runner = Local(lambda: prepare(name, path, threads), calls)
-    pipe.send(runner.seconds)
+    runner, told = make(*pipe.recv())
+    pipe.send(told)
     while True:
         try:
             method, arguments = pipe.recv()
@@ -117,5 +126,11 @@ def serve(pipe: Connection) -> None:
             pipe.send(error)
 
 
+def local(name: str, path: Path, threads: int, given: Mapping[Shape, Arrays]) -> tuple[Local, float]:
+    calls = {shape: {n: np.array(a) for n, a in arguments.items()} for shape, arguments in given.items()}
+    runner = Local(lambda: prepare(name, path, threads), calls)
+    return runner, runner.seconds
+
+
 if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])))
+    serve(Connection(int(sys.argv[1])), local)

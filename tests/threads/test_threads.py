@@ -149,6 +149,26 @@ def test_a_process_with_workers_ends_cleanly() -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "(5000, 64)\n", "")
 
 
+@pytest.mark.skipif(
+    not 2 <= len(os.sched_getaffinity(0)) <= 62, reason="one processor, or more than a pool has threads"
+)
+def test_workers_keep_off_the_callers_processor_as_long_as_there_are_enough_others() -> None:
+    script = (
+        "import os, threading, numpy as np, anyshape\n"
+        "from anyshape import ops\n"
+        "x = anyshape.input('x', 'f32[n, 64]')\n"
+        "here = os.sched_getaffinity(0)\n"
+        "for threads in (2, len(here) + 2):\n"
+        "    f = anyshape.compile(anyshape.function([x], ops.tanh(x)), threads=threads)\n"
+        "    for _ in range(200):\n"
+        "        f(np.ones((5000, 64), np.float32))\n"
+        "    ids = [t.native_id for t in threading.enumerate() if t.name.startswith('anyshape-')]\n"
+        "    print(len(ids) + 1 == threads, {len(here - os.sched_getaffinity(i)) for i in ids})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True {1}\nTrue {0}\n", "")
+
+
 def test_where_no_thread_can_be_started_the_call_is_done_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     class NoMore(threading.Thread):
         def start(self) -> None:

@@ -67,6 +67,8 @@ class Pool:
     def ensure(self, threads: int) -> None:
         """At least `threads - 1` workers, or as many as the system lets us have: calls make do with those."""
         with self._lock:
+            if len(self._threads) < min(threads, MOST_THREADS) - 1:
+                self._let_go_anywhere()
             while len(self._threads) < min(threads, MOST_THREADS) - 1:
                 name = f"anyshape-{len(self._threads) + 1}"
                 thread = threading.Thread(target=self._work, args=(self.address,), name=name, daemon=True)
@@ -74,8 +76,16 @@ class Pool:
                     thread.start()
                 except RuntimeError:  # no more threads are to be had
                     return
+                self._words[PoolWord.IDS + len(self._threads)] = thread.native_id or 0
                 self._threads.append(thread)
                 self._words[PoolWord.WORKERS] = len(self._threads)
+
+    def _let_go_anywhere(self) -> None:
+        """Workers that keep off a processor (`pool_places.py`) no longer do: more of them may not have enough others."""
+        if self._words[PoolWord.AVOIDED]:
+            for thread in self._threads:
+                os.sched_setaffinity(thread.native_id or 0, os.sched_getaffinity(0))
+            self._words[PoolWord.AVOIDED] = 0
 
     def stop(self) -> None:
         """Workers end; none of them may be in generated code when that is unloaded."""

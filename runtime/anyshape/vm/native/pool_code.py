@@ -14,6 +14,7 @@ from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, PoolWord
+from anyshape.vm.native.pool_places import add_places
 
 SHARE = [
     ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
@@ -35,6 +36,7 @@ def add_pool(module: Module, internal: bool = False) -> None:
         _sleep(f)
     with module.function("pool_wake", VOID, [("word", PTR), ("count", I64)], internal=True, noalias=False) as f:
         _wake(f)
+    add_places(module)
     with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:
         _dismiss(f)
     with module.function("pool_take_parts", VOID, _POOL, internal=True, noalias=False) as f:
@@ -145,6 +147,7 @@ def _share(f: Function) -> None:
     f.start(alone)
     f.ret(f.call_pointer(kernel, I32, [scalars, buffers, scratch, const(I64, 0), const(I64, 1)]))
     f.start(ours)
+    f.call("pool_keep_apart", VOID, [pool])
     fields = {PoolWord.KERNEL: kernel, PoolWord.SCALARS: scalars, PoolWord.BUFFERS: buffers, PoolWord.SCRATCH: scratch}
     for word, value in fields.items():
         f.atomic_store(f.convert("ptrtoint", value, I64), pool, word, order="monotonic")

@@ -13,6 +13,10 @@ class PoolWord(IntEnum):
 
     OWNER = 0
     """1 while a call's job is in the pool; others run their kernels alone."""
+    SEEN_ON = 1
+    """The processor, counted from 1, on which the last call was."""
+    AVOIDED = 2
+    """The one that workers keep off; 0: none."""
     EPOCH = 8
     """Counts jobs; sleeping workers wait for it to change."""
     CLAIM = 16
@@ -34,7 +38,9 @@ class PoolWord(IntEnum):
     """Bytes of scratch from one part to the next."""
     WORKERS = 56
     """Threads that wait for jobs, beside the one that brings them."""
-    COUNT = 64
+    IDS = 64
+    """What the system calls the workers, by the order in which they were started."""
+    COUNT = 128
 
 
 PART_BITS = 16

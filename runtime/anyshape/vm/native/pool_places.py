@@ -1,0 +1,87 @@
+"""Workers keep off the processor of the thread that they work for.
+
+A scheduler that packs threads onto few processors, as those of virtual machines may, wakes a worker behind its caller: the two then take
+turns, and a shared call is slower than one alone. So a caller that is where it was at the call before takes its processor out of those
+that workers may run on, of all that it may run on itself. Nothing changes where that leaves fewer than there are workers, nor for a caller
+that moves each time.
+
+In: an open module. Out: `pool_keep_apart(pool)`, for the owner of the pool before it wakes anybody.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
+from anyshape.lower.target import Target
+from anyshape.vm.native.pool_layout import PoolWord
+
+_AFFINITY = {"x86_64": (203, 204), "aarch64": (122, 123), "riscv64": (122, 123)}
+"""Numbers of the system calls sched_setaffinity and sched_getaffinity on Linux, by processor (the kernel's tables of system calls)."""
+_SET_WORDS = 16
+"""Of a set of processors: as many as the C library's `cpu_set_t` has room for."""
+_NOWHERE = 0
+"""Processors are counted from 1 in the pool's words."""
+
+
+def add_places(module: Module) -> None:
+    """Defines it; it does nothing where Linux is not."""
+    numbers = affinity_of(module.target)
+    with module.function("pool_keep_off", VOID, [("pool", PTR), ("cpu", I64)], internal=True, noalias=False) as f:
+        if numbers is not None:
+            _keep_off(f, *numbers)
+        f.ret()
+    with module.function("pool_keep_apart", VOID, [("pool", PTR)], internal=True, noalias=False) as f:
+        if numbers is not None:
+            _keep_apart(f)
+        f.ret()
+
+
+def affinity_of(target: Target) -> tuple[int, int] | None:
+    """The numbers of the system calls that set and get, if the target has them."""
+    return _AFFINITY.get(target.triple.split("-")[0]) if "linux" in target.triple else None
+
+
+def _keep_apart(f: Function) -> None:
+    (pool,) = f.args
+    f.module.declare("sched_getcpu", I32, [])
+    cpu = f.add(f.convert("sext", f.call("sched_getcpu", I32, []), I64), 1)
+    before = f.atomic_load(pool, I64, PoolWord.SEEN_ON, order="monotonic")
+    f.atomic_store(cpu, pool, PoolWord.SEEN_ON, order="monotonic")
+    avoided = f.atomic_load(pool, I64, PoolWord.AVOIDED, order="monotonic")
+    stays = f.and_(f.compare("eq", cpu, before), f.compare("ne", cpu, avoided))
+    with f.if_(f.and_(stays, f.compare("gt", cpu, _NOWHERE))):
+        f.atomic_store(cpu, pool, PoolWord.AVOIDED, order="monotonic")
+        f.call("pool_keep_off", VOID, [pool, f.sub(cpu, 1)])
+
+
+def _keep_off(f: Function, set_: int, get: int) -> None:
+    """The processors that the caller may run on, but this one, are those of the workers, if there are enough."""
+    pool, cpu = f.args
+    set_of = f.alloca(I64, _SET_WORDS)
+    for word in range(_SET_WORDS):
+        f.store(const(I64, 0), set_of, word)
+    size = const(I64, 8 * _SET_WORDS)
+    got = _call(f, get, const(I64, 0), size, set_of)
+    known = f.and_(f.compare("gt", got, 0), f.compare("lt", cpu, f.mul(size, 8)))
+    with f.if_(known):
+        at, bit = f.lshr(cpu, 6), f.shl(const(I64, 1), f.and_(cpu, 63))
+        f.store(f.and_(f.load(set_of, I64, at), f.binary("xor", bit, const(I64, -1))), set_of, at)
+        left = const(I64, 0)
+        for k in range(_SET_WORDS):
+            left = f.add(left, f.call_intrinsic("llvm.ctpop", I64, [f.load(set_of, I64, k)]))
+        count = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
+        with f.for_range(0, f.select(f.compare("ge", left, count), count, const(I64, 0))) as loop:
+            worker = f.atomic_load(pool, I64, f.add(loop.index, int(PoolWord.IDS)), order="monotonic")
+            _call(f, set_, worker, size, set_of)
+
+
+def _call(f: Function, number: int, thread: Val, size: Val, set_of: Val) -> Val:
+    f.module.declare("syscall", I64, [I64, PTR, I64, I64, I64])
+    arguments = [
+        const(I64, number),
+        f.convert("inttoptr", thread, PTR),
+        size,
+        f.convert("ptrtoint", set_of, I64),
+        const(I64, 0),
+    ]
+    return f.call("syscall", I64, arguments)
