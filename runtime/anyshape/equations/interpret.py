@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,20 @@ MOST_TERMS = 1 << 16
 """What the symbolic reading folds into one element, at most: models may name any size"""
 
 
+class Arithmetic(Protocol):
+    """How elements are computed, where it is not as `numeric` does."""
+
+    def apply(self, e: Apply, args: list[Array]) -> Array: ...
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array: ...
+
+
 def interpret(
     equations: Sequence[Equation],
     arrays: Mapping[Tensor, Array],
     sizes: Mapping[Dim, int] | None = None,
     symbolic: bool = False,
+    arithmetic: Arithmetic | None = None,
 ) -> dict[Tensor, Array]:
     """Runs the equations in the order their reads demand. Raises ShapeError for a read out of bounds."""
     known: dict[Tensor, Array] = {t: _computed(a) for t, a in arrays.items()}
@@ -42,17 +51,17 @@ def interpret(
     for unit in units(equations):
         q = unit[0]
         if isinstance(q.form, Step):
-            _recurrence(unit, q.form, known, numbers, symbolic)
+            _recurrence(unit, q.form, Evaluation(known, numbers, symbolic, arithmetic=arithmetic))
             continue
         if isinstance(q.form, Run):
             if symbolic:
                 raise Unknown(f"what the steps of {q.target.name} give")
             from anyshape.equations.running import run_program
 
-            run_program(q.form.program, known, numbers)
+            run_program(q.form.program, known, numbers, arithmetic)
             numbers |= {o.born: int(known[o.target][()]) for o in unit if o.born is not None}
             continue
-        Evaluation(known, numbers, symbolic).run(q)
+        Evaluation(known, numbers, symbolic, arithmetic=arithmetic).run(q)
         if isinstance(q.form, Demand):
             _demand(q.form, known[q.target][()], numbers)
         if q.born is not None:
@@ -75,18 +84,15 @@ def _demand(form: Demand, holds: Any, sizes: Mapping[Dim, int]) -> None:
         raise ShapeError("".join(str(dims.evaluate(p, sizes)) if isinstance(p, Dim) else str(p) for p in form.message))
 
 
-def _recurrence(
-    unit: Sequence[Equation], first: Step, known: dict[Tensor, Array], sizes: Mapping[Dim, int], symbolic: bool
-) -> None:
+def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> None:
     """Position by position, and at each one equation after the other."""
-    start = Evaluation(known, sizes, symbolic)
     for q in unit:
         start.make(q.target)
     positions = range(start.size(first.along.extent))
     for at in reversed(positions) if first.backward else positions:
         for q in unit:
             assert isinstance(q.form, Step)
-            Evaluation(known, sizes, symbolic, {q.form.along: at}).run(q)
+            Evaluation(start.known, start.sizes, start.symbolic, {q.form.along: at}, start.arithmetic).run(q)
 
 
 class Evaluation:
@@ -98,8 +104,9 @@ class Evaluation:
         sizes: Mapping[Dim, int],
         symbolic: bool,
         fixed: Mapping[Var, int] | None = None,
+        arithmetic: Arithmetic | None = None,
     ) -> None:
-        self.known, self.sizes, self.symbolic = known, sizes, symbolic
+        self.known, self.sizes, self.symbolic, self.arithmetic = known, sizes, symbolic, arithmetic
         self.axis: dict[Var, int] = {}
         self.done: dict[tuple[int, int, int], tuple[Array, Array]] = {}
         self.fixed = dict(fixed or {})
@@ -230,7 +237,7 @@ class Evaluation:
             return apply_symbolic(e, args)
         from anyshape.equations.numeric import apply_numeric
 
-        return apply_numeric(e, args)
+        return (apply_numeric if self.arithmetic is None else self.arithmetic.apply)(e, args)
 
     def branch(self, e: Expr, active: Array, depth: int) -> Array:
         """One side of a choice between symbols, which may be the side that is not chosen."""
@@ -295,7 +302,7 @@ class Evaluation:
             return fold_symbolic(e, body, keep, axes)
         from anyshape.equations.numeric import reduce_numeric
 
-        return reduce_numeric(e, body, keep, axes)
+        return (reduce_numeric if self.arithmetic is None else self.arithmetic.reduce)(e, body, keep, axes)
 
 
 def depth_of(e: Expr) -> int:

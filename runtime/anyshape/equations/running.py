@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Dim
 from anyshape.equations.expr import Expr, Tensor, Var
-from anyshape.equations.interpret import Evaluation, depth_of
+from anyshape.equations.interpret import Arithmetic, Evaluation, depth_of
 from anyshape.equations.ordered import stable_order, update
 from anyshape.equations.procedure import Action, Each, Leave, Let, Order, Program, Put, When
 
@@ -27,10 +27,12 @@ class _Left(Exception):
         self.loop = loop
 
 
-def run_program(program: Program, known: dict[Tensor, Array], sizes: dict[Dim, int]) -> None:
+def run_program(
+    program: Program, known: dict[Tensor, Array], sizes: dict[Dim, int], arithmetic: Arithmetic | None = None
+) -> None:
     """Puts what the program makes into `known`. Raises ShapeError for an index out of bounds."""
     arrays = dict(known)
-    runner = _Runner(arrays, dict(sizes))
+    runner = _Runner(arrays, dict(sizes), arithmetic)
     for t in program.own:
         arrays.pop(t, None)
         runner.start({}).make(t)
@@ -40,11 +42,11 @@ def run_program(program: Program, known: dict[Tensor, Array], sizes: dict[Dim, i
 
 
 class _Runner:
-    def __init__(self, known: dict[Tensor, Array], sizes: dict[Dim, int]) -> None:
-        self.known, self.sizes = known, sizes
+    def __init__(self, known: dict[Tensor, Array], sizes: dict[Dim, int], arithmetic: Arithmetic | None) -> None:
+        self.known, self.sizes, self.arithmetic = known, sizes, arithmetic
 
     def start(self, fixed: dict[Var, int]) -> Evaluation:
-        return Evaluation(self.known, self.sizes, False, fixed)
+        return Evaluation(self.known, self.sizes, False, fixed, self.arithmetic)
 
     def block(self, actions: Sequence[Action], fixed: dict[Var, int]) -> None:
         for a in actions:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dtypes import from_numpy
-from anyshape.equations.interpret import interpret
+from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.errors import ShapeError
 from anyshape.graph.composition import body
 from anyshape.graph.function import Function, topological
@@ -24,9 +24,9 @@ from anyshape.testing.calls import equations
 Array = NDArray[Any]
 
 
-def run(node: Node, operands: Sequence[Array | None]) -> list[Array]:
+def run(node: Node, operands: Sequence[Array | None], arithmetic: Arithmetic | None = None) -> list[Array]:
     """The outputs of one call, for arrays of all its inputs. Raises what inference raises for them."""
-    return Eager().run(node, operands)
+    return Eager(arithmetic).run(node, operands)
 
 
 def largest(node: Node, operands: Sequence[Array | None]) -> float:
@@ -39,8 +39,8 @@ def largest(node: Node, operands: Sequence[Array | None]) -> float:
 class Eager:
     """One run; `largest` is what `largest` gives."""
 
-    def __init__(self) -> None:
-        self.largest = 0.0
+    def __init__(self, arithmetic: Arithmetic | None = None) -> None:
+        self.largest, self.arithmetic = 0.0, arithmetic
 
     def run(self, node: Node, operands: Sequence[Array | None]) -> list[Array]:
         results = self._run(node, operands)
@@ -65,7 +65,8 @@ class Eager:
         eqs, ins, outs = equations(here)
         data = operands[: len(operands) - len(node.op.operands)]
         present = [t for t in ins if t.absent is None]
-        results = interpret(eqs.equations, dict(zip(present, [a for a in data if a is not None], strict=True)))
+        arrays = dict(zip(present, [a for a in data if a is not None], strict=True))
+        results = interpret(eqs.equations, arrays, arithmetic=self.arithmetic)
         return [results[t] for t in outs]
 
     def _all(self, values: Sequence[Value], given: Mapping[Value, Array]) -> list[Array]:

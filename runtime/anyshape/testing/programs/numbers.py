@@ -17,6 +17,7 @@ from anyshape.graph.call import call_node
 from anyshape.graph.value import Node, Value
 from anyshape.testing.calls import typed, variants
 from anyshape.testing.evaluation import evaluate
+from anyshape.testing.programs.rounding import Rounding
 from anyshape.testing.programs.statements import (
     Block,
     Call,
@@ -47,7 +48,8 @@ class Unsaid(Exception):
 
 class Numbers:
     """`most`: elements of a value, beyond which the reading stops. `read`: the values whose elements matter; None: all. `noise`: what is
-    added to each float that a statement computes, up to that part of it; the negative of it is added where `noise` is negative."""
+    added to each float that an operation of a statement rounds, and to each that a statement computes, up to that part of it; the negative
+    of it is added where `noise` is negative."""
 
     def __init__(self, most: int, read: Container[Ref] | None = None, noise: float = 0.0) -> None:
         self.most, self.read, self.noise = most, read, noise
@@ -125,7 +127,7 @@ class Numbers:
     def _computed(self, s: Call, node: Node, arrays: dict[str, Array]) -> Sequence[Array]:
         """The results; zeros where equations refuse what nobody reads an element of, so that nothing computes it."""
         try:
-            return evaluate(node.outputs, arrays)
+            return evaluate(node.outputs, arrays, Rounding(self.noise, s.outputs[0]) if self.noise else None)
         except AnyshapeError:
             shapes: list[tuple[Any, ...]] = [v.type.shape or () for v in node.outputs]
             known = all(isinstance(n, int) for shape in shapes for n in shape)

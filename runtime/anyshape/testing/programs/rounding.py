@@ -1,0 +1,86 @@
+"""Arithmetic as another way of computing may round it, and may order it: what a result may differ by, told by the operations themselves.
+
+Each float that an operation rounds is changed by up to a part of it (random rounding, as Monte Carlo arithmetic has it: D. S. Parker, 1997);
+what is exact stays, so that indices computed in floats are disturbed only where rounding decides them. A sum or product whose
+partial results may overflow or vanish in one order and not in another has no value at all there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.equations.expr import Apply, Reduce
+from anyshape.equations.numeric import apply_numeric, reduce_numeric
+
+Array = NDArray[Any]
+WIDE: Any = np.longdouble
+APPROXIMATED = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow"))
+"""Functions of which kernels have approximations of their own, exact nowhere."""
+
+
+class Rounding:
+    """`part`: up to which part of it a rounded float is changed; downwards where it is negative. The same seed gives the same changes."""
+
+    def __init__(self, part: float, seed: int) -> None:
+        self.part, self.random = part, np.random.default_rng(seed)
+
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        out = apply_numeric(e, args)
+        if out.dtype.kind != "f" or not out.size:
+            return out
+        return self.changed(out, np.abs(out), rounded(e, args, out))
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        """A sum is changed by a part of its terms' magnitudes: they may cancel."""
+        out = reduce_numeric(e, body, keep, axes)
+        if e.kind not in ("sum", "prod") or out.dtype.kind != "f" or not body.size:
+            return out
+        terms = np.where(keep, body, 0 if e.kind == "sum" else 1).astype(WIDE)
+        if e.kind == "sum":
+            exact, spread = terms.sum(axis=axes, keepdims=True), np.abs(terms).sum(axis=axes, keepdims=True)
+            loose = order_decides_sum(terms, axes, out.dtype)
+        else:
+            exact, spread = terms.prod(axis=axes, keepdims=True), np.abs(out)
+            loose = order_decides_product(terms, axes, out.dtype)
+        changed = self.changed(out, spread, out != exact)
+        return np.where(loose, np.asarray(np.nan if self.part > 0 else np.inf, out.dtype), changed)
+
+    def changed(self, a: Array, spread: Array, where: Array) -> Array:
+        by = self.random.uniform(0.1, 1, a.shape) * self.part
+        return np.where(where & np.isfinite(a), a + (spread * by).astype(a.dtype), a)
+
+
+def rounded(e: Apply, args: list[Array], out: Array) -> Array:
+    """Which elements of `out`, the result of a float operation, are not exact."""
+    if e.op in APPROXIMATED:
+        return np.ones(out.shape, bool)
+    if e.op == "sqrt":
+        return np.asarray(np.square(out.astype(WIDE)) != args[0])
+    if e.op == "cast" or len(args) == 2:
+        floats = [a.astype(WIDE) if a.dtype.kind == "f" else a for a in args]
+        return np.asarray(out != (floats[0] if e.op == "cast" else apply_numeric(e, floats)))
+    return np.zeros(out.shape, bool)
+
+
+def order_decides_sum(terms: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Whether some partial sum is infinite and another order of the same terms has none."""
+    ups, downs = (np.where(np.isfinite(terms) & (s * terms > 0), terms, 0).sum(axis=axes, keepdims=True) for s in (1, -1))
+    largest = WIDE(np.finfo(dtype).max)
+    return np.asarray(((ups > largest) | (-downs > largest)) & (ups != 0) & (downs != 0))
+
+
+def order_decides_product(terms: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Whether some partial product is infinite or vanishes, and another order of the same factors has none."""
+    counted = np.isfinite(terms) & (terms != 0)
+    size = np.log2(np.abs(np.where(counted, terms, 1)))
+    up, down = (np.where(s * size > 0, size, 0).sum(axis=axes, keepdims=True) for s in (1, -1))
+    zero = (terms == 0).any(axis=axes, keepdims=True)
+    info = np.finfo(dtype)
+    overflows, vanishes = up >= info.maxexp - 1, down <= info.minexp
+    return np.asarray((overflows & ((down < 0) | zero)) | (vanishes & (up > 0) & ~zero))
+
+
+__all__ = ["Rounding", "order_decides_product", "order_decides_sum"]
