@@ -15,7 +15,8 @@ LARGEST_SIZE = (
     1 << 60
 )  # no symbol that is a size exceeds it: used only against constants beyond FAR, such as "to the end"
 FAR = 1 << 62
-DEPTH = 4  # how many opaque atoms one proof may take apart
+DEPTH = 4  # how many opaque atoms one proof may take apart, one after the other
+LARGEST_PROOF = 256  # how many it may take apart in all, whichever it tried first
 
 
 def bounds(e: Size) -> Bounds:
@@ -150,7 +151,7 @@ def nonneg(e: Size) -> bool:
     if isinstance(e, int):
         return e >= 0
     if e._nonneg is None:
-        e._nonneg = min(samples(e)) >= 0 and _prove(e, DEPTH)
+        e._nonneg = min(samples(e)) >= 0 and _Proof().of(e, DEPTH)
     return e._nonneg
 
 
@@ -162,27 +163,50 @@ def nonzero(e: Size) -> bool:
     return 0 not in samples(e) and (nonneg(e - 1) or nonneg(-e - 1))
 
 
-def _prove(e: Size, depth: int) -> bool:
-    low, high = bounds(e)
-    if low is not None and low >= 0:
-        return True
-    if depth == 0 or (high is not None and high < 0) or isinstance(e, int):
+class _Proof:
+    """One proof. What could not be proved is not tried again, and after LARGEST_PROOF steps the answer is unknown: whatever order of
+    splitting finds a proof, the work is bounded. Nothing depends on other proofs but `nonneg`, which is the same whoever asks first."""
+
+    def __init__(self) -> None:
+        self.left = LARGEST_PROOF
+        self.failed: dict[Dim, int] = {}
+
+    def of(self, e: Size, depth: int) -> bool:
+        low, high = bounds(e)
+        if low is not None and low >= 0:
+            return True
+        if depth == 0 or (high is not None and high < 0) or isinstance(e, int):
+            return False
+        if self.failed.get(e, 0) >= depth or not self.left:
+            return False
+        if self._split(e, depth):
+            return True
+        self.failed[e] = depth
         return False
-    for atom in _opaque(e):
-        split = split_linear(e, atom)
-        if split is None:
-            continue
-        alternatives = _relaxed(e, atom, *split)
-        for alternative in alternatives:
-            if all(min(samples(case)) >= 0 for case in alternative) and all(_prove(c, depth - 1) for c in alternative):
-                return True
-        if len(alternatives) == 1 and len(alternatives[0]) > 1:
-            return False  # a split into all cases loses nothing: another order of splitting would not help
-    return False
+
+    def _split(self, e: Dim, depth: int) -> bool:
+        for atom in _opaque(e):
+            split = split_linear(e, atom)
+            if split is None:
+                continue
+            if not self.left:
+                return False
+            self.left -= 1
+            alternatives = _relaxed(e, atom, *split)
+            for alternative in alternatives:
+                if all(min(samples(case)) >= 0 for case in alternative) and all(
+                    self.of(c, depth - 1) for c in alternative
+                ):
+                    return True
+            if len(alternatives) == 1 and len(alternatives[0]) > 1:
+                return False  # a split into all cases loses nothing: another order of splitting would not help
+        return False
 
 
 def _opaque(p: Dim) -> list[Atom]:
-    return list(dict.fromkeys(a for m, _ in p.terms for a in m if a.kind != "symbol"))
+    """Those that are made of others first."""
+    found = dict.fromkeys(a for m, _ in p.terms for a in m if a.kind != "symbol")
+    return sorted(found, key=lambda a: -a.depth)
 
 
 def split_linear(p: Dim, atom: Atom) -> tuple[Size, Size] | None:
@@ -226,6 +250,7 @@ def _relaxed_quotient(p: Dim, atom: Atom, q: Size, rest: Size, sign: int) -> lis
     """Uses a - b + 1 <= b * (a // b) <= a, and a // b <= a for a >= 0, where b >= 1."""
     a, b = atom.args
     found: list[list[Size]] = []
+    within = sign < 0 and nonneg(a)
     if isinstance(q, int) and isinstance(b, int):
         edge = a - b + 1 if sign > 0 else a
         found.append([rest * b + edge * q + (b - 1)])
@@ -233,9 +258,19 @@ def _relaxed_quotient(p: Dim, atom: Atom, q: Size, rest: Size, sign: int) -> lis
         factor = _multiple_of(q, b)
         if factor is not None:
             found.append([rest + (a - b + 1 if sign > 0 else a) * factor])
-    if sign < 0 and nonneg(a):
+    if within:
+        found = [[left] for edge in found if (left := _without_multiple(edge[0], a)) is not None] + found
         found.append([replace_atoms(p, {atom: a})])
     return found
+
+
+def _without_multiple(e: Size, a: Size) -> Size | None:
+    """e less as many times a, which is at least 0, as its leading term has: what cuts of cuts come down to."""
+    if isinstance(e, int) or isinstance(a, int):
+        return None
+    monomial, coefficient = a.terms[0]
+    times = dict(e.terms).get(monomial, 0) // coefficient
+    return e - a * times if times > 0 else None
 
 
 def _multiple_of(q: Size, b: Dim) -> int | None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from anyshape.dims.conditions import implied, not_, solve
+from anyshape.dims.conditions import SMALL, implied, not_, solve
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial, Size, build, replace_atoms
 from anyshape.dims.substitution import substitute_atoms
 from anyshape.dims.symbols import twin_of
 
-SMALL = 200
-"""Atoms in an expression that is worth taking apart by cases."""
 MOST_CHOICES = 2
 """Choices in a product that is worth it: each side of one multiplies all others, so that the time doubles with every one more."""
 

@@ -17,6 +17,7 @@ from anyshape.dims.samples import samples
 from anyshape.dims.substitution import substitute_atoms
 
 Truth: TypeAlias = "bool | Cond"
+SMALL = 200  # atoms in an expression that is worth taking apart by cases: each choice in it may double what comes out
 PAIRWISE_LIMIT = 12  # above this many members, a conjunction is not searched for implied ones
 
 _eq_zero: dict[Dim, Truth] = {}
@@ -89,11 +90,12 @@ def _equals_zero(p: Dim) -> Truth:
         return False
     if len(p.terms) == 1 and len(p.terms[0][0]) > 1:  # a product is 0 where a factor is
         return or_(*(equals_zero(a.dim) for a in p.terms[0][0]))
-    lifted = _lift_select(p, equals_zero)
-    if lifted is None:
-        lifted = _equals_extreme(p)
-    if lifted is not None:
-        return lifted
+    if p.weight <= SMALL:
+        lifted = _lift_select(p, equals_zero)
+        if lifted is None:
+            lifted = _equals_extreme(p)
+        if lifted is not None:
+            return lifted
     return make_cond("eq", (p if p.terms[0][1] > 0 else -p,))
 
 
@@ -110,11 +112,12 @@ def _at_least_zero(p: Dim) -> Truth:
         return True
     if nonneg(-p - 1):
         return False
-    lifted = _lift_select(p, at_least_zero)
-    if lifted is None:
-        lifted = _lift_extreme(p)
-    if lifted is not None:
-        return lifted
+    if p.weight <= SMALL:
+        lifted = _lift_select(p, at_least_zero)
+        if lifted is None:
+            lifted = _lift_extreme(p)
+        if lifted is not None:
+            return lifted
     if low == -1:
         return not_(equals_zero(p + 1))
     if high == 0:

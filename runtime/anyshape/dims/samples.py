@@ -11,7 +11,8 @@ from typing import Any
 
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial
 
-POINTS = 6
+POINTS = 7
+_LARGE = 1 << 50
 _SPREAD = (0, 1, 2, 5, 11, 30)  # distances from the lowest value; the digest of a symbol picks among the later ones
 
 
@@ -42,11 +43,12 @@ def atom_samples(atom: Atom) -> tuple[int, ...]:
 
 
 def _of_symbol(atom: Atom) -> tuple[int, ...]:
-    """The first point is the lowest value of all symbols; then values that differ from symbol to symbol."""
+    """The first point is the lowest value of all symbols; then values that differ from symbol to symbol, large ones last, of which
+    quotients by a number are not 0."""
     low, high = atom.low, atom.high
     if low is None:
         low = -1 if high is None else high - 40
-    steps = [0, *(_SPREAD[(atom.digest >> (3 * k)) % len(_SPREAD)] for k in range(POINTS - 1))]
+    steps = [0, *(_SPREAD[(atom.digest >> (3 * k)) % len(_SPREAD)] for k in range(POINTS - 2)), _LARGE + atom.digest]
     return tuple(low + step if high is None else min(low + step, high) for step in steps)
 
 

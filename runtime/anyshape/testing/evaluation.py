@@ -19,17 +19,13 @@ from anyshape.testing.calls import equations
 Array = NDArray[Any]
 
 
-def evaluate(
-    values: Sequence[Value], given: Mapping[str, Array], arithmetic: Arithmetic | None = None
-) -> list[Array]:
+def evaluate(values: Sequence[Value], given: Mapping[str, Array], arithmetic: Arithmetic | None = None) -> list[Array]:
     """All shapes below `values` are numbers."""
     known: dict[Value, Array] = {}
     return [_array(v, given, known, arithmetic) for v in values]
 
 
-def _array(
-    v: Value, given: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None
-) -> Array:
+def _array(v: Value, given: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None) -> Array:
     if v not in known:
         if v.node is not None:
             known.update(zip(v.node.outputs, _run(v.node, given, known, arithmetic)))

@@ -1,8 +1,8 @@
 """Arithmetic as another way of computing may round it, and may order it: what a result may differ by, told by the operations themselves.
 
-Each float that an operation rounds is changed by up to a part of it (random rounding, as Monte Carlo arithmetic has it: D. S. Parker, 1997);
-what is exact stays, so that indices computed in floats are disturbed only where rounding decides them. A sum or product whose
-partial results may overflow or vanish in one order and not in another has no value at all there.
+Each float that an operation rounds is changed by up to a part of it (random rounding, as in the Monte Carlo arithmetic of
+D. S. Parker, 1997); what is exact stays, so that indices computed in floats are disturbed only where rounding decides them. A sum or
+product whose partial results may overflow or vanish in one order and not in another has no value at all there.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ class Rounding:
             return out
         terms = np.where(keep, body, 0 if e.kind == "sum" else 1).astype(WIDE)
         if e.kind == "sum":
-            exact, spread = terms.sum(axis=axes, keepdims=True), np.abs(terms).sum(axis=axes, keepdims=True)
+            spread = np.abs(terms).sum(axis=axes, keepdims=True)
+            inexact = spread >= units(terms, axes) * 2.0 ** (np.finfo(out.dtype).nmant + 1)
             loose = order_decides_sum(terms, axes, out.dtype)
         else:
-            exact, spread = terms.prod(axis=axes, keepdims=True), np.abs(out)
+            spread, inexact = np.abs(out), out != terms.prod(axis=axes, keepdims=True)
             loose = order_decides_product(terms, axes, out.dtype)
-        changed = self.changed(out, spread, out != exact)
+        changed = self.changed(out, spread, inexact)
         return np.where(loose, np.asarray(np.nan if self.part > 0 else np.inf, out.dtype), changed)
 
     def changed(self, a: Array, spread: Array, where: Array) -> Array:
@@ -65,9 +66,19 @@ def rounded(e: Apply, args: list[Array], out: Array) -> Array:
     return np.zeros(out.shape, bool)
 
 
+def units(terms: Array, axes: tuple[int, ...]) -> Array:
+    """The largest power of two of which all terms are multiples: sums of few enough of it are exact in any order."""
+    mantissa, exponent = np.frexp(np.where(np.isfinite(terms), terms, 0).astype(np.float64))
+    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
+    unit = np.where(whole == 0, np.inf, np.ldexp((whole & -whole).astype(np.float64), exponent - 53))
+    return np.asarray(unit.min(axis=axes, keepdims=True))
+
+
 def order_decides_sum(terms: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Whether some partial sum is infinite and another order of the same terms has none."""
-    ups, downs = (np.where(np.isfinite(terms) & (s * terms > 0), terms, 0).sum(axis=axes, keepdims=True) for s in (1, -1))
+    ups, downs = (
+        np.where(np.isfinite(terms) & (s * terms > 0), terms, 0).sum(axis=axes, keepdims=True) for s in (1, -1)
+    )
     largest = WIDE(np.finfo(dtype).max)
     return np.asarray(((ups > largest) | (-downs > largest)) & (ups != 0) & (downs != 0))
 
