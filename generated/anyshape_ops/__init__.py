@@ -161,6 +161,7 @@ OPS: dict[str, OpDef] = {
         movement.STATIC_BROADCAST_TO,
         movement.DYN_BROADCAST_TO,
         movement.CONCAT,
+        movement.STACK,
         movement.STATIC_SPLIT,
         movement.DYN_SPLIT,
         movement.STATIC_SLICE,

@@ -126,6 +126,7 @@ from anyshape_ops.ops.movement import (
     DYN_TRILU,
     FLATTEN,
     GATHER,
+    STACK,
     STATIC_BROADCAST_TO,
     STATIC_EXPAND_DIMS,
     STATIC_RESHAPE,
@@ -1428,15 +1429,24 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
 
 
 # specs/movement.yaml:122
-def concat(xs: Sequence[Operand], axis: int = 0, *, source: str = "") -> Value:
+def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
 
-    (xs: T[*o, n[v]@axis, *i] for v in c) -> (y: T[*o, (v, n[v]), *i])
+    (xs: seq T[*o, n[v]@axis, *i] for v in c) -> (y: T[*o, (v, n[v]), *i])
     """
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
 # specs/movement.yaml:138
+def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
+    """Tensors of one shape, side by side along a new axis.
+
+    (xs: seq T[*o:axis, *i] for v in c) -> (y: T[*o, c, *i])
+    """
+    return call(STACK, [xs], {"axis": axis}, source)[0]
+
+
+# specs/movement.yaml:151
 def split(
     x: Operand,
     axis: int = 0,
@@ -1458,7 +1468,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:166
+# specs/movement.yaml:179
 def slice(
     x: Operand,
     starts: Sequence[int] | Value,
@@ -1481,7 +1491,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:193
+# specs/movement.yaml:206
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
 
@@ -1490,7 +1500,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:222
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -3221,6 +3231,7 @@ __all__ = [
     "split",
     "sqrt",
     "squeeze",
+    "stack",
     "stft",
     "string_at",
     "string_concat",

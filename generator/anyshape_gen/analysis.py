@@ -21,6 +21,7 @@ from anyshape_gen.analysis_model import (
 )
 from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
+from anyshape_gen.check_sequence import check_elements
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
@@ -123,6 +124,8 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
     kernel = None
     if spec.kernel is not None:
         kernel = KernelResolver(spec, spec.kernel, kinds, outputs, findings, reading).resolve()
+        if kernel is not None:
+            check_elements(spec, kernel, findings)
     procedure = None
     if spec.procedure is not None:
         procedure = ProcedureResolver(spec, spec.procedure, kinds, outputs, findings, reading).resolve_steps()

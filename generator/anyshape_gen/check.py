@@ -16,6 +16,7 @@ from anyshape_gen.check_mappings import check_mappings
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.check_procedure import born_sizes, check_procedure
 from anyshape_gen.check_random import check_random
+from anyshape_gen.check_sequence import check_sequences
 from anyshape_gen.keys import FORMS_OF_BODY
 from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
 from anyshape_gen.nodes import Assert, Assign, If, Name, Node, NoneLit, Statement, Str
@@ -109,6 +110,7 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     _decided(spec.shape, findings)
     check_kinds(spec, kinds, findings)
     check_random(spec, findings)
+    check_sequences(spec, findings)
     check_identifiers(spec, findings)
 
 

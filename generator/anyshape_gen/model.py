@@ -105,6 +105,8 @@ class Signature(Node):
     """`?`: may be absent; ask `present(x)`"""
     default: Expr | None = None
     """`= constant`: absent means that every read gives the constant, and its runs are empty"""
+    sequence: bool = False
+    """`seq`: the tensors of a variadic may also be given as a list, of which only the run knows how many it has"""
 
 
 @dataclass(frozen=True)
@@ -289,6 +291,18 @@ class OpSpec(Node):
     def dyn_params(self) -> tuple[ParamSpec, ...]:
         """The parameters that are operands of the dyn variant; none: the op has only one variant."""
         return tuple(p for p in self.params if p.dyn)
+
+    @property
+    def sequence(self) -> Operand | None:
+        """The input that may be given as a list."""
+        return next((o for o in self.inputs if o.signature.sequence), None)
+
+    @property
+    def own_dims(self) -> frozenset[str]:
+        """The dims that differ from element to element of the sequence."""
+        pieces = self.sequence.signature.pieces if self.sequence is not None else ()
+        dims = [piece.dim if isinstance(piece, AtAxis) else piece for piece in pieces]
+        return frozenset(d.name for d in dims if isinstance(d, (Dim, Run)) and d.element is not None)
 
     def param(self, name: str) -> ParamSpec | None:
         return next((p for p in self.params if p.name == name), None)

@@ -1,4 +1,4 @@
-"""Signatures: `T[*o, n@axis, *i] for v in c = 0` and the kinds of parameters.
+"""Signatures: `T[*o, n@axis, *i] for v in c = 0`, `seq T[*d] for v in c`, and the kinds of parameters.
 
 In: `Text` of one signature or kind. Out: `Signature`, `Kind`. Which names an expression uses, and whether the dims
 can be solved, is judged later.
@@ -30,6 +30,7 @@ from anyshape_gen.text import Text, split_top, top_level
 KINDS = ("bool", "int", "float", "number", "str", "dtype", "axis", "axes", "ints", "floats", "strs")
 VECTOR_KINDS = ("axes", "ints", "floats", "strs")
 
+_SEQUENCE = re.compile(r"seq\s+")
 _HEAD = re.compile(r"([A-Za-z]\w*)\s*\[")
 _FOR = re.compile(r"for\s+([A-Za-z_]\w*)\s+in\s+")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
@@ -38,6 +39,8 @@ _INDEXED = re.compile(r"([A-Za-z_]\w*)\[([A-Za-z_]\w*)\]\Z")
 
 def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> Signature | None:
     """One signature, or None where it has no dtype and brackets to begin with."""
+    whole, sequence = text, _SEQUENCE.match(text.value)
+    text = text.cut(sequence.end()) if sequence else text
     head = _HEAD.match(text.value)
     closing = _closing(text.value, head.end() - 1) if head else -1
     if head is None or closing < 0:
@@ -48,14 +51,17 @@ def parse_signature(text: Text, findings: Findings, is_output: bool = False) -> 
     reader = _PieceReader(findings, variadic.var if variadic and not is_output else None)
     inside = text.cut(head.end(), closing)
     pieces = [reader.piece(part) for part in split_top(inside, ",")] if inside.value else []
+    if sequence and variadic is None:
+        findings.add(whole.span(), "a sequence says how many tensors it has: `seq T[…] for v in count`")
     return Signature(
-        text.value,
+        whole.value,
         head.group(1),
         tuple(piece for piece in pieces if piece is not None),
         variadic=variadic,
         optional=optional,
         default=default,
-        span=text.span(),
+        sequence=sequence is not None,
+        span=whole.span(),
     )
 
 

@@ -34,7 +34,7 @@ def forms() -> dict[str, Schema]:
     """The schema of every form that a key's value can have."""
     dtype = {"enum": [*CLASSES, *DTYPES, *OTHER_DTYPES]}
     computed = {"type": "string", "pattern": r"^(param [A-Za-z_]\w*|(accum|promote)\(.*\))$"}
-    signature = {"type": "string", "pattern": r"^[A-Za-z]\w*\s*\[.*\]"}
+    signature = {"type": "string", "pattern": r"^(seq\s+)?[A-Za-z]\w*\s*\[.*\]"}
     kind: Schema = {
         "anyOf": [
             {"enum": list(KINDS)},

@@ -15,7 +15,7 @@ from typing import Any
 
 from anyshape.graph.call import as_value
 from anyshape.graph.infer import build
-from anyshape.graph.lists import AT, CONCAT, ERASE, INSERT, LENGTH, LIST, SPLIT
+from anyshape.graph.lists import AT, ERASE, INSERT, LENGTH, LIST, SPLIT
 from anyshape.graph.value import Value
 from anyshape.types import TensorType
 
@@ -75,7 +75,9 @@ def element(optional: Value, source: str = "") -> Value:
 
 def concat(list: Value, axis: int = 0, new_axis: bool = False, source: str = "") -> Value:
     """All elements one after the other along an axis, or stacked along a new one. An empty list is a ShapeError."""
-    return _one(CONCAT, [list], {"axis": axis, "new_axis": new_axis}, source)
+    from anyshape import ops
+
+    return (ops.stack if new_axis else ops.concat)(list, axis=axis, source=source)
 
 
 def split(x: Value, sizes: Any | None = None, axis: int = 0, keepdims: bool = True, source: str = "") -> Value:

@@ -140,6 +140,7 @@ PROPERTIES: dict[str, Property] = {
     "flatten": movement.FLATTEN,
     "broadcast_to": movement.BROADCAST_TO,
     "concat": movement.CONCAT,
+    "stack": movement.STACK,
     "split": movement.SPLIT,
     "slice": movement.SLICE,
     "gather": movement.GATHER,

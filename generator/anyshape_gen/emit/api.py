@@ -80,7 +80,7 @@ def _parameters(spec: OpSpec, variant: str) -> list[str]:
     found: list[tuple[str, bool]] = []
     for o in spec.inputs:
         if o.signature.variadic is not None:
-            found.append((f"{o.name}: Sequence[Operand]", True))
+            found.append((f"{o.name}: Sequence[Operand]{' | Value' if o.signature.sequence else ''}", True))
         else:
             found.append((f"{python_name(o.name)}: Operand{' = None' if _optional(o) else ''}", not _optional(o)))
     for p in spec.params:

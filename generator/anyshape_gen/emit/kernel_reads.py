@@ -70,7 +70,10 @@ class ReadText(KernelScope):
                     text = f"{inner} * {self.at_least(factor, NEGATE)} + {self.at_least(item, MUL)}"
                 return [text]
             case Offset(element, within, sizes):
-                return [f"rules.prefix({self.text(sizes)})[{self.text(element)}] + {self.at_least(within, MUL)}"]
+                before = f"rules.prefix({self.text(sizes)})[{self.text(element)}]"
+                if isinstance(sizes, Name) and sizes.id in self.rules.own_dims:
+                    before = f"rules.before_of({self.text(sizes)}, {self.text(element)})"
+                return [f"{before} + {self.at_least(within, MUL)}"]
             case Along():
                 return [":"]
 
@@ -135,6 +138,7 @@ class ReadText(KernelScope):
     def _itemwise(self, e: Expr, leaves: dict[str, str]) -> str:
         """e with each vector in it replaced by one of its items; leaves: {vector: name of its item}."""
         inner = type(self)(self.kinds, self.attributes, self.dtypes, self.tensors, self.functions)
+        inner.rules.sequence, inner.rules.own_dims = self.rules.sequence, self.rules.own_dims
         inner.used, inner.used_tensors, inner.variables = self.used, self.used_tensors, dict(self.variables)
 
         def replace(node: Expr) -> Expr:

@@ -67,6 +67,7 @@ class KernelEmitter:
         tensors = frozenset([o.name for o in (*a.spec.inputs, *a.spec.outputs)] + [s.name for s in kernel.scratch])
         functions = frozenset(f.name for f in a.kernel_functions)
         self.text = KernelText(a.kinds, attributes_of(a), dtype_keys(a), tensors, functions)
+        self.text.rules.of(a.spec)
         self.text.unproved = frozenset(id(n) for k, n in enumerate(accesses(kernel)) if k in a.unproved)
         self.dtypes = ElementDtypes(a, kernel)
         self.code = Code()
@@ -156,7 +157,7 @@ class KernelEmitter:
         elements = [v for v in q.vars if v.role is Role.ELEMENT]
         loops = [v for v in q.vars if v.role is Role.LOOP]
         for v in elements:
-            self.code.add(f"for {kernel_name(v.name)} in range({text.text(v.extent)}):")
+            self.code.add(f"for {kernel_name(v.name)} in {self._numbers(v)}:")
             self.code.indent()
         text.numbers = {v.name for v in elements}
         text.conditional = bool(q.conditions)
@@ -169,6 +170,13 @@ class KernelEmitter:
         self.code.add(self._statement(q, f"{target}{text.index(q.parts)}", quoted(source_of(q.target))))
         for _ in elements:
             self.code.dedent()
+
+    def _numbers(self, v: IndexVar) -> str:
+        """The numbers of tensors that each have an equation."""
+        sequence = self.a.spec.sequence
+        if sequence is None:
+            return f"range({self.text.text(v.extent)})"
+        return f"rules.numbers_of({self.text.name(sequence.name)})"
 
     def _statement(self, q: ResolvedEquation, target: str, source: str) -> str:
         """The call that states an equation: by what is on its right, and whether its left is any place."""

@@ -8,6 +8,7 @@ from collections.abc import Container
 _RULES = """
     Bound Rule Vec all_ among any_ clamp count drop enumerate_ eq fill ge gt index int_ keep le lt ne not_ place prefix prod put
     range_ ravel reflect sorted_ sum_ unique unravel
+    Elements count_of each_of numbers_of total_of
 """
 _FUNCTIONS = """
     abs_ and_ at bit_and bit_or bit_xor

@@ -99,6 +99,8 @@ def _input(o: Operand) -> str:
         words.append("optional=True")
     if s.variadic is not None:
         words.append("variadic=True")
+    if s.sequence:
+        words.append("sequence=True")
     return f"InputDef({', '.join(words)})"
 
 

@@ -20,6 +20,7 @@ from anyshape_gen.analysis_model import (
     RankCheck,
     SolveStep,
 )
+from anyshape_gen.build import call
 from anyshape_gen.emit.module import Code, quoted
 from anyshape_gen.emit.names import RULE_NAMES, relation_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -30,6 +31,7 @@ from anyshape_gen.nodes import (
     Assign,
     Born,
     Call,
+    Comprehension,
     Expr,
     Function,
     If,
@@ -82,11 +84,13 @@ class RelationEmitter:
     def __init__(self, a: OpAnalysis, hoisted: Mapping[str, Expr], unused: set[str], plain: frozenset[str]) -> None:
         self.a, self.spec, self.hoisted, self.unused, self.plain = a, a.spec, hoisted, unused, plain
         self.code = Code()
+        self.element: str | None = None
+        """Around steps for each tensor of a variadic: the variable."""
         self.rule_text = self._text(trusted=False)
         self.solve_text = self._text(trusted=True)
 
     def _text(self, trusted: bool) -> RuleText:
-        text = RuleText(self.a.kinds, attributes_of(self.a), self.name, trusted=trusted)
+        text = RuleText(self.a.kinds, attributes_of(self.a), self.name, trusted=trusted).of(self.spec)
         text.functions = frozenset(f.name for f in self.a.shape_functions)
         return text
 
@@ -126,9 +130,8 @@ class RelationEmitter:
         for o in self.spec.inputs:
             optional = o.signature.optional or o.signature.default is not None
             if o.name not in renamed:
-                named.append(
-                    f"{o.name}: {'list[Vec]' if o.signature.variadic else 'Vec | None' if optional else 'Vec'}"
-                )
+                kind = "list[Vec]" if o.signature.variadic else "Vec | None" if optional else "Vec"
+                named.append(f"{o.name}: {kind}{' | Elements[Vec]' if o.signature.sequence else ''}")
         named += [f"{p.name}: {self._annotation(p)}" for p in self.spec.params if p.name not in renamed]
         return [*found, *(["*", *named] if named else []), *(["**passed: Any"] if renamed else [])]
 
@@ -157,26 +160,41 @@ class RelationEmitter:
             case BindParam():
                 self._param(step)
             case Define(name, value):
-                text = self.solve_text.text(value)
+                text = self._each(value) if name in self.spec.own_dims else self.solve_text.text(value)
                 if name not in self.unused:
                     self.code.add(f"{self.name(name)} = {text}")
                 elif "rule." in text:
                     self.code.add(text)
             case Equal(left, right, what):
-                call = f"rule.equal({self.solve_text.text(left)}, {self.solve_text.text(right)}, {quoted(what)})"
-                self.code.add(f"{self.name(left.id)} = {call}" if isinstance(left, Name) else call)
+                words = quoted(what) if self.element is None else f'lambda: f"{what}[{{{self.name(self.element)}}}]"'
+                equal = f"rule.equal({self.solve_text.text(left)}, {self.solve_text.text(right)}, {words})"
+                self.code.add(f"{self.name(left.id)} = {equal}" if isinstance(left, Name) else equal)
             case ForEach(var, count, steps):
-                self.code.add(f"for {self.name(var)} in range({self.solve_text.text(count)}):")
+                sequence = self.spec.sequence
+                numbers = f"range({self.solve_text.text(count)})"
+                if sequence is not None:
+                    numbers = f"numbers_of({self.name(sequence.name)})"
+                self.code.add(f"for {self.name(var)} in {numbers}:")
+                self.element = var
                 self._steps(steps)
+                self.element = None
             case AtLeastOne(operand):
                 message = f'lambda: "{operand} needs at least one tensor"'
-                self.code.add(f"rule.require(len({self.name(operand)}) > 0, {message})")
+                number = self.rule_text.text(call("len", Name(operand)))
+                test = f"gt({number}, 0)" if operand == self.rule_text.sequence else f"{number} > 0"
+                self.code.add(f"rule.require({test}, {message})")
             case IfPresent(operand, steps, absent):
                 self.code.add(f"if {self.name(operand)} is not None:")
                 self._steps(steps)
                 if absent:
                     self.code.add("else:")
                     self._steps(absent)
+
+    def _each(self, value: Expr) -> str:
+        """A dim by element of a sequence."""
+        assert isinstance(value, Comprehension) and self.spec.sequence is not None
+        var = self.name(value.generators[0].targets[0].name)
+        return f"each_of({self.name(self.spec.sequence.name)}, lambda {var}: {self.solve_text.text(value.element)})"
 
     def _steps(self, steps: Iterable[SolveStep]) -> None:
         self.code.indent()
@@ -222,8 +240,8 @@ class RelationEmitter:
                 self.code.add(f"{self.name(step.defines_length)} = len({name})")
         elif step.length is not None:
             wanted = self.rule_text.text(step.length)
-            call = f"rule.equal({wanted}, len({name}), {quoted(f'the length of {p.name}')})"
-            self.code.add(f"{wanted} = {call}" if isinstance(step.length, Name) else call)  # the length is a number
+            equal = f"rule.equal({wanted}, len({name}), {quoted(f'the length of {p.name}')})"
+            self.code.add(f"{wanted} = {equal}" if isinstance(step.length, Name) else equal)  # the length is a number
         if absent and (step.of is not None or step.length is not None or step.defines_length):
             self.code.dedent()
 

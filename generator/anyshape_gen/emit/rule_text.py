@@ -12,6 +12,7 @@ from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.module import quoted
 from anyshape_gen.emit.names import relation_name
 from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
     BinOp,
     Bool,
@@ -70,6 +71,13 @@ class RuleText:
         """Positions are known to be in range (while a signature is solved): index plainly."""
         self.functions: frozenset[str] = frozenset()
         """Functions of `define:`, which are local functions of the relation."""
+        self.sequence, self.own_dims = "", frozenset[str]()
+        """The input that may be a list, and the dims that differ from element to element of it."""
+
+    def of(self, spec: OpSpec) -> RuleText:
+        """With what may be a list in this op."""
+        self.sequence, self.own_dims = spec.sequence.name if spec.sequence is not None else "", spec.own_dims
+        return self
 
     def text(self, e: Expr) -> str:
         return self.spell(e)[0]
@@ -228,7 +236,8 @@ class RuleText:
                 raise NotExecuted(star, "a run as an index of a vector")
             case (single,) if not isinstance(single, (Star, Slice)):
                 text = self.text(single)
-                return (f"{target}[{text}]" if self.trusted else f"rule.item({target}, {text})"), ATOM
+                listed = isinstance(base, Name) and base.id in (self.sequence, *self.own_dims)
+                return (f"{target}[{text}]" if self.trusted or listed else f"rule.item({target}, {text})"), ATOM
         raise NotExecuted(base, "a vector with several indices")
 
     # --- calls
@@ -244,7 +253,10 @@ class RuleText:
         if e.func == "shape":
             return args[0], ATOM
         if e.func in ("len", "rank"):
-            return f"len({args[0]})", ATOM
+            listed = isinstance(e.args[0], Name) and e.args[0].id == self.sequence
+            return f"{f'{self.prefix}count_of' if listed else 'len'}({args[0]})", ATOM
+        if e.func == "sum" and isinstance(e.args[0], Name) and e.args[0].id in self.own_dims:
+            return f"{self.prefix}total_of({args[0]})", ATOM
         if e.func == "list":
             return f"{self.prefix}Vec({args[0]})", ATOM
         if e.func in _TOTAL:

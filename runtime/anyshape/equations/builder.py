@@ -10,6 +10,7 @@ from anyshape.dtypes import BOOL, I64, DType
 from anyshape.equations.expr import Apply, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast, walk
 from anyshape.equations.procedure import Procedure, Program
 from anyshape.errors import SpecError
+from anyshape.rules import Elements
 
 UPDATES = ("set", "add", "sub", "mul", "max", "min")
 
@@ -136,7 +137,7 @@ class Equations:
     def __init__(
         self,
         op: str,
-        inputs: Mapping[str, Tensor | Sequence[Tensor]],
+        inputs: Mapping[str, Tensor | Sequence[Tensor] | Elements[Tensor]],
         outputs: Mapping[str, Tensor | Sequence[Tensor]],
         dtypes: Mapping[str, DType] | None = None,
     ) -> None:
@@ -154,7 +155,7 @@ class Equations:
             raise SpecError(f"{self.op} has no single tensor {name}")
         return found
 
-    def tensors(self, name: str) -> Sequence[Tensor]:
+    def tensors(self, name: str) -> Sequence[Tensor] | Elements[Tensor]:
         """The elements of the variadic input or output of that name."""
         found = self.inputs.get(name, self.outputs.get(name))
         if found is None or isinstance(found, Tensor):

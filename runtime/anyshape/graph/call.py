@@ -14,6 +14,7 @@ from anyshape.graph.moving import moved_strings, moves_strings
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Vec
+from anyshape.types import ListType
 
 Operand = Any
 """Value, or anything NumPy makes an array of"""
@@ -69,6 +70,8 @@ def _data(op: OpDef, inputs: Sequence[Any]) -> list[Value | None]:
             if not d.optional:
                 raise ArgumentError(f"{op.full_name}: {d.name} is missing")
             flat.append(None)
+        elif d.sequence and isinstance(given, Value) and isinstance(given.type, ListType):
+            flat.append(given)
         elif d.variadic:
             if isinstance(given, Value) or not hasattr(given, "__iter__"):
                 raise ArgumentError(f"{op.full_name}: {d.name} must be a list of tensors, got {given!r}")
@@ -83,7 +86,7 @@ def _common_dtype(op: OpDef, inputs: Sequence[Any]) -> dict[str, DType]:
     found: dict[str, DType] = {}
     for d, given in zip(op.inputs, inputs):
         for v in given if d.variadic and isinstance(given, (list, tuple)) else (given,):
-            if isinstance(v, Value):
+            if isinstance(v, Value) and not isinstance(v.type, ListType):
                 found.setdefault(d.dtype, v.type.dtype)
     return found
 

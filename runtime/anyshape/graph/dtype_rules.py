@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from anyshape.dtypes import DType, accum, is_dtype_name, parse_dtype, promote
 from anyshape.errors import DtypeError
 from anyshape.graph.value import Node, Value
+from anyshape.types import ListType
 
 _FUNCTIONS: dict[str, Callable[..., DType]] = {"accum": accum, "promote": promote}
 
@@ -20,7 +21,8 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
         value = node.grouped_inputs()[i.name]
         for v in value if isinstance(value, tuple) else (value,):
             if v is not None:
-                _take(node, i.name, i.dtype, v.type.dtype, solved, by)
+                t = v.type.element if i.sequence and isinstance(v.type, ListType) else v.type
+                _take(node, i.name, i.dtype, t.dtype, solved, by)
     for p, given in zip(op.operands, node.inputs[len(node.inputs) - len(op.operands) :], strict=True):
         if given is not None:
             _check_operand(node, p.name, p.kind, given, solved, by)

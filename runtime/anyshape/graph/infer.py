@@ -22,7 +22,8 @@ from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
-from anyshape.rules import Bound, Check, Rule, Undetermined, Vec
+from anyshape.graph.sequences import elements_of, spread, walk_of
+from anyshape.rules import Bound, Check, Elements, Rule, Undetermined, Vec
 from anyshape.types import TensorType
 
 if TYPE_CHECKING:
@@ -55,16 +56,21 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         op.full_name, node.source, facts.under(True) if facts is not None else None
     )  # a copy: a node learns for itself
     try:
-        bound = op.relation(rule, **_shapes(node), **parameter_values(node))
+        shapes = _shapes(node)
+        bound = op.relation(rule, **shapes, **parameter_values(node))
     except Undetermined as e:
         unknown = tuple(TensorType(k, None) for k in _for_each_output(node, kinds, e))
         return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes, str(e))
     types: list[TensorType] = []
     for o in op.outputs:
-        shapes = bound.outputs[o.name]
-        types += [TensorType(kinds[o.name], tuple(s)) for s in (shapes if o.variadic else [shapes])]
+        made = bound.outputs[o.name]
+        types += [TensorType(kinds[o.name], tuple(s)) for s in (made if o.variadic else [made])]
     if node.count not in (None, len(types)):
         raise ShapeError(f"{op.full_name}: it has {len(types)} outputs, and {node.count} are wanted")
+    if node.sequence is not None and op.sequence is not None:
+        walk, checks = walk_of(node.sequence, shapes[op.inputs[op.sequence].name], rule.checks)
+        bound.walk, bound.born = walk, dict.fromkeys(walk.born, (0, 0))
+        return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes)
     contents = _contents(node, bound, types, dtypes)
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)
 
@@ -98,6 +104,8 @@ def build(
 
     `count` says how many outputs there are, for an op of which only the run tells; any other number is a ShapeError then.
     """
+    if op.sequence is not None:
+        inputs = spread(inputs, op.sequence)
     node = Node(op, tuple(inputs), {p.name: attrs[p.name] for p in op.attributes if p.name in attrs}, source, regions)
     node.count = count
     try:
@@ -143,7 +151,8 @@ def _shapes(node: Node) -> dict[str, Any]:
     shapes: dict[str, Any] = {}
     for name, value in node.grouped_inputs().items():
         if isinstance(value, tuple):
-            shapes[name] = [_shape(node.op, name, v) for v in value]
+            listed = node.sequence
+            shapes[name] = elements_of(node, name, listed) if listed else [_shape(node.op, name, v) for v in value]
         else:
             shapes[name] = _shape(node.op, name, value)
     return shapes
@@ -206,7 +215,11 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
     grouped = node.grouped_inputs()
     for i in node.op.inputs:
         value = grouped[i.name]
-        if isinstance(value, tuple):
+        if i.sequence and node.sequence is not None:
+            walk = node.bound.walk
+            each = tensor(f"{i.name}_", walk.value)
+            ins[i.name] = Elements(each, each, walk.elements.turn, walk.elements.count)
+        elif isinstance(value, tuple):
             ins[i.name] = tuple(tensor(f"{i.name}{k}", v) for k, v in enumerate(value))
         elif value is None:
             dtype = absent_dtype(node, i.dtype)
@@ -235,7 +248,9 @@ def absent_dtype(node: Node, dtype: str) -> DType:
 
 
 def flat(tensors: Mapping[str, Any]) -> list[Tensor]:
-    return [t for v in tensors.values() for t in (v if isinstance(v, tuple) else (v,))]
+    """All of them; of a list, the tensor of any element."""
+    groups = [(v.any,) if isinstance(v, Elements) else v if isinstance(v, tuple) else (v,) for v in tensors.values()]
+    return [t for group in groups for t in group]
 
 
 def _contents(

@@ -5,7 +5,6 @@
     list_erase(list, at)                       the list without the element at a position, the last if there is none
     list_at(list, at)                          an element
     list_length(list)                          how many there are: i64[]
-    list_concat(list; axis, new_axis)          all elements, one after the other along an axis, or stacked along a new one
     list_split(x, sizes; axis, keepdims)       a tensor in pieces of a size, of these sizes, or one by one
 
 Lists are values like any other: an op never changes its operand. Positions may count from the end. What a list is known to hold, because it
@@ -187,44 +186,6 @@ class _Length(_Kept):
         return _inference(INDEX, (length,))
 
 
-class _Concat:
-    def infer(self, node: Node) -> Inference:
-        t = _list_type(node)
-        _check_filled(node, t)
-        if isinstance(t.element, ListType):
-            raise DtypeError(f"{node.op.full_name}: elements must be tensors, got {t}")
-        axis, stacks = int(node.attrs.get("axis", 0)), bool(node.attrs.get("new_axis", False))
-        element = t.element
-        if element.shape is None:
-            ranks = {v.type.rank for v in known_items(_operand(node, 0)) or ()}
-            if len(ranks - {None}) > 1:
-                raise ShapeError(
-                    f"{node.op.full_name}: elements must be of one rank, got {' and '.join(map(str, sorted(ranks, key=str)))}"
-                )
-            return _inference(element)
-        rank = len(element.shape) + stacks
-        if not -rank <= axis < rank:
-            raise ShapeError(
-                f"{node.op.full_name}: {axis} is no axis of a result of rank {rank}; elements are {element}"
-            )
-        axis %= rank
-        shape = list(element.shape)
-        shape[axis : axis + (not stacks)] = [DIFFERS]
-        made, born = _sized(TensorType(element.dtype, tuple(shape)))
-        return _inference(made, None, born)
-
-    def simplify(self, node: Node) -> Sequence[Value] | None:
-        from anyshape import ops
-
-        items = known_items(_operand(node, 0))
-        if not items or any(v.type.rank is None for v in items):
-            return None
-        axis, source = int(node.attrs.get("axis", 0)), node.source
-        if bool(node.attrs.get("new_axis", False)):
-            items = [ops.static.expand_dims(v, axes=(axis,), source=source) for v in items]
-        return [ops.concat(items, axis=axis, source=source)]
-
-
 class _Split:
     """Made of other ops as soon as the rank is known (`list_split`)."""
 
@@ -280,13 +241,9 @@ INSERT = _op("list_insert", (*_ONE, InputDef("value", "T")), (_AT,), _Insert(), 
 ERASE = _op("list_erase", _ONE, (_AT,), _Erase(), "The list without an element.")
 AT = _op("list_at", _ONE, (_AT,), _At(), "An element of a list.")
 LENGTH = _op("list_length", _ONE, (), _Length(), "How many elements a list has.")
-CONCAT = _op(
-    "list_concat", _ONE, (ParamDef("axis", "int", False, 0), ParamDef("new_axis", "bool", False, False)), _Concat(),
-    "The elements of a list as one tensor.",
-)  # fmt: skip
 SPLIT = _op(
     "list_split", (InputDef("x", "T"), InputDef("sizes", "I", optional=True)),
     (ParamDef("axis", "int", False, 0), ParamDef("keepdims", "bool", False, True)), _Split(), "A tensor in pieces.",
 )  # fmt: skip
 
-LIST_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (LIST, INSERT, ERASE, AT, LENGTH, CONCAT, SPLIT)}
+LIST_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (LIST, INSERT, ERASE, AT, LENGTH, SPLIT)}

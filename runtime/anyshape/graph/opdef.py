@@ -40,6 +40,8 @@ class InputDef:
     default: int | float | bool | str | None = None
     """Of an optional input: the constant that every read gives where it is absent; `lowest` and `highest` are its dtype's."""
     variadic: bool = False
+    sequence: bool = False
+    """Of a variadic: whether a list may stand for the tensors."""
 
     def absent(self, dtype: DType) -> int | float | bool:
         """What reads give where the input is absent."""
@@ -159,6 +161,11 @@ class OpDef:
     @property
     def full_name(self) -> str:
         return f"{self.variant}.{self.name}" if self.variant else self.name
+
+    @property
+    def sequence(self) -> int | None:
+        """The place of the input for which a list may stand."""
+        return next((k for k, i in enumerate(self.inputs) if i.sequence), None)
 
     @property
     def is_random(self) -> bool:

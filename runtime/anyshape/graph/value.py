@@ -17,7 +17,7 @@ from anyshape.dtypes import I32, I64, from_numpy
 from anyshape.graph.opdef import OpDef
 from anyshape.rules import Check
 from anyshape.strings import as_chars
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType
 
 Element = int | Dim | bool | Cond
 Contents = tuple[Element, ...]
@@ -168,6 +168,13 @@ class Node:
                 grouped[i.name] = self.inputs[at]
                 at += 1
         return grouped
+
+    @property
+    def sequence(self) -> Value | None:
+        """The list that the call gives in the place of tensors, if it gives one."""
+        at = self.op.sequence
+        given = self.inputs[at] if at is not None and self.variadic_count() == 1 else None
+        return given if given is not None and isinstance(given.type, ListType) else None
 
     def operand_inputs(self) -> dict[str, Value | None]:
         """Operand parameters by name."""

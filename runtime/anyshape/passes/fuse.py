@@ -25,7 +25,8 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
 from anyshape.passes.parts import steps_of, takes_parts
 from anyshape.passes.rows import by_rows, has_own_rows, multiplies_rows
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep, stands_alone
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep, stands_alone
+from anyshape.passes.walks import table_step
 
 Shape = tuple[Size, ...]
 
@@ -301,8 +302,8 @@ class _Fusion:
             (node,) = group.nodes
             if node.regions:
                 return [RegionStep(node, tuple(fuse(r) for r in node.regions))]
-            if node.op.structure is not None:
-                return [TableStep(node)]
+            if not node.op.view:
+                return [table_step(node, self.tensors)]
             source = node.grouped_inputs()[next(iter(node.op.view.values()))]
             assert isinstance(source, Value)
             return [ViewStep(node, source, node.outputs[0])]

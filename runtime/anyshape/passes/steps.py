@@ -46,17 +46,19 @@ class RegionStep:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TableStep:
-    """A node that is instructions of the program, and no kernel: an op on lists, a call."""
+    """A node that is instructions of the program: an op on lists, a call. `kernel` is what one that goes through a list runs for each
+    element."""
 
     node: Node
+    kernel: KernelStep | None = None
 
 
 Step = KernelStep | ViewStep | RegionStep | TableStep
 
 
 def stands_alone(node: Node) -> bool:
-    """Whether a node is no kernel, so that it cannot share one."""
-    return bool(node.op.view or node.regions or node.op.structure is not None)
+    """Whether a node is no kernel, or more than one, so that it cannot share one."""
+    return bool(node.op.view or node.regions or node.op.structure is not None or node.sequence is not None)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,6 +5,7 @@ violation; on dims it returns expressions, and `Rule.checks` holds what is left 
 the rank of a result needs a value that is not known.
 """
 
+from anyshape.rules.elements import Each, Elements, before_of, count_of, each_of, numbers_of, total_of
 from anyshape.rules.rule import Bound, Check, Rule, join
 from anyshape.rules.vec import (
     Truth,
@@ -46,6 +47,8 @@ from anyshape.rules.vec import (
 __all__ = [
     "Bound",
     "Check",
+    "Each",
+    "Elements",
     "Rule",
     "Truth",
     "Undetermined",
@@ -53,10 +56,13 @@ __all__ = [
     "all_",
     "among",
     "any_",
+    "before_of",
     "ceil_div",
     "clamp",
     "count",
+    "count_of",
     "drop",
+    "each_of",
     "enumerate_",
     "eq",
     "fill",
@@ -70,6 +76,7 @@ __all__ = [
     "lt",
     "ne",
     "not_",
+    "numbers_of",
     "place",
     "prefix",
     "prod",
@@ -79,6 +86,7 @@ __all__ = [
     "reflect",
     "sorted_",
     "sum_",
+    "total_of",
     "truth",
     "unique",
     "unravel",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from anyshape import dims
@@ -121,25 +122,25 @@ class Rule:
             self._branches.pop()
             self.facts = outer
 
-    def equal(self, a: Any, b: Any, what: str) -> Any:
+    def equal(self, a: Any, b: Any, what: str | Message) -> Any:
         """An equality of the signature: the better known side."""
         if a.__class__ is int and b.__class__ is int:
             if a != b:
                 if not self._branches:
-                    self.fail(f"{what}: wanted {a}, got {b}")
-                self.require(False, lambda: f"{what}: wanted {a}, got {b}")
+                    self.fail(f"{_said(what)}: wanted {a}, got {b}")
+                self.require(False, lambda: f"{_said(what)}: wanted {a}, got {b}")
             return a
         if is_vector(a) or is_vector(b):
             return self._equal_vectors(a, b, what)
         if a is b:
             return a
-        self.require(dims.eq(a, b), lambda: f"{what}: wanted {a}, got {b}")
+        self.require(dims.eq(a, b), lambda: f"{_said(what)}: wanted {a}, got {b}")
         return b if b.__class__ is int else self.facts.canonical(a)
 
-    def _equal_vectors(self, a: Any, b: Any, what: str) -> Vec:
+    def _equal_vectors(self, a: Any, b: Any, what: str | Message) -> Vec:
         if not is_vector(a) or not is_vector(b) or len(a) != len(b):
-            self.require(False, lambda: f"{what}: wanted {_shown(a)}, got {_shown(b)}")
-        return Vec(self.equal(x, y, f"{what}, item {k}") for k, (x, y) in enumerate(zip(a, b)))
+            self.require(False, lambda: f"{_said(what)}: wanted {_shown(a)}, got {_shown(b)}")
+        return Vec(self.equal(x, y, partial(_item_of, what, k)) for k, (x, y) in enumerate(zip(a, b)))
 
     # --- conditions
 
@@ -376,6 +377,14 @@ def join(c: Truth, a: Any, b: Any) -> Any:
     if a is b or (type(a) is type(b) and a == b):
         return a
     raise Undetermined("", f"whether {c} holds is not known, and it chooses between {a} and {b}")
+
+
+def _said(what: str | Message) -> str:
+    return what if isinstance(what, str) else what()
+
+
+def _item_of(what: str | Message, k: int) -> str:
+    return f"{_said(what)}, item {k}"
 
 
 def _shown(v: Any) -> str:

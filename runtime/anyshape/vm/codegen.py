@@ -120,7 +120,10 @@ class Codegen(Entry, ABC):
             self.flush()
             made = step.node.outputs
         elif isinstance(step, TableStep):
-            EMITTERS[step.node.op](self, at, step.node)
+            if step.kernel is not None:
+                self.emit_walk(at, step)
+            else:
+                EMITTERS[step.node.op](self, at, step.node)
             self.flush()
             made = self.need.outputs[at]
         else:
@@ -135,6 +138,10 @@ class Codegen(Entry, ABC):
     @abstractmethod
     def emit_regions(self, at: int, step: RegionStep) -> None:
         """The code of a branch or a loop."""
+
+    @abstractmethod
+    def emit_walk(self, at: int, step: TableStep) -> None:
+        """The code of a call that goes through a list."""
 
     def compute(self, at: int, step: KernelStep) -> None:
         """What registers hold is stored; for anything else a kernel is called."""

@@ -229,7 +229,7 @@ class InterpretedKernel:
         sizes = dict(zip(self.symbols, numbers))
         arrays = {t: array_at(a, t, sizes) for t, a in zip(tensors, addresses)}
         try:
-            results = interpret(self.step.equations, {t: arrays[t] for t in self.inputs}, sizes)
+            results = interpret(self.step.equations, arrays, sizes)  # what no equation defines stays as it is
         except AnyshapeError as e:
             raise type(e)(f"{self.name}: {e}{_at(self.step)}") from e
         for t in self.outputs:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from anyshape.dims import Dim, fresh
-from anyshape.graph.lists import AT, CONCAT, ERASE, INSERT, LENGTH, LIST
+from anyshape.graph.lists import AT, ERASE, INSERT, LENGTH, LIST
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import RegionStep, TableStep
 from anyshape.types import ListType
@@ -175,65 +175,12 @@ def _length(g: Emission, at: int, node: Node) -> None:
     g.code.emit(Op.STORE, g.allocate(made), 0, length, I64)
 
 
-def _concat(g: Emission, at: int, node: Node) -> None:
-    """Two walks over the list: the first adds up the sizes along the axis and compares the others, the second copies."""
-    code, (made,) = g.code, node.outputs
-    handle = g.address(_operand(node, 0))
-    count = code.new(Op.LENGTH, handle)
-    _check(g, node, code.new(Op.GT, count, code.register(0)), "the list is empty, and an element is needed")
-    rank = len(made.type.shape or ())
-    axis, stacks = int(node.attrs.get("axis", 0)) % rank, bool(node.attrs.get("new_axis", False))
-    inner = [k for k in range(rank) if k != axis]
-    from_first = code.new(Op.ELEMENT, handle, code.register(0))
-    sizes = {k: code.new(Op.LOAD, from_first, DIMS + (k if k < axis or not stacks else k - 1), I64) for k in inner}
-    along = count if stacks else code.unset()
-    if not stacks:
-        code.move(along, code.register(0))
-    with counted(code, count) as turn:
-        each = code.new(Op.ELEMENT, handle, turn)
-        for k in inner:
-            n = code.new(Op.LOAD, each, DIMS + (k if k < axis or not stacks else k - 1), I64)
-            _check_same(g, node, k, n, sizes[k])
-        if not stacks:
-            code.emit(Op.ADD, along, along, code.new(Op.LOAD, each, DIMS + axis, I64))
-    _define_dims(g, node, lambda k: along if k == axis else sizes[k])
-    if _is_wanted(g, at):
-        _copy_all(g, made, handle, axis, stacks, count)
-
-
-def _copy_all(g: Emission, made: Value, handle: int, axis: int, stacks: bool, count: int) -> None:
-    code, shape = g.code, made.type.shape or ()
-    to = g.allocate(made)
-    behind, rows = made.type.dtype.itemsize, 1
-    inner, outer = code.register(behind), code.register(rows)
-    for n in shape[axis + 1 :]:
-        inner = code.new(Op.MUL, inner, code.register(n))
-    for n in shape[:axis]:
-        outer = code.new(Op.MUL, outer, code.register(n))
-    step = code.new(Op.MUL, inner, code.register(shape[axis]))
-    start = code.register(head_bytes(len(shape) - stacks))
-    place = code.unset()
-    code.move(place, to)
-    with counted(code, count) as turn:
-        each = code.new(Op.ELEMENT, handle, turn)
-        size = inner if stacks else code.new(Op.MUL, inner, code.new(Op.LOAD, each, DIMS + axis, I64))
-        code.emit(Op.ROWS, place, step, code.new(Op.VIEW, each, start), size, size, outer)
-        code.emit(Op.ADD, place, place, size)
-
-
 # --- checks ---
 
 
 def _check(g: Emission, node: Node, holds: int, text: str) -> None:
     g.checks.append(CheckRecord((text,), (), (), text, node.op.full_name, node.source))
     g.code.emit(Op.CHECK, holds, len(g.checks) - 1)
-
-
-def _check_same(g: Emission, node: Node, axis: int, got: int, wanted: int) -> None:
-    a, b = fresh("size"), fresh("size")
-    parts = (f"elements differ in dim {axis} of the result: ", b, " and ", a)
-    g.checks.append(CheckRecord(parts, (a, b), (got, wanted), "elements fit together", node.op.full_name, node.source))
-    g.code.emit(Op.CHECK, g.code.new(Op.EQ, got, wanted), len(g.checks) - 1)
 
 
 def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
@@ -269,5 +216,5 @@ def _number(g: Emission, v: Value) -> int:
 
 
 LIST_EMITTERS: dict[object, Emitter] = {
-    LIST: _make, INSERT: _insert, ERASE: _erase, AT: _at, LENGTH: _length, CONCAT: _concat,
+    LIST: _make, INSERT: _insert, ERASE: _erase, AT: _at, LENGTH: _length,
 }  # fmt: skip

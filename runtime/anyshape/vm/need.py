@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from anyshape.dims import Dim, Size, bounds, free_symbols
+from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
 from anyshape.equations import Demand
 from anyshape.equations.dependencies import needed, reads
 from anyshape.errors import UnsupportedError
@@ -41,6 +41,8 @@ class Need:
     """Of a region: symbols that its surroundings define."""
     bodies: dict[int, tuple[Need, ...]] = field(default_factory=dict)
     """By number of a step with regions."""
+    rooms: dict[int, tuple[Dim, Size]] = field(default_factory=dict)
+    """By number of a step through a list, where its kernel's scratch depends on the element: the most, and how much it is."""
 
     def origin(self, v: Value) -> Value:
         """The value whose memory v is seen in."""
@@ -128,7 +130,7 @@ class _Analysis:
         elif s in self.born:
             made = self.born[s]
             assert made.node is not None
-            if made.node.op.structure is None:
+            if made.node.regions:
                 self.want(made)
             else:
                 self.sized.add(self.need.defined_at[s])
@@ -205,6 +207,9 @@ class _Analysis:
     def list_step(self, at: int, step: TableStep, outputs: tuple[Value, ...]) -> None:
         """Lists, what is put into them, arguments; a position or a function if it is not known. `outputs`: what is wanted in memory."""
         node, need = step.node, self.need
+        if step.kernel is not None:
+            self.walk_step(at, step.kernel, outputs)
+            return
         data = node.inputs[: len(node.inputs) - len(node.op.operands) - calls_in_sight(node)]
         read = [v for v in data if v is not None]
         read += [v for v in node.operand_inputs().values() if v is not None and not self.want_elements(v)]
@@ -212,6 +217,30 @@ class _Analysis:
         need.outputs[at], need.reads[at] = outputs, tuple(dict.fromkeys(read))
         for v in need.reads[at]:
             self.want(v)
+        for v in node.outputs:
+            self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
+
+    def walk_step(self, at: int, kernel: KernelStep, outputs: tuple[Value, ...]) -> None:
+        """The list, and what else the kernel reads, if results are wanted and not only their sizes."""
+        (node,) = kernel.nodes
+        need, walk = self.need, node.bound.walk
+        wanted: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
+        read = [node.sequence]
+        if outputs:
+            lowered = replace(self.maker.lower(narrowed(kernel, outputs)), parts=1)
+            wanted += [*lowered.scalars, lowered.scratch]
+            if free_symbols(lowered.scratch) & walk.inside:
+                room = fresh("room", 0)
+                need.rooms[at], need.defined_at[room] = (room, lowered.scratch), at
+                lowered = replace(lowered, scratch=room)
+            need.lowered[at] = lowered
+            read += [v for v in kernel.inputs if any(i is kernel.tensors[v] for i in lowered.inputs)]
+        need.steps.add(at)
+        need.outputs[at] = outputs
+        need.reads[at] = tuple(v for v in dict.fromkeys(read) if v is not walk.value)
+        for v in need.reads[at]:
+            self.want(v)
+        self.want_symbols({s for e in wanted for s in free_symbols(e)} - walk.inside)
         for v in node.outputs:
             self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
 

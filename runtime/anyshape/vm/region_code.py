@@ -14,17 +14,21 @@ from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.errors import UnsupportedError
 from anyshape.graph.truth import count_of, known_truth
 from anyshape.graph.value import Node, Value
-from anyshape.passes.steps import RegionStep
+from anyshape.passes.steps import RegionStep, TableStep
 from anyshape.vm.codegen import Codegen
 from anyshape.vm.emission import Emission, aligned, byte_count
 from anyshape.vm.list_code import is_list
 from anyshape.vm.need import Need
 from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
 from anyshape.vm.stack_code import Stack, named, reserve, sizes_of_no_turns
+from anyshape.vm.walk_code import emit_walk
 
 
 class Structured(Codegen):
     """The code of a function or body whose steps may have regions."""
+
+    def emit_walk(self, at: int, step: TableStep) -> None:
+        emit_walk(self, at, step)
 
     def emit_regions(self, at: int, step: RegionStep) -> None:
         control = step.node.op.control

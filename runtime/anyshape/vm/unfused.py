@@ -8,7 +8,8 @@ from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.parts import steps_of, takes_parts
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep
+from anyshape.passes.walks import table_step
 
 
 def one_step_per_node(f: Function) -> Schedule:
@@ -19,8 +20,8 @@ def one_step_per_node(f: Function) -> Schedule:
 def _steps(node: Node, tensors: dict[Value, Tensor]) -> list[Step]:
     if node.regions:
         return [RegionStep(node, tuple(one_step_per_node(r) for r in node.regions))]
-    if node.op.structure is not None:
-        return [TableStep(node)]
+    if node.op.structure is not None or node.sequence is not None:
+        return [table_step(node, tensors)]
     if node.op.view:
         source = node.grouped_inputs()[next(iter(node.op.view.values()))]
         if not isinstance(source, Value):
