@@ -81,10 +81,10 @@ def test_a_position_outside_is_an_error_that_says_both(options: dict[str, Any]) 
     with pytest.raises(ShapeError, match="list_erase: the list is empty"):
         last([])
     whole = anyshape.compile(anyshape.function([given], lists.concat(given)), **options)
-    with pytest.raises(ShapeError, match="list_concat: the list is empty"):
+    with pytest.raises(ShapeError, match="concat: xs needs at least one tensor"):
         whole([])
     wide = anyshape.compile(anyshape.function([given], lists.concat(given, axis=1)), **options)
-    with pytest.raises(ShapeError, match="elements differ in dim 0 of the result: 2 and 3"):
+    with pytest.raises(ShapeError, match=r"concat: o of xs\[1\], item 0: wanted 2, got 3"):
         wide([X, Y])
     same(wide([X, X]), np.concatenate([X, X], 1))
 
@@ -114,7 +114,7 @@ def test_errors_when_building() -> None:
         lists.at(lists.of([x]), x)
     with pytest.raises(DtypeError, match="list"):
         ops.add(lists.of([x]), x)
-    with pytest.raises(ShapeError, match="2 is no axis of a result of rank 2"):
+    with pytest.raises(ShapeError, match="concat: axis 2 is out of range for rank 2"):
         lists.concat(lists.of([x]), axis=2)
     with pytest.raises(DtypeError, match="only tensors are stacked"):
         control.loop(3, lambda i: [lists.of([x])], [], collects=1)
@@ -310,7 +310,7 @@ def test_an_empty_dim_takes_the_general_program(options: dict[str, Any]) -> None
 
 def test_names_of_dims_that_only_elements_have_are_refused() -> None:
     given = anyshape.input("given", "list[f32[n]]")
-    with pytest.raises(UnsupportedError, match=r"input given: nothing binds n of its elements, f32\[n\]"):
+    with pytest.raises(UnsupportedError, match=r"nothing defines the dim n: .*given: list\[f32\[n\]\] only mentions it"):
         anyshape.compile(anyshape.function([given], lists.concat(given)))
 
 
@@ -322,7 +322,7 @@ def test_elements_of_several_ranks(options: dict[str, Any]) -> None:
         same(exe(mixed, np.array(k)), exe([mixed[k]], np.array(0)))
     whole = anyshape.compile(anyshape.function([given], lists.concat(given)), **options)
     same(whole([X, Y]), np.concatenate([X, Y]))
-    with pytest.raises(ShapeError, match="elements must be of one rank, got 1 and 2"):
+    with pytest.raises(ShapeError, match=r"concat: i of xs\[1\]: wanted \[given_0.shape\[1\]\], got \[\]"):
         whole(mixed[:2])
 
 

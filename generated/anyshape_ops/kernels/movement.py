@@ -36,41 +36,41 @@ def concat_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*a, rules.before_of(n, v) + k, *b], xs[v][*a, k, *b], "specs/movement.yaml:128")
 
 
-# specs/movement.yaml:138
+# specs/movement.yaml:139
 def stack_kernel(eqs: Equations, bound: Bound) -> None:
     o, i = bound.o, bound.i
     xs, y = eqs.tensors("xs"), eqs.tensor("y")
     for v in rules.numbers_of(xs):
         a, b = eqs.indices("a", o), eqs.indices("b", i)
-        eqs.define(y[*a, v, *b], xs[v][*a, *b], "specs/movement.yaml:144")
+        eqs.define(y[*a, v, *b], xs[v][*a, *b], "specs/movement.yaml:145")
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 def split_kernel(eqs: Equations, bound: Bound) -> None:
     sizes, o, i = bound.sizes, bound.o, bound.i
     x, ys = eqs.tensor("x"), eqs.tensors("ys")
     for v in range(len(sizes)):
         a, k, b = eqs.indices("a", o), eqs.index("k", sizes[v]), eqs.indices("b", i)
-        eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:163")
+        eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:164")
 
 
-# specs/movement.yaml:179
+# specs/movement.yaml:180
 def slice_kernel(eqs: Equations, bound: Bound) -> None:
     s, lo, step = bound.s, bound.lo, bound.step
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:197")
+    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:198")
 
 
-# specs/movement.yaml:206
+# specs/movement.yaml:207
 def gather_kernel(eqs: Equations, bound: Bound) -> None:
     o, j, i, n = bound.o, bound.j, bound.i, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, b, c = eqs.indices("a", o), eqs.indices("b", j), eqs.indices("c", i)
-    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:213")
+    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:214")
 
 
-# specs/movement.yaml:222
+# specs/movement.yaml:223
 def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     b, m, n, k, upper = bound.b, bound.m, bound.n, bound.k, bound.upper
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -78,5 +78,5 @@ def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, i, j],
         where(ge(j, i + k) if upper else le(j, i + k), lambda: x[*g, i, j], lambda: 0),
-        "specs/movement.yaml:229",
+        "specs/movement.yaml:230",
     )

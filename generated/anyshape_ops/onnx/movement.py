@@ -78,11 +78,19 @@ def concat_4(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/movement.yaml:132
+def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
+    return (
+        [api.stack(n.input(0), axis=n.attr("axis"), source=n.source)]
+        if n.attr("new_axis", 0) == 1 else [api.concat(n.input(0), axis=n.attr("axis"), source=n.source)]
+    )
+
+
+# specs/movement.yaml:133
 def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(api.concat(n.inputs(), axis=-1, source=n.source), to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/movement.yaml:167
+# specs/movement.yaml:168
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -94,7 +102,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:168
+# specs/movement.yaml:169
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -106,19 +114,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:169
+# specs/movement.yaml:170
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:199
+# specs/movement.yaml:200
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:199
+# specs/movement.yaml:200
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -132,12 +140,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:216
+# specs/movement.yaml:217
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:217
+# specs/movement.yaml:218
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gather(
@@ -149,7 +157,7 @@ def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:231
+# specs/movement.yaml:232
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 
@@ -162,6 +170,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Flatten": {1: flatten_1},
     "Expand": {8: expand_8},
     "Concat": {1: concat_1, 4: concat_4},
+    "ConcatFromSequence": {11: concat_from_sequence_11},
     "ai.onnx.ml:FeatureVectorizer": {1: ai_onnx_ml_feature_vectorizer_1},
     "Split": {1: split_1, 2: split_2, 13: split_13},
     "Slice": {1: slice_1, 10: slice_10},

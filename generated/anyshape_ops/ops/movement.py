@@ -387,7 +387,7 @@ CONCAT = OpDef(
     moves=("T",),
 )
 
-# specs/movement.yaml:138
+# specs/movement.yaml:139
 # stack: no dyn variant, it has no parameters that are operands
 STACK = OpDef(
     name="stack",
@@ -399,11 +399,11 @@ STACK = OpDef(
     relation=relations.stack_relation,
     kernel=kernels.stack_kernel,
     summary="Tensors of one shape, side by side along a new axis.",
-    source="specs/movement.yaml:138",
+    source="specs/movement.yaml:139",
     moves=("T",),
 )
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 STATIC_SPLIT = OpDef(
     name="split",
     variant="static",
@@ -418,7 +418,7 @@ STATIC_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:151",
+    source="specs/movement.yaml:152",
     moves=("T",),
 )
 DYN_SPLIT = OpDef(
@@ -435,11 +435,11 @@ DYN_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:151",
+    source="specs/movement.yaml:152",
     moves=("T",),
 )
 
-# specs/movement.yaml:179
+# specs/movement.yaml:180
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -455,7 +455,7 @@ STATIC_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:179",
+    source="specs/movement.yaml:180",
     moves=("T",),
 )
 DYN_SLICE = OpDef(
@@ -473,11 +473,11 @@ DYN_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:179",
+    source="specs/movement.yaml:180",
     moves=("T",),
 )
 
-# specs/movement.yaml:206
+# specs/movement.yaml:207
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -495,11 +495,11 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:206",
+    source="specs/movement.yaml:207",
     moves=("T",),
 )
 
-# specs/movement.yaml:222
+# specs/movement.yaml:223
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -513,7 +513,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:222",
+    source="specs/movement.yaml:223",
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -528,5 +528,5 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:222",
+    source="specs/movement.yaml:223",
 )

@@ -122,7 +122,7 @@ def concat_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> 
     return rule.bind(outputs={"y": Vec((*o, total_of(n), *i))}, o=o, n=n, i=i, axis=axis)
 
 
-# specs/movement.yaml:138
+# specs/movement.yaml:139
 def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> Bound:
     rule.require(gt(count_of(xs), 0), lambda: "xs needs at least one tensor")
     axis = rule.axis("axis", axis, len(xs[0]) + 1)
@@ -137,7 +137,7 @@ def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> B
     return rule.bind(outputs={"y": Vec((*o, c, *i))}, o=o, i=i, axis=axis)
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -159,7 +159,7 @@ def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> 
     )
 
 
-# specs/movement.yaml:179
+# specs/movement.yaml:180
 def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, steps: Any) -> Bound:
     def edge(e: Any, n: Any, p: Any) -> Any:
         return clamp(
@@ -186,7 +186,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
     return rule.bind(outputs={"y": s}, s=s, lo=lo, step=step, starts=starts, ends=ends, axes=axes, steps=steps)
 
 
-# specs/movement.yaml:206
+# specs/movement.yaml:207
 def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -197,7 +197,7 @@ def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, *j, *i))}, o=o, j=j, i=i, n=n, axis=axis)
 
 
-# specs/movement.yaml:222
+# specs/movement.yaml:223
 def trilu_relation(rule: Rule, *, x: Vec, k: Any, upper: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

@@ -215,16 +215,16 @@ CONCAT = Property(
     concat_reference,
     (
         Example(
-            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:134"
+            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:135"
         ),
-        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:135"),
-        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:136"),
+        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:136"),
+        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:137"),
     ),
     "specs/movement.yaml:122",
 )
 
 
-# specs/movement.yaml:138
+# specs/movement.yaml:139
 def stack_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -233,7 +233,7 @@ def stack_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:145
+# specs/movement.yaml:146
 def stack_reference(xs: Any, axis: Any) -> Any:
     return np.stack(xs, axis)
 
@@ -248,16 +248,16 @@ STACK = Property(
             {"axis": 1},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/movement.yaml:147",
+            "specs/movement.yaml:148",
         ),
-        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:148"),
-        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:149"),
+        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:149"),
+        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:150"),
     ),
-    "specs/movement.yaml:138",
+    "specs/movement.yaml:139",
 )
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:152
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -270,7 +270,7 @@ def split_case(d: Draw) -> Case:
     )
 
 
-# specs/movement.yaml:164
+# specs/movement.yaml:165
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -280,32 +280,32 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:171"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:172"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:172",
+            "specs/movement.yaml:173",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:173"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:174"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:175"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:174"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:175"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:176"),
         Example(
-            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:176"
+            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:177"
         ),
-        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:177"),
+        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:178"),
     ),
-    "specs/movement.yaml:151",
+    "specs/movement.yaml:152",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:160"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:161"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:162"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:161"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:162"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:163"),
     ),
 )
 
 
-# specs/movement.yaml:179
+# specs/movement.yaml:180
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -316,7 +316,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:198
+# specs/movement.yaml:199
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -327,32 +327,32 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:201"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:202"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:202",
+            "specs/movement.yaml:203",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:203"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:204"
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:204",
+            "specs/movement.yaml:205",
         ),
     ),
-    "specs/movement.yaml:179",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:192"),),
+    "specs/movement.yaml:180",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:193"),),
 )
 
 
-# specs/movement.yaml:206
+# specs/movement.yaml:207
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -362,7 +362,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/movement.yaml:214
+# specs/movement.yaml:215
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -377,21 +377,21 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:219",
+            "specs/movement.yaml:220",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:220",
+            "specs/movement.yaml:221",
         ),
     ),
-    "specs/movement.yaml:206",
+    "specs/movement.yaml:207",
 )
 
 
-# specs/movement.yaml:222
+# specs/movement.yaml:223
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -401,7 +401,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:230
+# specs/movement.yaml:231
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -411,17 +411,17 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:233"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:234"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:234"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:235"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:235",
+            "specs/movement.yaml:236",
         ),
     ),
-    "specs/movement.yaml:222",
+    "specs/movement.yaml:223",
 )

@@ -12,6 +12,7 @@ from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
 from anyshape.graph.moving import moved_strings, moves_strings
 from anyshape.graph.opdef import OpDef, ParamDef
+from anyshape.graph.sequences import in_sight
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Vec
 from anyshape.types import ListType
@@ -24,6 +25,9 @@ def call(
     op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str = "", count: int | None = None
 ) -> tuple[Value, ...]:
     """The results of one call of a variant; see `call_node`. Of an op that only moves elements, they may be strings."""
+    if op.sequence is not None and len(inputs) > op.sequence:
+        items = in_sight(inputs[op.sequence])
+        inputs = [*inputs[: op.sequence], items, *inputs[op.sequence + 1 :]] if items else inputs
     if op.moves and moves_strings(op, inputs):
         return moved_strings(op, inputs, params, source, count)
     return call_node(op, inputs, params, source, count).outputs

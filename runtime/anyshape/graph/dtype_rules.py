@@ -21,7 +21,7 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
         value = node.grouped_inputs()[i.name]
         for v in value if isinstance(value, tuple) else (value,):
             if v is not None:
-                t = v.type.element if i.sequence and isinstance(v.type, ListType) else v.type
+                t = v.type.element if v is node.sequence and isinstance(v.type, ListType) else v.type
                 _take(node, i.name, i.dtype, t.dtype, solved, by)
     for p, given in zip(op.operands, node.inputs[len(node.inputs) - len(op.operands) :], strict=True):
         if given is not None:

@@ -22,6 +22,7 @@ from anyshape.graph.infer import absent_dtype, build, equations_of, rebuild, ten
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef
 from anyshape.graph.value import Node, Value, constant
 from anyshape.rules import Bound, Rule
+from anyshape.types import ListType
 
 
 def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
@@ -113,6 +114,8 @@ def _adjoints(
 
     op = node.op
     needed = [v for v in dict.fromkeys(node.inputs) if v is not None and (v in wanted or v.node in inside)]
+    if any(isinstance(v.type, ListType) for v in needed):
+        raise UnsupportedError(f"no gradient of {op.full_name}{_at(node)}: it is computed from a list")
     needed = [v for v in needed if v.type.dtype.is_float]
     if not needed or not seeds:
         return []

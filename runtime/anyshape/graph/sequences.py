@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anyshape.dims import Dim, Size, free_symbols, fresh
-from anyshape.errors import DtypeError, ShapeError
+from anyshape.errors import ShapeError
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Check, Elements, Undetermined, Vec
 from anyshape.types import DIFFERS, ListType, TensorType
@@ -42,23 +42,25 @@ class Walk:
         return (self.elements.count, *(s for s, _ in self.first), *totals)
 
 
-def spread(node_inputs: Sequence[Value | None], at: int) -> Sequence[Value | None]:
-    """The operands of a call with the elements of the list at this place instead of it, where they are in sight."""
+def in_sight(given: object) -> Sequence[Value] | None:
+    """The elements of what is given, if that is a list of which they all are in sight."""
     from anyshape.graph.lists import known_items
 
-    given = node_inputs[at]
-    items = known_items(given) if given is not None and isinstance(given.type, ListType) else None
-    return node_inputs if items is None else (*node_inputs[:at], *items, *node_inputs[at + 1 :])
+    return known_items(given) if isinstance(given, Value) and isinstance(given.type, ListType) else None
+
+
+def spread(inputs: Sequence[Value | None], at: int) -> Sequence[Value | None]:
+    """The operands of a call, with the elements of the list at this place instead of it, where there are any and they are in sight."""
+    items = in_sight(inputs[at]) if at < len(inputs) else None
+    return (*inputs[:at], *items, *inputs[at + 1 :]) if items else inputs
 
 
 def elements_of(node: Node, name: str, v: Value) -> Elements[Vec]:
     """The shapes of the elements of a list. Raises ShapeError for one that surely is empty, Undetermined where elements have no rank."""
     t = v.type
     assert isinstance(t, ListType)
-    if isinstance(t.element, ListType):
-        raise DtypeError(f"{node.op.full_name}: {name} must be a list of tensors, got {t}")
-    if t.never:
-        raise ShapeError(f"{node.op.full_name}: {name} needs at least one tensor, and nothing was put into the list")
+    if t.never or in_sight(v) == []:
+        raise ShapeError(f"{node.op.full_name}: {name} needs at least one tensor, and the list is empty")
     shape = t.element.shape
     if shape is None:
         raise Undetermined(name, f"the rank of the elements of {name} is not known")

@@ -38,10 +38,6 @@ def sequence_length_11(n: OnnxNode) -> Sequence[Value]:
     return (lists.length(_first(n), n.source),)
 
 
-def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
-    return (lists.concat(_first(n), n.attr("axis"), bool(n.attr("new_axis")), n.source),)
-
-
 def split_to_sequence_11(n: OnnxNode) -> Sequence[Value]:
     """`keepdims` is only for pieces of one; with sizes it is ignored."""
     return (lists.split(_first(n), n.input(1), n.attr("axis"), bool(n.attr("keepdims")), n.source),)
@@ -88,7 +84,6 @@ SEQUENCES: dict[str, dict[int, Mapping | None]] = {
     "SequenceErase": {11: sequence_erase_11},
     "SequenceAt": {11: sequence_at_11},
     "SequenceLength": {11: sequence_length_11},
-    "ConcatFromSequence": {11: concat_from_sequence_11},
     "SplitToSequence": {11: split_to_sequence_11},
     "Optional": {15: optional_15},
     "OptionalGetElement": {15: optional_get_element_15},
