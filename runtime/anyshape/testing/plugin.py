@@ -43,6 +43,8 @@ def pytest_generate_tests(metafunc: Any) -> None:
         metafunc.parametrize("smooth_op", smooth if WIDE or only is not None else smooth[::3])
     if "composed_op" in metafunc.fixturenames:
         metafunc.parametrize("composed_op", [n for n in chosen if variants(n)[0].composition is not None])
+    if "sequence_op" in metafunc.fixturenames:
+        metafunc.parametrize("sequence_op", [n for n in chosen if variants(n)[0].sequence is not None])
     if "rewriting_op" in metafunc.fixturenames:
         metafunc.parametrize("rewriting_op", [n for n in chosen if variants(n)[0].rewrites])
     if "example" in metafunc.fixturenames:
@@ -56,7 +58,7 @@ def _computes_floats(op: OpDef) -> bool:
     return all(floats) and not op.is_random
 
 
-OF_ONE_OP = ("op", "asserting_op", "dyn_op", "rewriting_op")
+OF_ONE_OP = ("op", "asserting_op", "dyn_op", "rewriting_op", "sequence_op")
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:

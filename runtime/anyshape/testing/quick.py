@@ -46,6 +46,7 @@ ORDER = (
     "executors:test_parts",
     "rewriting:test_rewrites",
     "executors:test_every_executor_gives_the_same_bits",
+    "sequences:test_a_list_is_its_elements",
     "refusals:test_asserts",
     "refusals:test_refusals",
 )
@@ -83,6 +84,7 @@ def _check(place: str, op: str) -> Check | None:
     missing = ("dyn_op" in wanted and len(variants(op)) < 2) or (
         "rewriting_op" in wanted and not variants(op)[0].rewrites
     )
+    missing |= "sequence_op" in wanted and variants(op)[0].sequence is None
     missing |= "composed_op" in wanted and variants(op)[0].composition is None
     missing |= "asserting_op" in wanted and not PROPERTIES[op].asserts
     words = name.removeprefix("test_").replace("_", " ")

@@ -1,0 +1,11 @@
+"""The law of lists, on every op of specs/ that takes one for several tensors."""
+
+from anyshape.testing.calls import variants
+from anyshape.testing.running import PROPERTIES
+from anyshape.testing.sequences import *  # noqa: F403
+
+PACKAGE = "anyshape_ops"
+
+
+def test_which_ops_take_lists():
+    assert {"concat", "stack"} <= {n for n in PROPERTIES if variants(n)[0].sequence is not None}
