@@ -11,7 +11,7 @@ from anyshape_gen.analysis_model import ResolvedEquation, ResolvedKernel, Role
 from anyshape_gen.model import AtAxis, Operand, OpSpec, Ragged, Run
 from anyshape_gen.nodes import Call, Index, Name, Node, Offset, TensorRead
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import children, walk, walk_all
+from anyshape_gen.traverse import children, walk
 
 BY_ELEMENT = "write the elements to an output, `y[v, *i] = xs[v][*i]`, and read it in another op"
 
@@ -41,7 +41,9 @@ def _signature(spec: OpSpec, o: Operand, findings: Findings) -> None:
     for piece in signature.pieces:
         inner = piece.dim if isinstance(piece, AtAxis) else piece
         if isinstance(inner, Run) and inner.element is not None:
-            text = "the elements of a sequence have one rank; dims that differ from element to element are named, `n[v]`"
+            text = (
+                "the elements of a sequence have one rank; dims that differ from element to element are named, `n[v]`"
+            )
             findings.add(piece.span, text)
 
 

@@ -310,7 +310,9 @@ def test_an_empty_dim_takes_the_general_program(options: dict[str, Any]) -> None
 
 def test_names_of_dims_that_only_elements_have_are_refused() -> None:
     given = anyshape.input("given", "list[f32[n]]")
-    with pytest.raises(UnsupportedError, match=r"nothing defines the dim n: .*given: list\[f32\[n\]\] only mentions it"):
+    with pytest.raises(
+        UnsupportedError, match=r"nothing defines the dim n: .*given: list\[f32\[n\]\] only mentions it"
+    ):
         anyshape.compile(anyshape.function([given], lists.concat(given)))
 
 

@@ -80,8 +80,10 @@ def concat_4(n: OnnxNode) -> Sequence[Value]:
 # specs/movement.yaml:132
 def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     return (
-        [api.stack(n.input(0), axis=n.attr("axis"), source=n.source)]
-        if n.attr("new_axis", 0) == 1 else [api.concat(n.input(0), axis=n.attr("axis"), source=n.source)]
+        [api.stack(needed(n, n.input(0), "xs"), axis=n.attr("axis"), source=n.source)]
+        if n.attr("new_axis", 0) == 1 else [
+            api.concat(needed(n, n.input(0), "xs"), axis=n.attr("axis"), source=n.source)
+        ]
     )
 
 

@@ -14,7 +14,7 @@ from anyshape_gen.emit.api import python_name, returns_tuple
 from anyshape_gen.emit.module import Code, quoted
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import OnnxMapping, OpSpec, ParamSpec
+from anyshape_gen.model import OnnxMapping, Operand, OpSpec, ParamSpec
 from anyshape_gen.nodes import (
     AttrRead,
     BinOp,
@@ -280,7 +280,7 @@ class _Mapper:
                 return f"fold(api.{python_name(op)}, {self.text(values)})"
             case Call(func, args, keywords) if func in self.specs:
                 spec = self.specs[func]
-                params = [None] * len(spec.inputs) + list(spec.params)
+                params = [o if o.signature.sequence else None for o in spec.inputs] + list(spec.params)
                 words = [self._positional(x, p) for x, p in zip(args, params)]
                 for name, value in keywords:
                     p = spec.param(name)
@@ -291,12 +291,12 @@ class _Mapper:
                 return self.text(e)
         raise NotExecuted(e, "this term in an ONNX mapping")
 
-    def _positional(self, x: Node, p: ParamSpec | None) -> str:
+    def _positional(self, x: Node, p: ParamSpec | Operand | None) -> str:
         if isinstance(x, Star):
             return f"*{self.text(x.value)}"
         text = self._argument(x)
-        is_input = isinstance(x, Name) and p is not None and p.default is None
-        return f"needed(n, {text}, {quoted(p.name)})" if is_input and p is not None else text
+        required = text.startswith("n.input(") if isinstance(p, Operand) else p is not None and p.default is None
+        return f"needed(n, {text}, {quoted(p.name)})" if isinstance(x, Name) and required and p is not None else text
 
     def _argument(self, e: Node) -> str:
         if isinstance(e, Call) and e.func in self.specs and not self._is_tuple(e.func):

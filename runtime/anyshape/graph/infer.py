@@ -21,8 +21,8 @@ from anyshape.equations.symbolic import NOTHING, Unknown
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef, ParamDef
-from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.graph.sequences import elements_of, spread, walk_of
+from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Elements, Rule, Undetermined, Vec
 from anyshape.types import TensorType
 
@@ -69,7 +69,7 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         raise ShapeError(f"{op.full_name}: it has {len(types)} outputs, and {node.count} are wanted")
     if node.sequence is not None and op.sequence is not None:
         walk, checks = walk_of(node.sequence, shapes[op.inputs[op.sequence].name], rule.checks)
-        bound.walk, bound.born = walk, dict.fromkeys(walk.born, (0, 0))
+        vars(bound).update(walk=walk, born=dict.fromkeys(walk.born, (0, 0)))
         return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes)
     contents = _contents(node, bound, types, dtypes)
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)

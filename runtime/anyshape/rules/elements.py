@@ -66,9 +66,9 @@ def each_of(xs: Sequence[Any] | Elements[Any], size: Callable[[Any], Size]) -> V
 
 def total_of(sizes: Vec | Each) -> Size:
     """The sum of a size over all elements."""
-    return sizes.total if isinstance(sizes, Each) else sum_(sizes)  # type: ignore[no-any-return]
+    return sizes.total if isinstance(sizes, Each) else sum_(sizes)
 
 
 def before_of(sizes: Vec | Each, v: Any) -> Size:
     """The sum of a size over the elements before v."""
-    return sizes.before if isinstance(sizes, Each) else prefix(sizes)[v]  # type: ignore[no-any-return]
+    return sizes.before if isinstance(sizes, Each) else prefix(sizes)[v]

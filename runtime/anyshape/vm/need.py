@@ -225,7 +225,7 @@ class _Analysis:
         (node,) = kernel.nodes
         need, walk = self.need, node.bound.walk
         wanted: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
-        read = [node.sequence]
+        read = [v for v in (node.sequence,) if v is not None]
         if outputs:
             lowered = replace(self.maker.lower(narrowed(kernel, outputs)), parts=1)
             wanted += [*lowered.scalars, lowered.scratch]
