@@ -90,7 +90,8 @@ def apply(f: Function, op: str, dtype: DType, args: Sequence[Val], kinds: Sequen
             return _BOOL[op](f, *args)
         raise TypeError(f"{op} has no meaning on bool")
     if op in _COMPARISONS:
-        return f.compare(op, args[0], args[1], unsigned=kind.kind == "uint")
+        first, second = (half.widen(f, a) if a.type.is_half else a for a in args)
+        return f.compare(op, first, second, unsigned=kind.kind == "uint")
     if kind.is_float:
         return _float(f, op, kind, args)
     if op in _IDENTITY_ON_INTEGERS:
@@ -117,7 +118,10 @@ def _float(f: Function, op: str, kind: DType, args: list[Val]) -> Val:
 
 
 def _truth(f: Function, a: Val, kind: DType) -> Val:
-    return a if kind.kind == "bool" else f.fcmp("une", a, 0.0) if kind.is_float else f.compare("ne", a, 0)
+    if kind.kind == "bool":
+        return a
+    a = half.widen(f, a) if a.type.is_half else a
+    return f.fcmp("une", a, 0.0) if kind.is_float else f.compare("ne", a, 0)
 
 
 def _to_odd(f: Function, a: Val) -> Val:
@@ -143,8 +147,8 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
     goal = register_type(to)
     if to.kind == "bool":
         return _truth(f, a, source)
-    if source.kind == "bool":
-        return f.convert("uitofp" if to.is_float else "zext", a, goal)
+    if source.kind == "bool" and not to.is_float:
+        return f.convert("zext", a, goal)
     if source.is_float and to.is_float:
         a = half.widen(f, a) if source.bits == 16 else _to_odd(f, a) if source.bits == 64 and to.bits == 16 else a
         if to.bits == 16:
@@ -154,7 +158,7 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
         a = half.widen(f, a) if source.bits == 16 else a
         return f.saturate_to_int(a, goal, unsigned=to.kind == "uint")
     if to.is_float:
-        a = f.convert("uitofp" if source.kind == "uint" else "sitofp", a, F32 if to.bits == 16 else goal)
+        a = f.convert("sitofp" if source.kind == "int" else "uitofp", a, F32 if to.bits == 16 else goal)
         return half.shorten(f, a, goal) if to.bits == 16 else a
     if goal.bits == a.type.bits:
         return a

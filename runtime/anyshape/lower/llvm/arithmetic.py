@@ -177,7 +177,17 @@ class Arithmetic(Emitter):
     def convert(self, op: str, a: Val, to: Type) -> Val:
         """sext zext trunc fpext fptrunc sitofp uitofp fptosi fptoui bitcast ptrtoint inttoptr; lanes follow `a`."""
         to = to if op == "bitcast" else to.vector(a.type.lanes)
-        return a if a.type == to else self.emit(to, f"{op} {a} to {to}")
+        if a.type == to:
+            return a
+        if str(a.type) == str(to):
+            return Val(a.name, to)
+        if a.type.is_half and op == "fpext":
+            real = self.emit(a.type, f"bitcast {a} to {a.type.as_float}")
+            return self.emit(to, f"fpext {a.type.as_float} {real.name} to {to}")
+        if to.is_half and op == "fptrunc":
+            real = self.emit(to, f"fptrunc {a} to {to.as_float}")
+            return self.emit(to, f"bitcast {to.as_float} {real.name} to {to}")
+        return self.emit(to, f"{op} {a} to {to}")
 
     def bitcast(self, a: Val, to: Type) -> Val:
         return self.convert("bitcast", a, to)

@@ -25,9 +25,11 @@ _UNIT = ((127 - 15) + (23 - 10) + 1) << 23
 
 def widen(f: Function, a: Val) -> Val:
     """A float of 16 bits as f32; exact."""
-    if a.type.scalar == BF16 or f.target.f16:
+    if a.type.scalar != BF16 and f.target.f16:
         return f.convert("fpext", a, F32)
     bits = f.convert("zext", f.bitcast(a, I16.vector(a.type.lanes)), I32)
+    if a.type.scalar == BF16:
+        return _float(f, f.shl(bits, 16))
     sign = f.shl(f.and_(bits, 0x8000), 16)
     moved = f.shl(f.and_(bits, 0x7FFF), _MANTISSA)
     exponent = f.and_(moved, 0x7C00 << _MANTISSA)

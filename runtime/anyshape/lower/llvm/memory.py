@@ -7,7 +7,7 @@ so that any slice of an array may be an operand.
 from __future__ import annotations
 
 from .arithmetic import Arithmetic
-from .types import I1, I8, I16, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector
+from .types import I1, I8, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector
 
 
 class Memory(Arithmetic):
@@ -24,11 +24,9 @@ class Memory(Arithmetic):
     def load(self, base: Val, type_: Type, index: Operand = 0, align: int = 0) -> Val:
         """Load `type_` (a vector takes its lanes from consecutive elements) at element `index`."""
         address = self.gep(base, index, type_)
-        bits = _in_memory(type_)
-        return self.bitcast(self.emit(bits, f"load {bits}, {address}, align {align or type_.bytes}"), type_)
+        return self.emit(type_, f"load {type_}, {address}, align {align or type_.bytes}")
 
     def store(self, value: Val, base: Val, index: Operand = 0, align: int = 0) -> None:
-        value = self.bitcast(value, _in_memory(value.type))
         address = self.gep(base, index, value.type)
         self.line(f"store {value}, {address}, align {align or value.type.bytes}")
 
@@ -47,14 +45,11 @@ class Memory(Arithmetic):
     ) -> Val:
         """Load the lanes of `mask`; the others are `passthru` (zero unless given) and their memory is not touched."""
         address = self.gep(base, index, type_)
-        bits = _in_memory(type_)
-        other = self.bitcast(passthru, bits) if passthru is not None else const(bits, 0)
-        alignment = const(I32, align or type_.bytes)
-        arguments = [address, alignment, mask, other]
-        return self.bitcast(self.call_intrinsic("llvm.masked.load", bits, arguments, f"{bits.suffix}.p0"), type_)
+        other = passthru if passthru is not None else const(type_, 0)
+        arguments = [address, const(I32, align or type_.bytes), mask, other]
+        return self.call_intrinsic("llvm.masked.load", type_, arguments, f"{type_.suffix}.p0")
 
     def masked_store(self, value: Val, base: Val, mask: Val, index: Operand = 0, align: int = 0) -> None:
-        value = self.bitcast(value, _in_memory(value.type))
         address = self.gep(base, index, value.type)
         alignment = const(I32, align or value.type.bytes)
         self.call_intrinsic(
@@ -65,15 +60,12 @@ class Memory(Arithmetic):
         """Load `type_` from `base[indices]`, indices an i64 or i32 vector counted in elements."""
         addresses = self.gep(base, indices, type_)
         where = mask if mask is not None else const(type_.as_mask(), 1)
-        bits = _in_memory(type_)
-        other = self.bitcast(passthru, bits) if passthru is not None else const(bits, 0)
+        other = passthru if passthru is not None else const(type_, 0)
         arguments = [addresses, const(I32, type_.bytes), where, other]
-        found = self.call_intrinsic("llvm.masked.gather", bits, arguments, f"{bits.suffix}.v{type_.lanes}p0")
-        return self.bitcast(found, type_)
+        return self.call_intrinsic("llvm.masked.gather", type_, arguments, f"{type_.suffix}.v{type_.lanes}p0")
 
     def scatter(self, value: Val, base: Val, indices: Val, mask: Val | None = None) -> None:
         """Store lane i of `value` to `base[indices[i]]`; of equal indices the last lane wins."""
-        value = self.bitcast(value, _in_memory(value.type))
         addresses = self.gep(base, indices, value.type)
         where = mask if mask is not None else const(value.type.as_mask(), 1)
         self.call_intrinsic(
@@ -93,8 +85,3 @@ class Memory(Arithmetic):
 
     def memcpy(self, to: Val, source: Val, byte_count: Val) -> None:
         self.call_intrinsic("llvm.memcpy", VOID, [to, source, byte_count, const(I1, 0)], "p0.p0.i64")
-
-
-def _in_memory(t: Type) -> Type:
-    """Floats of 16 bits are loaded and stored as integers: what moves a few lanes of them would convert each, there and back."""
-    return I16.vector(t.lanes) if t.is_float and t.bits == 16 else t

@@ -9,6 +9,7 @@ from __future__ import annotations
 from anyshape.dtypes import DType
 from anyshape.equations.philox import MULTIPLIERS, ROUNDS, WEYL, precision
 
+from . import half
 from .builder import Function
 from .types import F32, F64, I32, I64, Type, Val, const
 
@@ -24,7 +25,7 @@ def philox(f: Function, seed: Val, position: Val, dtype: DType, type_: Type) -> 
         return highest if bits in (32, 64) else f.convert("trunc", highest, type_)
     if bits <= 32:
         small = f.mul(f.convert("sitofp", f.lshr(first, 32 - bits), F32), 2.0**-bits)
-        return small if type_ == F32 else f.convert("fptrunc", small, type_)
+        return small if type_ == F32 else half.shorten(f, small, type_)
     high, low = f.convert("uitofp", first, F64), f.convert("sitofp", f.lshr(second, 64 - bits), F64)
     return f.add(f.mul(high, 2.0**-32), f.mul(low, 2.0**-bits))
 

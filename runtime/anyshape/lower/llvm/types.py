@@ -25,7 +25,10 @@ _BITS = {
     "double": 64,
     "ptr": 64,
 }
-_SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+_SHORT = {"float": "f32", "double": "f64", "ptr": "p0"}
+_CARRIED = {"half": "i16", "bfloat": "i16"}
+"""Floats of 16 bits are integers to LLVM, but where they become another float: without instructions for them it would turn every value that
+a branch, a choice or a move of lanes hands on into another float and back, by functions of the compiler's library, which nobody links."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,15 @@ class Type:
     lanes: int = 0
 
     def __str__(self) -> str:
-        return f"<{self.lanes} x {self.element}>" if self.lanes else self.element
+        return self._spelled(_CARRIED.get(self.element, self.element))
+
+    def _spelled(self, element: str) -> str:
+        return f"<{self.lanes} x {element}>" if self.lanes else element
+
+    @property
+    def as_float(self) -> str:
+        """LLVM's own name of a float of 16 bits."""
+        return self._spelled(self.element)
 
     def vector(self, lanes: int) -> Type:
         """The vector of `lanes` of this element; 0 gives the scalar."""
@@ -51,6 +62,11 @@ class Type:
         return self.element in ("half", "bfloat", "float", "double")
 
     @property
+    def is_half(self) -> bool:
+        """Whether it is a float of 16 bits, of which nothing is computed but other floats."""
+        return self.element in _CARRIED
+
+    @property
     def bits(self) -> int:
         """Bits of one element."""
         return _BITS[self.element]
@@ -63,7 +79,8 @@ class Type:
     @property
     def suffix(self) -> str:
         """The type as it is spelled in the name of an intrinsic: `v16f32`, `i64`."""
-        short = _SHORT.get(self.element, self.element)
+        carried = _CARRIED.get(self.element, self.element)
+        short = _SHORT.get(carried, carried)
         return f"v{self.lanes}{short}" if self.lanes else short
 
     def as_int(self) -> Type:
@@ -109,8 +126,8 @@ def _float_text(value: float, element: str) -> str:
         return "0x" + struct.pack(">d", narrowed).hex().upper()
     if element == "half":
         with np.errstate(over="ignore"):
-            return f"0xH{int(np.float16(value).view(np.uint16)):04X}"
-    return f"0xR{int(np.asarray(value).astype(ml_dtypes.bfloat16).view(np.uint16)):04X}"
+            return str(int(np.float16(value).view(np.int16)))
+    return str(int(np.asarray(value).astype(ml_dtypes.bfloat16).view(np.int16)))
 
 
 def const(type_: Type, value: int | float) -> Val:
