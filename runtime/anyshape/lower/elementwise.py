@@ -90,7 +90,7 @@ def apply(f: Function, op: str, dtype: DType, args: Sequence[Val], kinds: Sequen
             return _BOOL[op](f, *args)
         raise TypeError(f"{op} has no meaning on bool")
     if op in _COMPARISONS:
-        first, second = (half.widen(f, a) if a.type.is_half else a for a in args)
+        first, second = (comparable(f, a) for a in args)
         return f.compare(op, first, second, unsigned=kind.kind == "uint")
     if kind.is_float:
         return _float(f, op, kind, args)
@@ -120,8 +120,12 @@ def _float(f: Function, op: str, kind: DType, args: list[Val]) -> Val:
 def _truth(f: Function, a: Val, kind: DType) -> Val:
     if kind.kind == "bool":
         return a
-    a = half.widen(f, a) if a.type.is_half else a
-    return f.fcmp("une", a, 0.0) if kind.is_float else f.compare("ne", a, 0)
+    return f.fcmp("une", comparable(f, a), 0.0) if kind.is_float else f.compare("ne", a, 0)
+
+
+def comparable(f: Function, a: Val) -> Val:
+    """A value of which there are comparisons: a float of 16 bits as f32."""
+    return half.widen(f, a) if a.type.is_half else a
 
 
 def _to_odd(f: Function, a: Val) -> Val:

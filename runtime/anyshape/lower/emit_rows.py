@@ -295,11 +295,12 @@ class Rows(Values):
         """Whether a lane has met NaN: kept beside the extremes, since two vectors are tested by one comparison."""
         f = self.f
         copies = self.vector.copies if self.vector is not None else 1
-        values = [f.splat(self.value(r.args[0], copy), seen.type.lanes) for copy in range(copies)]
+        found = (elementwise.comparable(f, self.value(r.args[0], copy)) for copy in range(copies))
+        values = [f.splat(value, seen.type.lanes) for value in found]
         for i in range(0, copies, 2):
-            found = f.fcmp("uno", values[i], values[min(i + 1, copies - 1)])
+            nan = f.fcmp("uno", values[i], values[min(i + 1, copies - 1)])
             mask = self.mask(i)
-            seen = f.or_(seen, found if mask is None else f.and_(found, mask))
+            seen = f.or_(seen, nan if mask is None else f.and_(nan, mask))
         return seen
 
     def _start(self, r: Node, copies: int, lanes: int = 0) -> list[Val]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from anyshape.dtypes import DType
 from anyshape.lower import elementwise
+from anyshape.lower.llvm import half
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import Val, const
 
@@ -24,7 +25,8 @@ def accumulate(f: Function, kind: str, dtype: DType, accumulator: Val, value: Va
 
 def extreme(f: Function, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
     """The larger (smaller) of two floats where no NaN matters: one instruction."""
-    return f.select(f.compare("gt" if kind == "max" else "lt", value, accumulator), value, accumulator)
+    better = f.compare("gt" if kind == "max" else "lt", *(elementwise.comparable(f, a) for a in (value, accumulator)))
+    return f.select(better, value, accumulator)
 
 
 def finish(f: Function, kind: str, dtype: DType, parts: Sequence[Val], seen_nan: Val | None) -> Val:
@@ -32,8 +34,9 @@ def finish(f: Function, kind: str, dtype: DType, parts: Sequence[Val], seen_nan:
     if seen_nan is None:
         return _across_lanes(f, kind, dtype, _combine(f, kind, dtype, parts, accumulate))
     total = _combine(f, kind, dtype, parts, extreme)
-    value = f.reduce(f"f{kind}", total, flags="nnan nsz")
-    return f.select(f.reduce("or", seen_nan), const(value.type, math.nan), value)
+    value = f.reduce(f"f{kind}", elementwise.comparable(f, total), flags="nnan nsz")
+    whole = f.select(f.reduce("or", seen_nan), const(value.type, math.nan), value)
+    return half.shorten(f, whole, total.type.scalar) if total.type.is_half else whole
 
 
 def _combine(f: Function, kind: str, dtype: DType, parts: Sequence[Val], step: Callable[..., Val]) -> Val:
