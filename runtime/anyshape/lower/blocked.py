@@ -18,6 +18,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.collapse import Rebuild
 from anyshape.lower.contraction import Phase, Product
 from anyshape.lower.dag import Access, Affine, Dag, LoopVar, Node, Store, affine, walk
+from anyshape.lower.gemm.tiles import ALIGN
 from anyshape.lower.reuse import is_safe
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
@@ -199,8 +200,9 @@ class _Blocking(Rebuild):
             stride = stride * v.extent
         t = self.tensors.setdefault(x.tensor, Tensor(x.tensor.name, x.tensor.dtype, (stride,)))
         if self.rows in x.address.domain:
-            # Rows start at a line of the cache each, and never a page apart.
-            self.rowwise[t] = (stride + 15) // 32 * 32 + 16
+            # Rows are aligned as scratch is, an odd number of such steps apart: never a page, which few lines of the cache would hold.
+            step = ALIGN // t.dtype.itemsize
+            self.rowwise[t] = (stride + step - 1) // (2 * step) * (2 * step) + step
             terms.append((self.row, self.rowwise[t]))
         else:
             self.held[t] = stride

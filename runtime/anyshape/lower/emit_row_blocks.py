@@ -31,10 +31,6 @@ PART_OF_CACHE = 4
 """A block's rows in scratch take this part of the first cache; what they are computed from is there too."""
 
 
-LINE = 64
-"""Bytes that come from memory together."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fetch:
     """Memory to ask for ahead of its use: where an access is, or so many elements further on."""

@@ -17,7 +17,7 @@ from anyshape.lower import elementwise
 from anyshape.lower.classify import accesses, contiguous, cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine
 from anyshape.lower.emit_choices import chosen_store, emit_choices
-from anyshape.lower.emit_row_blocks import LINE, Fetch, emit_in_blocks, runs_in_blocks
+from anyshape.lower.emit_row_blocks import Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit_scope import Turn
 from anyshape.lower.emit_value import Buffer, Values, Vector
 from anyshape.lower.inline_values import neutral
@@ -249,7 +249,7 @@ class Rows(Values):
         # what is done once with the sums may be long: the turns of the sums are what takes time
         heavy = max(cost(n, inner) for s in loops if s.reductions for n in _bodies(s))
         block = 16 if heavy <= 5 else 8 if heavy <= 9 else 4 if heavy < 20 else 2
-        while block > 1 and block * count > 16:
+        while block > 1 and block * count > self.f.target.vector_registers // 2:
             block //= 2
         return (block, 4) if block > 4 else (block,)
 
@@ -335,7 +335,7 @@ class Rows(Values):
             pointer = self.pointer(fetch.access.tensor, fetch.access.address)
             if fetch.elements is not None:
                 pointer = self.f.gep(pointer, fetch.elements, element)
-            for at in range(0, copies * self.vector.lanes, LINE // element.bytes):
+            for at in range(0, copies * self.vector.lanes, self.f.target.line_bytes // element.bytes):
                 self.f.prefetch(self.f.gep(pointer, at, element), fetch.to_write)
 
     def _store(self, s: Store, value: Val, copy: int) -> None:

@@ -16,13 +16,17 @@ from anyshape.lower.emit_value import Buffer
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
 from anyshape.lower.gemm.thin import FEW, THIN_ARGUMENTS, join_name, part_name
 from anyshape.lower.gemm.turning import TURN_ARGUMENTS, turn_name
-from anyshape.lower.llvm.types import I1, I64, VOID, Type, Val, const
+from anyshape.lower.llvm.types import F32, I1, I64, VOID, Type, Val, const
 from anyshape.lower.schedule import Loop, Scope, turned_loads
+from anyshape.lower.target import Target
 
 Side = tuple[Access, LoopVar]
 
-ALONG, ACROSS = 64, 64
-"""Elements of a block: half of the first cache for f32; several whole cache lines in either direction."""
+
+def side_of_block(target: Target) -> int:
+    """Elements along and across a block, a power of two: of f32 at most half of the first cache, and several whole lines."""
+    fitting = target.l1_bytes // 2 // F32.bytes
+    return 1 << (fitting.bit_length() - 1) // 2
 
 
 def emit_turned(rows: Rows, scope: Scope) -> None:
@@ -63,12 +67,13 @@ class _Blocks:
 
     def __init__(self, rows: Rows, along: LoopVar, across: LoopVar, loop: Loop) -> None:
         self.rows, self.along, self.across, self.loop = rows, along, across, loop
+        self.side = side_of_block(rows.f.target)
         self.tiles: dict[Node, Buffer] = {}
         self.turned = turned_loads(loop.stores, along, across)
         for n in () if self.is_copy else self.turned:
             slack = gemm.tiles_for(rows.f.target, elementwise.memory_type(n.dtype)).slack
-            tensor = rows.reserve(n.dtype, ALONG * ACROSS + slack)
-            self.tiles[n] = Buffer(tensor, affine([(across, ALONG), (along, 1)], 0), 1)
+            tensor = rows.reserve(n.dtype, self.side * self.side + slack)
+            self.tiles[n] = Buffer(tensor, affine([(across, self.side), (along, 1)], 0), 1)
 
     def loops(self, outer: Sequence[LoopVar], split: bool = True, move: Callable[[bool], None] | None = None) -> None:
         """`move`: what to do in the loops, if not whole blocks."""
@@ -90,10 +95,10 @@ class _Blocks:
         if self.is_copy:
             self.copy(n, m, split)
             return
-        first, last = rows.part_of(n, ACROSS) if split else (const(I64, 0), n)
-        with rows.loop(first, last, ACROSS) as down, rows.loop(0, m, ALONG) as right:
+        first, last = rows.part_of(n, self.side) if split else (const(I64, 0), n)
+        with rows.loop(first, last, self.side) as down, rows.loop(0, m, self.side) as right:
             i, j = down.index, right.index
-            ends = f.smin(f.add(i, ACROSS), last), f.smin(f.add(j, ALONG), m)
+            ends = f.smin(f.add(i, self.side), last), f.smin(f.add(j, self.side), m)
             for node, tile in self.tiles.items():
                 self.turn(node, tile, i, j, ends)
             with rows.loop(i, ends[0], 1) as across:
@@ -115,7 +120,7 @@ class _Blocks:
         rows, f, store = self.rows, self.rows.f, self.loop.stores[0]
         load, element = store.value.data, elementwise.memory_type(store.value.dtype)
         f.module.declare(turn_name(element), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
-        first, last = rows.part_of(n, ACROSS) if split else (const(I64, 0), n)
+        first, last = rows.part_of(n, self.side) if split else (const(I64, 0), n)
         source, to = rows.pointer(load.tensor, load.address), rows.pointer(store.access.tensor, store.access.address)
         steps = (rows.size(x.address.coefficient(v)) for x, v in ((load, self.along), (store.access, self.across)))
         row_step, to_step = steps
@@ -152,7 +157,7 @@ class _Blocks:
         element = elementwise.memory_type(planes[0].tensor.dtype)
         f.module.declare(name(element), VOID, [type_ for _, type_ in THIN_ARGUMENTS])
         count = rows.size(joined[1].extent)
-        first, last = rows.part_of(count, ACROSS) if split else (const(I64, 0), count)
+        first, last = rows.part_of(count, self.side) if split else (const(I64, 0), count)
         from_, to = (rows.pointer(a.tensor, a.address) for a, _ in (planes, joined))
         plane, few = rows.size(planes[0].address.coefficient(planes[1])), rows.size(planes[1].extent)
         f.call(name(element), VOID, [from_, plane, to, few, first, last, count])
@@ -172,8 +177,8 @@ class _Blocks:
         source = f.gep(rows.pointer(n.data.tensor, address), start, element)
         to = rows.base(tile.tensor)
         count, k = f.sub(ends[1], j), f.sub(ends[0], i)
-        f.call(pack_name(element), VOID, [source, stride, const(I64, 1), count, const(I64, ALONG), k, to])
-        origin = f.add(f.mul(i, ALONG), j)
+        f.call(pack_name(element), VOID, [source, stride, const(I64, 1), count, const(I64, self.side), k, to])
+        origin = f.add(f.mul(i, self.side), j)
         rows.remember(("base", tile.tensor), f.gep(to, f.neg(origin), element))
         rows.levels[-1].buffers[n] = tile
         rows.forget_depths()

@@ -20,7 +20,7 @@ from anyshape.lower.target import host_target
 def measure_peak() -> float:
     """Multiply-adds of one core, in GFLOP/s."""
     target = host_target()
-    lanes, chains, turns = target.lanes(4), 20, 20_000
+    lanes, chains, turns = target.lanes(4), target.vector_registers - 6, 20_000
     module = Module(target)
     with module.function("peak", VOID, [("to", PTR), ("turns", I64)]) as f:
         vector = F32.vector(lanes)

@@ -6,6 +6,7 @@ may hold a constant of one processor.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ import llvmlite.binding as llvm
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
+_LINE = 64
 _AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 
 
@@ -23,7 +25,8 @@ class Target:
 
     `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that
     a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
-    multiplication by a power of two is there; `f16` that there are instructions between f16 and f32.
+    multiplication by a power of two is there; `f16` that there are instructions between f16 and f32. `line_bytes` come from memory
+    together.
     """
 
     triple: str
@@ -38,6 +41,7 @@ class Target:
     masks: bool = True
     scalef: bool = False
     f16: bool = False
+    line_bytes: int = _LINE
 
     @property
     def max_u64(self) -> bool:
@@ -83,12 +87,21 @@ def _cache_bytes() -> dict[int, int]:
     return found
 
 
+def _line_bytes() -> int:
+    try:
+        return _parse_size((_CACHES / "index0" / "coherency_line_size").read_text()) or _LINE
+    except (OSError, ValueError):
+        return _LINE
+
+
 def vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int, bool, bool, bool]:
     """(vector bytes, registers, fma, masks, scalef) that the feature list allows."""
     if triple.startswith(("aarch64", "arm64")):
         return 16, 32, True, False, False
     if triple.startswith("riscv64") and features.get("v", False):
-        return 16, 32, True, True, False
+        # "zvl256b": vectors have at least so many bits; "v" alone promises 128
+        bits = [int(name[3:-1]) for name, on in features.items() if on and re.fullmatch(r"zvl\d+b", name)]
+        return max(128, *bits) // 8, 32, True, True, False
     if all(features.get(name, False) for name in _AVX512):
         return 64, 32, True, True, True
     if features.get("avx2", False):
@@ -123,4 +136,5 @@ def host_target() -> Target:
         masks=masks,
         scalef=scalef,
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
+        line_bytes=_line_bytes(),
     )
