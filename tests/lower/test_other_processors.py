@@ -8,23 +8,11 @@ from anyshape.lower import Group, lower_group
 from anyshape.lower.gemm.library import library_module
 from anyshape.lower.llvm.jit import assembly, compile_object
 from anyshape.lower.llvm.types import F32
-from anyshape.lower.target import Target, vector_unit
+from anyshape.testing.processors import NEON, RVV, SSE, undefined
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.test_windows import windows
 
-CACHES = {"l1_bytes": 32 << 10, "l2_bytes": 512 << 10, "l3_bytes": 4 << 20}
-
-
-def processor(triple: str, cpu: str, features: str) -> Target:
-    names = {f.removeprefix("+"): True for f in features.split(",")}
-    width, registers, fma, masks, scalef = vector_unit(triple, names)
-    return Target(triple, cpu, features, width, registers, **CACHES, fma=fma, masks=masks, scalef=scalef)
-
-
-OTHERS = {
-    "neon": processor("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon"),
-    "rvv": processor("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v,+zvl128b"),
-}
+OTHERS = {"neon": NEON, "rvv": RVV}
 VECTORS = {"neon": ("fmla", "q0"), "rvv": ("vfmacc", "vle32.v")}
 """What code that uses vectors has in it."""
 
@@ -51,10 +39,18 @@ def groups() -> dict[str, Group]:
 def test_every_form_becomes_an_object(name: str) -> None:
     for form, group in groups().items():
         kernel = lower_group(group, OTHERS[name])
-        assert compile_object(kernel.text, OTHERS[name])[:4] == b"\x7fELF", form
+        code = compile_object(kernel.text, OTHERS[name])
+        assert code[:4] == b"\x7fELF" and undefined(code) <= {*kernel.imports, "memcpy", "memset"}, form
 
 
 @pytest.mark.parametrize("name", list(OTHERS))
 def test_products_use_its_vectors(name: str) -> None:
     text = assembly(library_module(OTHERS[name], F32).text(), OTHERS[name])
     assert all(word in text for word in VECTORS[name])
+
+
+def test_what_an_object_leaves_to_be_linked() -> None:
+    text = "declare i32 @other(i32)\ndefine i32 @own(i32 %a) {\n%b = call i32 @other(i32 %a)\nret i32 %b\n}\n"
+    assert all(undefined(compile_object(text, target)) == {"other"} for target in OTHERS.values())
+    half = "define float @own(half %a) {\n%b = fpext half %a to float\nret float %b\n}\n"
+    assert undefined(compile_object(half, SSE)) == {"__extendhfsf2"}
