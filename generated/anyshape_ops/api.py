@@ -756,7 +756,7 @@ def max_roi_pool(
     return call(MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
 
 
-# specs/elementwise.yaml:21
+# specs/elementwise.yaml:26
 def add(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The sum of two tensors, element by element.
 
@@ -765,7 +765,7 @@ def add(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(ADD, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:33
+# specs/elementwise.yaml:38
 def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The difference of two tensors, element by element.
 
@@ -774,7 +774,7 @@ def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(SUB, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:41
+# specs/elementwise.yaml:46
 def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The product of two tensors, element by element.
 
@@ -783,7 +783,7 @@ def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MUL, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:55
+# specs/elementwise.yaml:60
 def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The quotient of two tensors, element by element; of integers it is cut towards zero.
 
@@ -792,7 +792,7 @@ def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:65
+# specs/elementwise.yaml:70
 def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The first tensor raised to the power of the second, in the dtype of the first.
 
@@ -801,7 +801,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:81
+# specs/elementwise.yaml:86
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
 
@@ -810,7 +810,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:97
+# specs/elementwise.yaml:102
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
 
@@ -819,7 +819,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:105
+# specs/elementwise.yaml:110
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
 
@@ -828,7 +828,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:113
+# specs/elementwise.yaml:118
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
 
@@ -837,7 +837,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:129
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
 
@@ -846,7 +846,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:139
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
 
@@ -855,7 +855,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:141
+# specs/elementwise.yaml:146
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
 
@@ -864,7 +864,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:148
+# specs/elementwise.yaml:153
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
 
@@ -873,7 +873,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:161
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
 
@@ -882,7 +882,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:164
+# specs/elementwise.yaml:169
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
 
@@ -891,7 +891,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:172
+# specs/elementwise.yaml:177
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
 
@@ -900,7 +900,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:188
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
 
@@ -909,7 +909,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:195
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
 
@@ -918,7 +918,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:202
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
 
@@ -927,7 +927,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:209
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
 
@@ -936,7 +936,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:217
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
 
@@ -945,7 +945,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:224
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
 
@@ -954,7 +954,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:234
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
 
@@ -963,7 +963,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:248
+# specs/elementwise.yaml:254
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
 
@@ -972,7 +972,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:263
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
 
@@ -981,7 +981,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:295
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 

@@ -5,6 +5,8 @@ sqrt, reciprocal, tanh, sigmoid, erf, relu, gelu, identity, cast, where.
 
 from __future__ import annotations
 
+from typing import Any
+
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
 from anyshape.equations.functions import (
@@ -17,6 +19,7 @@ from anyshape.equations.functions import (
     fit,
     floor,
     fmod,
+    ge,
     gt,
     log,
     lt,
@@ -32,43 +35,43 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/elementwise.yaml:21
+# specs/elementwise.yaml:26
 def add_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:26")
+    eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:31")
 
 
-# specs/elementwise.yaml:33
+# specs/elementwise.yaml:38
 def sub_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:37")
+    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:42")
 
 
-# specs/elementwise.yaml:41
+# specs/elementwise.yaml:46
 def mul_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:46")
+    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:51")
 
 
-# specs/elementwise.yaml:55
+# specs/elementwise.yaml:60
 def div_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if eqs.dtypes["T"].is_integer:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:60")
+        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:65")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:61")
+        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:66")
 
 
-# specs/elementwise.yaml:65
+# specs/elementwise.yaml:70
 def pow_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, q, p = bound.i_extents, bound.q, bound.p
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -83,98 +86,98 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
                     cast(a[*fit(i, p)], parse_dtype("f64")) ** cast(b[*fit(i, q)], parse_dtype("f64")), eqs.dtypes["T"]
                 ),
             ),
-            "specs/elementwise.yaml:72",
+            "specs/elementwise.yaml:77",
         )
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:73")
+        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:78")
 
 
-# specs/elementwise.yaml:81
+# specs/elementwise.yaml:86
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:88")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:93")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:89")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:94")
 
 
-# specs/elementwise.yaml:97
+# specs/elementwise.yaml:102
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:101")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:106")
 
 
-# specs/elementwise.yaml:105
+# specs/elementwise.yaml:110
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:109")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:114")
 
 
-# specs/elementwise.yaml:113
+# specs/elementwise.yaml:118
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:119")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:124")
 
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:129
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:129")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:134")
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:139
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:137")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:142")
 
 
-# specs/elementwise.yaml:141
+# specs/elementwise.yaml:146
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:144")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:149")
 
 
-# specs/elementwise.yaml:148
+# specs/elementwise.yaml:153
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:152")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:157")
 
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:161
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:160")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:165")
 
 
-# specs/elementwise.yaml:164
+# specs/elementwise.yaml:169
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:168")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:173")
 
 
-# specs/elementwise.yaml:172
+# specs/elementwise.yaml:177
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -183,96 +186,100 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:178",
+            "specs/elementwise.yaml:183",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:179",
+            "specs/elementwise.yaml:184",
         )
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:188
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:186")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:191")
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:195
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:193")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:198")
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:202
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:200")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:205")
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:209
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
+    def logistic(v: Any) -> Any:
+        e = exp(where(ge(v, 0), lambda: -v, lambda: v))
+        return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
+
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / (1 + exp(-x[*i])), "specs/elementwise.yaml:207")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:213")
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:217
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:214")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:220")
 
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:224
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:223")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:229")
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:234
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:234")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:240")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:235",
+            "specs/elementwise.yaml:241",
         )
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:263
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:266")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:272")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:267")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:273")
 
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:295
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:294")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:300")

@@ -13,22 +13,22 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/elementwise.yaml:29
+# specs/elementwise.yaml:34
 def add_1(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:29
+# specs/elementwise.yaml:34
 def add_7(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:30
+# specs/elementwise.yaml:35
 def sum_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.add, n.inputs())]
 
 
-# specs/elementwise.yaml:31
+# specs/elementwise.yaml:36
 def mean_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.div(
@@ -39,27 +39,27 @@ def mean_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:39
+# specs/elementwise.yaml:44
 def sub_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:39
+# specs/elementwise.yaml:44
 def sub_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:49
+# specs/elementwise.yaml:54
 def mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:49
+# specs/elementwise.yaml:54
 def mul_7(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:52
+# specs/elementwise.yaml:57
 def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("offset") is not None) and (n.attr("scale") is not None)):
         n.refuse("Scaler without an offset or a scale")
@@ -74,122 +74,122 @@ def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:63
+# specs/elementwise.yaml:68
 def div_1(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:63
+# specs/elementwise.yaml:68
 def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:79
+# specs/elementwise.yaml:84
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:79
+# specs/elementwise.yaml:84
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:91
+# specs/elementwise.yaml:96
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:103
+# specs/elementwise.yaml:108
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:111
+# specs/elementwise.yaml:116
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:122
+# specs/elementwise.yaml:127
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:132
+# specs/elementwise.yaml:137
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:139
+# specs/elementwise.yaml:144
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:146
+# specs/elementwise.yaml:151
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:154
+# specs/elementwise.yaml:159
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:162
+# specs/elementwise.yaml:167
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:175
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:181
+# specs/elementwise.yaml:186
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:188
+# specs/elementwise.yaml:193
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:200
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:207
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:209
+# specs/elementwise.yaml:215
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:222
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:232
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:244
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=n.attr("approximate"), source=n.source)]
 
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:245
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:240
+# specs/elementwise.yaml:246
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gelu(
@@ -200,22 +200,22 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:241
+# specs/elementwise.yaml:247
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:255
+# specs/elementwise.yaml:261
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:276
+# specs/elementwise.yaml:282
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:278
+# specs/elementwise.yaml:284
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 24) or (n.attr("round_mode", "nearest") == "nearest")):
         n.refuse("rounding up or down to powers of two")
@@ -224,7 +224,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:296
+# specs/elementwise.yaml:302
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

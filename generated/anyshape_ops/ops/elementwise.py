@@ -10,7 +10,7 @@ import anyshape_ops.relations.elementwise as relations
 import anyshape_ops.rewrites.elementwise as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/elementwise.yaml:21
+# specs/elementwise.yaml:26
 # add: no dyn variant, it has no parameters
 ADD = OpDef(
     name="add",
@@ -25,11 +25,11 @@ ADD = OpDef(
     relation=relations.add_relation,
     kernel=kernels.add_kernel,
     summary="The sum of two tensors, element by element.",
-    source="specs/elementwise.yaml:21",
+    source="specs/elementwise.yaml:26",
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:33
+# specs/elementwise.yaml:38
 # sub: no dyn variant, it has no parameters
 SUB = OpDef(
     name="sub",
@@ -44,10 +44,10 @@ SUB = OpDef(
     relation=relations.sub_relation,
     kernel=kernels.sub_kernel,
     summary="The difference of two tensors, element by element.",
-    source="specs/elementwise.yaml:33",
+    source="specs/elementwise.yaml:38",
 )
 
-# specs/elementwise.yaml:41
+# specs/elementwise.yaml:46
 # mul: no dyn variant, it has no parameters
 MUL = OpDef(
     name="mul",
@@ -62,11 +62,11 @@ MUL = OpDef(
     relation=relations.mul_relation,
     kernel=kernels.mul_kernel,
     summary="The product of two tensors, element by element.",
-    source="specs/elementwise.yaml:41",
+    source="specs/elementwise.yaml:46",
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:55
+# specs/elementwise.yaml:60
 # div: no dyn variant, it has no parameters
 DIV = OpDef(
     name="div",
@@ -81,10 +81,10 @@ DIV = OpDef(
     relation=relations.div_relation,
     kernel=kernels.div_kernel,
     summary="The quotient of two tensors, element by element; of integers it is cut towards zero.",
-    source="specs/elementwise.yaml:55",
+    source="specs/elementwise.yaml:60",
 )
 
-# specs/elementwise.yaml:65
+# specs/elementwise.yaml:70
 # pow: no dyn variant, it has no parameters
 POW = OpDef(
     name="pow",
@@ -102,10 +102,10 @@ POW = OpDef(
     relation=relations.pow_relation,
     kernel=kernels.pow_kernel,
     summary="The first tensor raised to the power of the second, in the dtype of the first.",
-    source="specs/elementwise.yaml:65",
+    source="specs/elementwise.yaml:70",
 )
 
-# specs/elementwise.yaml:81
+# specs/elementwise.yaml:86
 # mod: no dyn variant, it has no parameters that are operands
 MOD = OpDef(
     name="mod",
@@ -120,10 +120,10 @@ MOD = OpDef(
     relation=relations.mod_relation,
     kernel=kernels.mod_kernel,
     summary="What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.",
-    source="specs/elementwise.yaml:81",
+    source="specs/elementwise.yaml:86",
 )
 
-# specs/elementwise.yaml:97
+# specs/elementwise.yaml:102
 # maximum: no dyn variant, it has no parameters
 MAXIMUM = OpDef(
     name="maximum",
@@ -138,11 +138,11 @@ MAXIMUM = OpDef(
     relation=relations.maximum_relation,
     kernel=kernels.maximum_kernel,
     summary="The larger of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:97",
+    source="specs/elementwise.yaml:102",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:105
+# specs/elementwise.yaml:110
 # minimum: no dyn variant, it has no parameters
 MINIMUM = OpDef(
     name="minimum",
@@ -157,11 +157,11 @@ MINIMUM = OpDef(
     relation=relations.minimum_relation,
     kernel=kernels.minimum_kernel,
     summary="The smaller of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:105",
+    source="specs/elementwise.yaml:110",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:113
+# specs/elementwise.yaml:118
 # neg: no dyn variant, it has no parameters
 NEG = OpDef(
     name="neg",
@@ -173,12 +173,12 @@ NEG = OpDef(
     relation=relations.neg_relation,
     kernel=kernels.neg_kernel,
     summary="The negative of every element.",
-    source="specs/elementwise.yaml:113",
+    source="specs/elementwise.yaml:118",
     traits=("involution",),
     rewrites=rewrites.NEG,
 )
 
-# specs/elementwise.yaml:124
+# specs/elementwise.yaml:129
 # abs: no dyn variant, it has no parameters
 ABS = OpDef(
     name="abs",
@@ -190,12 +190,12 @@ ABS = OpDef(
     relation=relations.abs_relation,
     kernel=kernels.abs_kernel,
     summary="The absolute value of every element.",
-    source="specs/elementwise.yaml:124",
+    source="specs/elementwise.yaml:129",
     traits=("idempotent",),
     rewrites=rewrites.ABS,
 )
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:139
 # exp: no dyn variant, it has no parameters
 EXP = OpDef(
     name="exp",
@@ -207,10 +207,10 @@ EXP = OpDef(
     relation=relations.exp_relation,
     kernel=kernels.exp_kernel,
     summary="e to the power of every element.",
-    source="specs/elementwise.yaml:134",
+    source="specs/elementwise.yaml:139",
 )
 
-# specs/elementwise.yaml:141
+# specs/elementwise.yaml:146
 # log: no dyn variant, it has no parameters
 LOG = OpDef(
     name="log",
@@ -222,10 +222,10 @@ LOG = OpDef(
     relation=relations.log_relation,
     kernel=kernels.log_kernel,
     summary="The natural logarithm of every element.",
-    source="specs/elementwise.yaml:141",
+    source="specs/elementwise.yaml:146",
 )
 
-# specs/elementwise.yaml:148
+# specs/elementwise.yaml:153
 # floor: no dyn variant, it has no parameters
 FLOOR = OpDef(
     name="floor",
@@ -237,11 +237,11 @@ FLOOR = OpDef(
     relation=relations.floor_relation,
     kernel=kernels.floor_kernel,
     summary="The largest integer that is not above an element.",
-    source="specs/elementwise.yaml:148",
+    source="specs/elementwise.yaml:153",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:156
+# specs/elementwise.yaml:161
 # ceil: no dyn variant, it has no parameters
 CEIL = OpDef(
     name="ceil",
@@ -253,11 +253,11 @@ CEIL = OpDef(
     relation=relations.ceil_relation,
     kernel=kernels.ceil_kernel,
     summary="The smallest integer that is not below an element.",
-    source="specs/elementwise.yaml:156",
+    source="specs/elementwise.yaml:161",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:164
+# specs/elementwise.yaml:169
 # round: no dyn variant, it has no parameters
 ROUND = OpDef(
     name="round",
@@ -269,11 +269,11 @@ ROUND = OpDef(
     relation=relations.round_relation,
     kernel=kernels.round_kernel,
     summary="The nearest integer, the even one of two.",
-    source="specs/elementwise.yaml:164",
+    source="specs/elementwise.yaml:169",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:172
+# specs/elementwise.yaml:177
 # sign: no dyn variant, it has no parameters
 SIGN = OpDef(
     name="sign",
@@ -285,11 +285,11 @@ SIGN = OpDef(
     relation=relations.sign_relation,
     kernel=kernels.sign_kernel,
     summary="1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.",
-    source="specs/elementwise.yaml:172",
+    source="specs/elementwise.yaml:177",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:188
 # sqrt: no dyn variant, it has no parameters
 SQRT = OpDef(
     name="sqrt",
@@ -301,10 +301,10 @@ SQRT = OpDef(
     relation=relations.sqrt_relation,
     kernel=kernels.sqrt_kernel,
     summary="The square root of every element.",
-    source="specs/elementwise.yaml:183",
+    source="specs/elementwise.yaml:188",
 )
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:195
 # reciprocal: no dyn variant, it has no parameters
 RECIPROCAL = OpDef(
     name="reciprocal",
@@ -316,10 +316,10 @@ RECIPROCAL = OpDef(
     relation=relations.reciprocal_relation,
     kernel=kernels.reciprocal_kernel,
     summary="One divided by every element.",
-    source="specs/elementwise.yaml:190",
+    source="specs/elementwise.yaml:195",
 )
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:202
 # tanh: no dyn variant, it has no parameters
 TANH = OpDef(
     name="tanh",
@@ -331,10 +331,10 @@ TANH = OpDef(
     relation=relations.tanh_relation,
     kernel=kernels.tanh_kernel,
     summary="The hyperbolic tangent of every element.",
-    source="specs/elementwise.yaml:197",
+    source="specs/elementwise.yaml:202",
 )
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:209
 # sigmoid: no dyn variant, it has no parameters
 SIGMOID = OpDef(
     name="sigmoid",
@@ -344,12 +344,13 @@ SIGMOID = OpDef(
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
     relation=relations.sigmoid_relation,
+    computed={"U": ("accum", "T")},
     kernel=kernels.sigmoid_kernel,
     summary="The logistic function of every element.",
-    source="specs/elementwise.yaml:204",
+    source="specs/elementwise.yaml:209",
 )
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:217
 # erf: no dyn variant, it has no parameters
 ERF = OpDef(
     name="erf",
@@ -361,10 +362,10 @@ ERF = OpDef(
     relation=relations.erf_relation,
     kernel=kernels.erf_kernel,
     summary="The error function of every element.",
-    source="specs/elementwise.yaml:211",
+    source="specs/elementwise.yaml:217",
 )
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:224
 # relu: no dyn variant, it has no parameters
 RELU = OpDef(
     name="relu",
@@ -376,12 +377,12 @@ RELU = OpDef(
     relation=relations.relu_relation,
     kernel=kernels.relu_kernel,
     summary="Every element, but nothing below zero.",
-    source="specs/elementwise.yaml:218",
+    source="specs/elementwise.yaml:224",
     traits=("idempotent",),
     rewrites=rewrites.RELU,
 )
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:234
 # gelu: no dyn variant, it has no parameters that are operands
 GELU = OpDef(
     name="gelu",
@@ -393,10 +394,10 @@ GELU = OpDef(
     relation=relations.gelu_relation,
     kernel=kernels.gelu_kernel,
     summary="Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.",
-    source="specs/elementwise.yaml:228",
+    source="specs/elementwise.yaml:234",
 )
 
-# specs/elementwise.yaml:248
+# specs/elementwise.yaml:254
 # identity: no dyn variant, it has no parameters
 IDENTITY = OpDef(
     name="identity",
@@ -434,12 +435,12 @@ IDENTITY = OpDef(
     relation=relations.identity_relation,
     view={"y": "x"},
     summary="The same tensor.",
-    source="specs/elementwise.yaml:248",
+    source="specs/elementwise.yaml:254",
     moves=("T",),
     rewrites=rewrites.IDENTITY,
 )
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:263
 # cast: no dyn variant, it has no parameters that are operands
 CAST = OpDef(
     name="cast",
@@ -480,10 +481,10 @@ CAST = OpDef(
     relation=relations.cast_relation,
     kernel=kernels.cast_kernel,
     summary="Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.",
-    source="specs/elementwise.yaml:257",
+    source="specs/elementwise.yaml:263",
 )
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:295
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -499,6 +500,6 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:289",
+    source="specs/elementwise.yaml:295",
     moves=("T",),
 )

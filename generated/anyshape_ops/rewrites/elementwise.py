@@ -12,7 +12,7 @@ from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Node, Value
 
 
-# specs/elementwise.yaml:120
+# specs/elementwise.yaml:125
 def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -26,11 +26,11 @@ def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 NEG = (
-    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:120"),
+    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:125"),
 )
 
 
-# specs/elementwise.yaml:130
+# specs/elementwise.yaml:135
 def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -41,7 +41,7 @@ def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("abs", [x], {}, node.source)]
 
 
-# specs/elementwise.yaml:130
+# specs/elementwise.yaml:135
 def abs_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -53,12 +53,12 @@ def abs_rewrite_2(node: Node) -> Sequence[Value] | None:
 
 
 ABS = (
-    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:130"),
-    RewriteDef("abs(neg(x)) >> abs(x)", abs_rewrite_2, "specs/elementwise.yaml:130"),
+    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:135"),
+    RewriteDef("abs(neg(x)) >> abs(x)", abs_rewrite_2, "specs/elementwise.yaml:135"),
 )
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:230
 def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -70,11 +70,11 @@ def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 RELU = (
-    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:224"),
+    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:230"),
 )
 
 
-# specs/elementwise.yaml:253
+# specs/elementwise.yaml:259
 def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -85,5 +85,5 @@ def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 IDENTITY = (
-    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:253"),
+    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:259"),
 )

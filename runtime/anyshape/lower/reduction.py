@@ -25,7 +25,8 @@ def accumulate(f: Function, kind: str, dtype: DType, accumulator: Val, value: Va
 
 def extreme(f: Function, kind: str, dtype: DType, accumulator: Val, value: Val) -> Val:
     """The larger (smaller) of two floats where no NaN matters: one instruction."""
-    better = f.compare("gt" if kind == "max" else "lt", *(elementwise.comparable(f, a) for a in (value, accumulator)))
+    first, second = elementwise.comparable(f, value), elementwise.comparable(f, accumulator)
+    better = f.compare("gt" if kind == "max" else "lt", first, second)
     return f.select(better, value, accumulator)
 
 
