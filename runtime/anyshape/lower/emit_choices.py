@@ -1,8 +1,9 @@
-"""Maps that choose once a row: a branch around the row's loop, in place of both values for every element.
+"""Maps that choose once a row, or copy it: branches around the row's loop, in place of both values for every element.
 
-In: a scope that stores one value, a choice whose condition does not vary along the vector (old entries of a cache or new ones, a row
-of pads or of the operand). Out: a loop for each alternative, of which a row runs one. An alternative that would copy a row onto
-itself, since operand and result are the same memory, does nothing.
+In: a scope that stores one value, either a bare copy or a choice whose condition does not vary along the vector (old entries of a cache
+or new ones, a row of pads or of the operand). Out: a loop for each alternative, of which a row runs one. An alternative that would
+copy a row onto itself, since operand and result are the same memory, does nothing. What is copied in long rows is copied by the C
+library, in pieces: where the processor has an instruction for it, memory that is overwritten whole is not read first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from anyshape.lower import elementwise
 from anyshape.lower.dag import LoopVar, Node, Store
 from anyshape.lower.llvm.types import I64
 from anyshape.lower.padded import padded_load
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 MOST = 6
 """Loops that one row may become."""
+PIECES_OF_CACHE = 8
+"""Of the second cache; the library copies what is larger than that cache in another way, which is no faster than vectors. Rows of less
+than half a piece are copied by vectors too."""
 
 
 def chosen_store(rows: Rows, scope: Scope) -> Store | None:
@@ -37,7 +42,9 @@ def chosen_store(rows: Rows, scope: Scope) -> Store | None:
         return None
     store = loop.stores[0]
     count = _alternatives(store.value, scope.vector)
-    return store if 1 < count <= MOST and not store.access.address.lets else None
+    if count == 1 and not _is_copy(rows, store.value, store, scope.vector):
+        return None
+    return store if count <= MOST and not store.access.address.lets else None
 
 
 def emit_choices(rows: Rows, scope: Scope, store: Store, tiers: Sequence[int], split: bool) -> None:
@@ -92,10 +99,27 @@ def _row(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int]
     if not _is_copy(rows, n, store, along):
         rows.vector_loop(along, tiers, [], body, split)
         return
+    f = rows.f
     places = [rows.pointer(a.tensor, a.address) for a in (n.data, store.access)]
-    source, to = (rows.f.convert("ptrtoint", p, I64) for p in places)
-    with rows.when(rows.f.compare("ne", source, to)):
-        rows.vector_loop(along, tiers, [], body, split)
+    source, to = (f.convert("ptrtoint", p, I64) for p in places)
+    with rows.when(f.compare("ne", source, to)):
+        first, last = range_ = rows.vector_share(along, tiers, split)
+        piece = _piece(rows, store)
+        if isinstance(along.extent, int) and along.extent < piece // 2:
+            rows.vector_range(along, tiers, range_, [], body)
+            return
+        long = f.compare("ge", f.sub(last, first), piece // 2)
+        with rows.when(f.not_(long)):
+            rows.vector_range(along, tiers, range_, [], body)
+        with rows.when(long), rows.loop(first, last, piece) as turn:
+            element = elementwise.memory_type(n.dtype)
+            from_, at = (f.gep(p, turn.index, element) for p in places)
+            f.memmove(at, from_, f.mul(f.smin(f.sub(last, turn.index), piece), element.bytes))
+
+
+def _piece(rows: Rows, store: Store) -> int:
+    """Elements that are copied at once."""
+    return rows.f.target.l2_bytes // PIECES_OF_CACHE // elementwise.memory_type(store.access.tensor.dtype).bytes
 
 
 def _is_copy(rows: Rows, n: Node, store: Store, along: LoopVar) -> bool:

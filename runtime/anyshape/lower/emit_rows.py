@@ -190,12 +190,12 @@ class Rows(Values):
 
         One masked vector at most is left if the last tier is 1.
         """
-        f = self.f
-        lanes = f.target.lanes(self.element_bytes)
-        extent = self.size(v.extent)
-        whole = (const(I64, 0), extent)
-        range_ = self.part_of(extent, tiers[0] * lanes if tiers else lanes) if split else whole
-        return self.vector_range(v, tiers, range_, sums, body)
+        return self.vector_range(v, tiers, self.vector_share(v, tiers, split), sums, body)
+
+    def vector_share(self, v: LoopVar, tiers: Sequence[int], split: bool) -> Range:
+        """What this part has of the loop, if it is shared out."""
+        lanes, extent = self.f.target.lanes(self.element_bytes), self.size(v.extent)
+        return self.part_of(extent, tiers[0] * lanes if tiers else lanes) if split else (const(I64, 0), extent)
 
     def vector_range(self, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Sums, body: Body) -> Sums:
         """The same for a part of the loop."""

@@ -34,7 +34,7 @@ from anyshape.lower.llvm.types import I32, I64, const
 from anyshape.lower.procedure import Procedure
 from anyshape.lower.recurrence import Recurrence, plan_recurrence
 from anyshape.lower.reuse import reusable
-from anyshape.lower.schedule import Scope, plan
+from anyshape.lower.schedule import Scope, components, plan
 from anyshape.lower.target import Target
 from anyshape.lower.windows import row_windows
 from anyshape.lower.work import cycles
@@ -78,7 +78,9 @@ def schedule_group(group: Group) -> Schedule:
     inlined = inline_group(group)
     if inlined.procedures:
         return Schedule((), (), inlined.temporaries, True, inlined.errors, procedures=inlined.procedures)
-    stages = collapse(inlined.dag, inlined.stages)
+    # one component after the other: that others have a variable alone keeps no pair from being one loop
+    parts = [[collapse(inlined.dag, [part])[0] for part in components(stage)] for stage in inlined.stages]
+    stages = [[s for part in stage for s in part] for stage in parts]
     steps: list[Scope | Product | Blocked] = []
     stores: list[tuple[Store, ...]] = []
     whole: list[Tensor] = []

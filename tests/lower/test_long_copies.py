@@ -1,0 +1,26 @@
+"""Bare copies of long rows go to the C library in pieces: every length around a piece, any offset, any number of parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.lower.emit_choices import PIECES_OF_CACHE
+from anyshape.lower.target import host_target
+
+PIECE = host_target().l2_bytes // PIECES_OF_CACHE
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i64", "u8"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_around_a_piece_and_beyond(dtype: str, threads: int) -> None:
+    x, z = anyshape.input("x", f"{dtype}[a, n, c]"), anyshape.input("z", f"{dtype}[a, m, c]")
+    f = anyshape.compile(anyshape.function([x, z], ops.concat([x, z], axis=1)), threads=threads)
+    rng, size = np.random.default_rng(3), np.dtype({"f32": "f4", "f16": "f2", "i64": "i8", "u8": "u1"}[dtype])
+    piece = PIECE // size.itemsize
+    for n in (3, piece // 2 - 1, piece // 2, piece - 1, piece, piece + 1, 2 * piece + 77):
+        left, right = (rng.integers(0, 100, (2, k, 1)).astype(size) for k in (n, 5))
+        assert (f(left, right) == np.concatenate([left, right], 1)).all(), n
+        assert (f(right, left) == np.concatenate([right, left], 1)).all(), n
