@@ -63,9 +63,11 @@ test-long: test  ## the same with nothing sampled: all of ONNX's node tests that
 programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of what they contained (COUNT=5000)
 	$(BIN)/python -m anyshape.testing.programs --jobs $(JOBS) --count $(or $(COUNT),5000)
 
-test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds
-	ANYSHAPE_TARGET=avx2 $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models
-	ANYSHAPE_TARGET=sse $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models
+# Of the laws those that run machine code: what inference says does not depend on the processor.
+ON_CODE := kernel_is_interpreter or run_time or executors or spec_examples or gradients or moving or rewriting or programs or models
+test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds; fifteen minutes
+	ANYSHAPE_TARGET=avx2 ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models -k "$(ON_CODE)"
+	ANYSHAPE_TARGET=sse ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models -k "$(ON_CODE)"
 
 mutate: $(STAMP)  ## change every spec in one place at a time; its own tests must notice (OP=name: one op, again; else what changed)
 	$(BIN)/python -m anyshape.testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)

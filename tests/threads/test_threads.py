@@ -18,7 +18,9 @@ from anyshape import ops
 from anyshape.errors import AnyshapeError, ArgumentError, ShapeError
 from anyshape.lower.gemm.library import resolve  # noqa: F401  loaded before a fork
 from anyshape.vm import kernels
+from anyshape.vm.executors import make_executor
 from anyshape.vm.native import pool as pool_module
+from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool import usable_threads
 from anyshape.vm.native.pool_layout import PoolWord
@@ -31,8 +33,10 @@ SHAPES = ((1, 96), (3, 96), (64, 96), (257, 96), (0, 96), (64, 96))
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Calls of a few rows are shared, so that the tests are fast; and kernels are machine code whatever else runs here."""
+    """Calls of a few rows are shared, so that the tests are fast, and by as many threads as are asked for, be there processors or not;
+    and kernels are machine code whatever else runs here."""
     monkeypatch.setattr(kernels, "CYCLES_PER_PART", 16)
+    monkeypatch.setattr(pool_module, "usable_threads", lambda: 8)
     monkeypatch.setenv("ANYSHAPE_KERNELS", "native")
     monkeypatch.delenv("ANYSHAPE_LOOP", raising=False)
 
@@ -156,6 +160,8 @@ def test_workers_keep_off_the_callers_processor_as_long_as_there_are_enough_othe
     script = (
         "import os, threading, numpy as np, anyshape\n"
         "from anyshape import ops\n"
+        "from anyshape.vm.native import pool\n"
+        "pool.usable_threads = lambda: 64\n"
         "x = anyshape.input('x', 'f32[n, 64]')\n"
         "here = os.sched_getaffinity(0)\n"
         "for threads in (2, len(here) + 2):\n"
@@ -200,6 +206,59 @@ def test_as_many_threads_as_the_container_grants(monkeypatch: pytest.MonkeyPatch
     assert usable_threads() == 1
     monkeypatch.undo()
     usable_threads.cache_clear()
+
+
+def test_no_more_threads_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would take turns: eight threads on two processors took three times as long as one (`benchmarks.oversubscribed`)."""
+    monkeypatch.setattr(pool_module, "usable_threads", lambda: 2)
+    f = anyshape.compile(model(), threads=7)
+    assert f.options.threads == 7 and bits(f, (257, 96)) == bits(anyshape.compile(model(), threads=1), (257, 96))
+    executor = make_executor(f.plan.programs[0], f.options, f.input_types)
+    assert isinstance(executor, NativeExecutor) and executor._threads == 2
+
+
+IN_A_SMALL_CONTAINER = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import numpy as np, anyshape, threading
+from anyshape import ops
+from anyshape.vm import kernels
+kernels.CYCLES_PER_PART = 16
+x = anyshape.input("x", "f32[n, 64]")
+for threads in (0, 4):
+    f = anyshape.compile(anyshape.function([x], ops.softmax(ops.tanh(x))), threads=threads)
+    f(np.ones((5000, 64), np.float32))
+print(threading.active_count())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
+def test_on_one_processor_of_many_nobody_is_called_for_help() -> None:
+    done = subprocess.run([sys.executable, "-c", IN_A_SMALL_CONTAINER], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_beside_pools_of_others() -> None:
+    """Threads of BLAS, and of Python, work in this process at the same time: results are the same, and everybody ends."""
+    exe = anyshape.compile(model(), threads=3)
+    want = bits(exe, (257, 96))
+    stop, products = threading.Event(), []
+    a = RNG.standard_normal((300, 300))
+
+    def others() -> None:
+        while not stop.is_set():
+            products.append(float((a @ a)[0, 0]))
+
+    pool = [threading.Thread(target=others) for _ in range(3)]
+    for t in pool:
+        t.start()
+    try:
+        assert all(bits(exe, (257, 96)) == want for _ in range(50))
+    finally:
+        stop.set()
+        for t in pool:
+            t.join()
+    assert len(set(products)) == 1
 
 
 @pytest.mark.parametrize("wrong", [-1, 65, "two", 1.5])

@@ -78,4 +78,5 @@ def make_executor(program: Program, options: Options, types: Sequence[TensorType
     from anyshape.vm.native.executor import NativeExecutor
     from anyshape.vm.native.pool import usable_threads
 
-    return NativeExecutor(program, types, options.threads or usable_threads())
+    usable = usable_threads()  # more would only take turns on the same processors
+    return NativeExecutor(program, types, min(options.threads or usable, usable))

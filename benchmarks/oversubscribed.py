@@ -1,0 +1,112 @@
+"""Threads where there are fewer processors than threads: calls on 1, 2, 4 and 8 threads, alone and beside busy processes.
+
+    PYTHONPATH=runtime:generated:. python -m benchmarks.oversubscribed [mlp bert_mini ...] [--seconds 2] [--json out.json]
+
+Executables of one model take turns of some milliseconds; figures are medians over the turns, as parts of the time on one thread under the
+same conditions: above 1 threads cost more than they bring. `beside` is how many processes do nothing but compute meanwhile: none, one,
+as many as there are processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import anyshape
+from benchmarks.models import Arrays, load
+
+THREADS = (1, 2, 4, 8)
+TURN = 0.01
+"""Seconds of calls before another executable has its turn."""
+SHAPES = {"mlp": ((1, 1), (33, 1)), "bert_mini": ((1, 7), (1, 64)), "gpt2": ((1, 33),), "shape_heavy": ((5, 100),)}
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """So many processes that compute all the time."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    time.sleep(0.2 if others else 0)
+    try:
+        yield
+    finally:
+        for p in others:
+            p.kill()
+            p.wait()
+
+
+def turn(exe: anyshape.Executable, given: Arrays) -> float:
+    """Seconds of a call, in the mean over one turn."""
+    calls, start = 0, time.perf_counter()
+    while True:
+        exe.run(given)
+        calls += 1
+        spent = time.perf_counter() - start
+        if spent >= TURN:
+            return spent / calls
+
+
+def compare(executables: Sequence[anyshape.Executable], given: Arrays, seconds: float) -> list[float]:
+    """The median call of each."""
+    for exe in executables:
+        exe.run(given)
+    turns: list[list[float]] = [[] for _ in executables]
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(turns[0]) < 5:
+        for times, exe in zip(turns, executables, strict=True):
+            times.append(turn(exe, given))
+    return [median(times) for times in turns]
+
+
+def measure(name: str, seconds: float) -> list[dict[str, Any]]:
+    model, rows = load(name), []
+    with tempfile.TemporaryDirectory() as folder:
+        path = model.build(Path(folder) / "m.onnx")
+        executables = [anyshape.compile(path, threads=t) for t in THREADS]
+        for shape in SHAPES.get(name, model.SHAPES[:2]):
+            for others in sorted({0, 1, os.cpu_count() or 1}):
+                with busy(others):
+                    found = compare(executables, model.inputs(*shape), seconds)
+                rows.append(
+                    {"model": name, "shape": shape, "beside": others, "seconds": dict(zip(THREADS, found, strict=True))}
+                )
+    return rows
+
+
+def show(row: dict[str, Any]) -> str:
+    batch, length = row["shape"]
+    times = row["seconds"]
+    parts = "  ".join(f"{t}: {times[t] / times[1]:.2f}" for t in THREADS[1:])
+    return (
+        f"{row['model']:12} {batch}x{length:<5} beside {row['beside']}   one thread {times[1] * 1e6:9.1f} us   {parts}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=list(SHAPES))
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each row")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = []
+    for name in options.models:
+        for row in measure(name, options.seconds):
+            rows.append(row)
+            print(show(row), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
