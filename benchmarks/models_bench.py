@@ -3,7 +3,7 @@
     PYTHONPATH=runtime:generated python -m benchmarks.models_bench [bert_mini mlp ...] [--threads 1] [--seconds 10] [--json out.json]
 
 For each model a table by shape: the least seconds of steady calls, the median in a shuffled stream of all shapes, and how the best
-peer's compare; then geometric means, first calls at a new shape over steady ones (p50 and p95), what was compiled after the
+peer's compare; then geometric means, first and second calls at a shape over later ones (p50 and p95), what was compiled after the
 first call (nothing should be), the errors against float64 (`--errors`), and the noise seen (median over least). Exit code 1 if an
 output differs by more than 1e-4 of its size, or an error is more than twice onnxruntime's.
 """
@@ -67,14 +67,14 @@ def measure(name: str, folder: Path, names: list[str], options: argparse.Namespa
     model = load(name)
     names = [*names, *(available(getattr(model, "PEERS", ())) if threads == 1 else ())]
     path = model.build(folder / f"{name}.onnx")
-    calls = {shape: model.inputs(*shape, seed=1) for shape in model.SHAPES}
+    calls = {shape: [model.inputs(*shape, seed=1 + k) for k in range(streams.DATA)] for shape in model.SHAPES}
     with workers(names, path, threads, calls) as engines:
         print(
             f"\n{name}, {threads} thread{'s' * (threads > 1)}: "
             + ", ".join(f"{e.name} ready in {e.seconds:.2f} s" for e in engines),
             flush=True,
         )
-        differences = {shape: difference(engines, arguments) for shape, arguments in calls.items()}
+        differences = {shape: difference(engines, several[0]) for shape, several in calls.items()}
         steady = streams.steady(engines, list(calls), 0.7 * options.seconds)
         shuffled = streams.shuffled(engines, list(calls), 0.3 * options.seconds)
         first = streams.first_calls(engines, list(calls))
@@ -99,16 +99,19 @@ def row(
     names: list[str],
     steady: streams.Times,
     shuffled: streams.Times,
-    first: tuple[streams.Times, streams.Times],
+    first: tuple[streams.Times, streams.Times, streams.Times],
     differences: dict[str, float],
 ) -> dict[str, Any]:
     least = {n: min(steady[n][shape]) for n in names}
     stream = {n: statistics.median(shuffled[n][shape]) for n in names}
-    new, later = first
+    new, again, later = first
     peers = [n for n in names if n != US]
     return {
         "batch": shape[0], "length": shape[1], "steady": least, "shuffled": stream,
-        "first": {n: statistics.median(new[n][shape]) / statistics.median(later[n][shape]) for n in names if new[n][shape]},
+        **{
+            kind: {n: statistics.median(t[n][shape]) / statistics.median(later[n][shape]) for n in names if t[n][shape]}
+            for kind, t in (("first", new), ("second", again))
+        },
         "steady_ratio": min(least[n] for n in peers) / least[US], "shuffled_ratio": min(stream[n] for n in peers) / stream[US],
         "noise": max(statistics.median(steady[n][shape]) / least[n] for n in names), "differences": differences,
     }  # fmt: skip
@@ -121,11 +124,10 @@ def summary(names: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
         for kind in ("steady", "shuffled") for what, f in (("mean", mean), ("least", min))
     }  # fmt: skip
     for n in names:
-        extra = sorted(r["first"][n] for r in rows if n in r["first"])
-        found.setdefault("first_call", {})[n] = {
-            "p50": statistics.median(extra),
-            "p95": extra[int(0.95 * (len(extra) - 1))],
-        }
+        for kind in ("first", "second"):
+            extra = sorted(r[kind][n] for r in rows if n in r[kind])
+            points = {"p50": statistics.median(extra), "p95": extra[int(0.95 * (len(extra) - 1))]}
+            found.setdefault(f"{kind}_call", {})[n] = points
     found["noise"] = max(r["noise"] for r in rows)
     found["difference"] = max((d for r in rows for d in r["differences"].values()), default=0.0)
     return found
@@ -152,12 +154,15 @@ def table(names: list[str], rows: list[dict[str, Any]]) -> str:
 
 
 def told(result: dict[str, Any]) -> str:
-    first = ", ".join(f"{n} {p['p50']:.2f} / {p['p95']:.2f}" for n, p in result["first_call"].items())
+    first, second = (
+        ", ".join(f"{n} {p['p50']:.2f} / {p['p95']:.2f}" for n, p in result[f"{kind}_call"].items())
+        for kind in ("first", "second")
+    )
     wrong = ", ".join(f"{n} {e:.1e}" for n, e in result["errors"].items())
     return "\n".join([
         f"  best peer / {US}: steady mean {result['steady_mean']:.2f}, least {result['steady_least']:.2f}; "
         f"shuffled mean {result['shuffled_mean']:.2f}, least {result['shuffled_least']:.2f}",
-        f"  first call at a new shape over later ones, p50 / p95: {first}",
+        f"  first call at a new shape over later ones, p50 / p95: {first}; second call, which is the noise: {second}",
         *([f"  error against float64: {wrong}"] if wrong else []),
         f"  {result['compiled_after_first_call']} programs compiled after the first call; noise up to {result['noise']:.2f}",
     ])  # fmt: skip

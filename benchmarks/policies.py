@@ -72,7 +72,7 @@ def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: f
             "specialised": made(source, {"batch": batch, "length": length})[0],
         }
         engines = [Engine(n, e.run, e.seconds, e.late) for n, e in policies.items()]
-        runners = [streams.Local(partial(engines.__getitem__, k), {shape: arguments}) for k in range(len(engines))]
+        runners = [streams.Local(partial(engines.__getitem__, k), {shape: [arguments]}) for k in range(len(engines))]
         times = streams.steady(runners, [shape], limit / len(calls))
         least = {n: min(t[shape]) for n, t in times.items()}
         won = least["generic"] - least["specialised"]

@@ -26,10 +26,12 @@ TURN_SECONDS = 0.01
 """Of batches in a turn."""
 FIRST_SECONDS = 6.0
 """Of first calls, after which they are not measured again."""
-ROUNDS, PASSES, ANEW = (3, 400), (3, 200), (1, 7)
+ROUNDS, PASSES, ANEW = (3, 400), (3, 200), (1, 25)
 """At least and at most, whatever the time."""
 LATER = 3
-"""Passes after the one of first calls, which that is compared with."""
+"""Passes after those of first and of second calls, which these are compared with."""
+DATA = 2 + LATER
+"""Calls at a shape that differ in their data, one for each pass."""
 
 
 class Runner(Protocol):
@@ -44,14 +46,16 @@ class Runner(Protocol):
         """Seconds of one call at each of the shapes, one after the other."""
 
     def first(self, order: Sequence[Shape]) -> list[list[float]]:
-        """Of an engine made anew: seconds of a call at each shape but the first, in that order, again and again."""
+        """Of an engine made anew: seconds of a call at each shape but the first, in that order, again and again, with other data."""
 
 
 class Local:
     """An engine of this process."""
 
-    def __init__(self, make: Callable[[], Engine], calls: Mapping[Shape, Arrays]) -> None:
+    def __init__(self, make: Callable[[], Engine], calls: Mapping[Shape, Sequence[Arrays]]) -> None:
+        """`calls`: at each shape one, or several that differ in their data."""
         self._make, self._calls = make, calls
+        self._made = 0
         self._engine = make()
         self.name, self.seconds = self._engine.name, self._engine.seconds
 
@@ -63,7 +67,7 @@ class Local:
         return list(self._engine.run(arguments))
 
     def turn(self, shape: Shape) -> list[float]:
-        arguments = self._calls[shape]
+        arguments = self._calls[shape][0]
         repeats = max(1, int(BATCH_SECONDS / max(self._warm(self._engine, arguments), 1e-7)))
         found: list[float] = []
         end = time.perf_counter() + TURN_SECONDS
@@ -72,15 +76,17 @@ class Local:
         return found
 
     def stream(self, order: Sequence[Shape]) -> list[float]:
-        self._warm(self._engine, self._calls[order[-1]])
-        return [_seconds(self._engine, self._calls[s]) for s in order]
+        self._warm(self._engine, self._calls[order[-1]][0])
+        return [_seconds(self._engine, self._calls[s][0]) for s in order]
 
     def first(self, order: Sequence[Shape]) -> list[list[float]]:
         engine = self._make()
+        self._made += 1
         passes = []
-        for _ in range(1 + LATER):
-            self._warm(engine, self._calls[order[0]])
-            passes.append([_seconds(engine, {n: a.copy() for n, a in self._calls[s].items()}) for s in order[1:]])
+        for k in range(self._made, self._made + 2 + LATER):  # so that each engine begins with other data
+            self._warm(engine, self._calls[order[0]][0])
+            given = (self._calls[s][k % len(self._calls[s])] for s in order[1:])
+            passes.append([_seconds(engine, {n: a.copy() for n, a in arguments.items()}) for arguments in given])
         return passes
 
     @staticmethod
@@ -128,14 +134,18 @@ def shuffled(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float, s
     return found
 
 
-def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 0) -> tuple[Times, Times]:
-    """(first calls, later ones) of engines made anew and sent through all shapes in random order, each time the same order for all passes.
+def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 0) -> tuple[Times, Times, Times]:
+    """(first, second, later calls) of engines made anew and sent through all shapes in random order, the same order for all passes.
 
-    So a first call differs from the later ones in that its shape is new, and in nothing else: the call before it is the same. Each time
-    calls at the first shape of the order come before, which do not count: the very first calls page in and start what an engine needs at
-    any shape. Arguments are copied before each call, so that they are as warm the first time as later.
+    So a first call differs from the later ones in that its shape is new, and in nothing else: the call before it is the same, and every
+    call has data that the engine has not seen, as any call of a service has (a processor learns the branches that the same data take, which
+    alone makes a later call of the detector 1.2 times as fast). Second calls tell the noise: their shape is new no more, and they are
+    compared with the same later ones. Each time calls at the first shape of the order come before, which do not count: the very first calls
+    page in and start what an engine needs at any shape. Arguments are copied before each call, so that they are as warm the first time as
+    later.
     """
     first: Times = {r.name: {s: [] for s in shapes} for r in runners}
+    second: Times = {r.name: {s: [] for s in shapes} for r in runners}
     later: Times = {r.name: {s: [] for s in shapes} for r in runners}
     order, rng = list(shapes), random.Random(seed)
     end = time.perf_counter() + FIRST_SECONDS
@@ -144,8 +154,9 @@ def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 
             break
         rng.shuffle(order)
         for r in runners:
-            new, *again = r.first(order)
+            new, again, *more = r.first(order)
             for at, shape in enumerate(order[1:]):
                 first[r.name][shape].append(new[at])
-                later[r.name][shape] += [p[at] for p in again]
-    return first, later
+                second[r.name][shape].append(again[at])
+                later[r.name][shape] += [p[at] for p in more]
+    return first, second, later

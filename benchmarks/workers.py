@@ -70,7 +70,7 @@ class Stopped:
 class Worker(Stopped):
     """A `Runner` whose engine lives in another process."""
 
-    def __init__(self, name: str, path: Path, threads: int, calls: Mapping[Shape, Arrays]) -> None:
+    def __init__(self, name: str, path: Path, threads: int, calls: Mapping[Shape, Sequence[Arrays]]) -> None:
         super().__init__(name, "benchmarks.workers", (name, path, threads, calls))
         self.seconds: float = self.told
 
@@ -96,7 +96,9 @@ class Worker(Stopped):
 
 
 @contextmanager
-def workers(names: Sequence[str], path: Path, threads: int, calls: Mapping[Shape, Arrays]) -> Iterator[list[Worker]]:
+def workers(
+    names: Sequence[str], path: Path, threads: int, calls: Mapping[Shape, Sequence[Arrays]]
+) -> Iterator[list[Worker]]:
     """One for each engine, made one after the other."""
     with ExitStack() as stack:
         found = []

@@ -13,7 +13,7 @@ from handmade import ADD, DOUBLE, FILL, MUL, PICK, PRODUCT, SHAPE_OF, STATIC_SUM
 
 import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, ShapeError
-from anyshape.vm import Executable, compile
+from anyshape.vm import Executable, arena, compile
 from anyshape.vm.native import executor, objects
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.plans import Straight
@@ -255,3 +255,30 @@ def test_kernels_run_without_the_lock() -> None:
 def test_without_types_there_is_no_direct_entry() -> None:
     plan = add().plan
     assert NativeExecutor(plan.programs[0]).context().call is None
+
+
+def growing_squares() -> Executable:
+    """Its arena is as large as an argument."""
+    x = anyshape.input("x", "f32[n]")
+    return compile(anyshape.function([x], call(STATIC_SUM, call(MUL, x, x), axes=(0,))), fuse=False, threads=1)
+
+
+def test_memory_grows_without_leaving_the_entry() -> None:
+    exe = growing_squares()
+    plan = exe.plan
+    assert isinstance(plan, Straight) and plan.direct is not None
+    for n in (3, 1 << 20, 5, 1 << 21, 1 << 10):
+        found = plan.direct((ones(n),))
+        assert found is not None and found[0] == n
+    assert exe.memory == 4 << 21
+
+
+def test_memory_that_is_not_to_be_had_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    exe = growing_squares()
+    assert exe(ones(1 << 20)) == 1 << 20
+    monkeypatch.setattr(arena, "available_memory", lambda: 0)
+    with pytest.raises(
+        AnyshapeError, match="134217728 bytes of memory for intermediate values are not to be had: 0 are available"
+    ):
+        exe(ones(1 << 25))
+    assert exe(ones(1 << 20)) == 1 << 20

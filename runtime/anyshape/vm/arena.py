@@ -2,7 +2,8 @@
 
 In: the number of regions and the words of the frame. Out: 64-byte aligned addresses. A region keeps no contents when it grows, and never
 holds more than the largest call needed, in whole huge pages if it is large, or if its size varies: memory that a call at a new shape is
-the first to touch would cost it a page fault every 4 KiB, which takes longer than most kernels take to fill it.
+the first to touch would cost it a page fault every 4 KiB, which takes longer than most kernels take to fill it. Mapped memory keeps its
+pages when it grows: only those that are new are fresh.
 """
 
 from __future__ import annotations
@@ -21,34 +22,41 @@ from anyshape.vm.available import available_memory
 ALIGNMENT = 64
 MAPPED = 1 << 21
 """From this many bytes on (the size of a huge page), memory is mapped."""
-PAGE = 1 << 12
-"""From more than this on it is mapped where the size varies."""
+SMALL = 1 << 16
+"""Where the size varies, it is at least this, touched at once; what needs more is mapped."""
+ROOMY = 1 << 12
+"""What typically needs more than this is mapped at once: a call at a shape that is not typical may need many times as much."""
 LOOKED_AT = 1 << 26
 """From this many bytes on, it is seen first whether they are there: a system may promise more than it has."""
 
 
 class Region:
-    """One growable piece of memory. `varies`: another call may need more."""
+    """One growable piece of memory. `varies`: another call may need more; `roomy`: a typical one needs more than `ROOMY`."""
 
-    __slots__ = ("_owner", "_varies", "address", "capacity")
+    __slots__ = ("_owner", "_varies", "address", "capacity", "roomy")
 
-    def __init__(self, varies: bool = False) -> None:
+    def __init__(self, varies: bool = False, roomy: bool = False) -> None:
         self.address, self.capacity = 0, 0
-        self._varies = varies
+        self._varies, self.roomy = varies, roomy
         self._owner: NDArray[np.uint8] | mmap.mmap | None = None
 
     def grow(self, size: int) -> None:
-        """At least `size` bytes; the old ones are given back first, so that both are never held together."""
-        self.release()
-        if size >= LOOKED_AT and size > (available := available_memory()):
+        """At least `size` bytes; the old ones become part of them or are given back first, so that both are never held together."""
+        held = self.capacity
+        if size >= LOOKED_AT and size > (available := available_memory() + held):
+            self.release()
             raise AnyshapeError(
                 f"{size} bytes of memory for intermediate values are not to be had: {available} are available"
             )
         try:
-            if size >= MAPPED or (self._varies and size > PAGE):
-                self._map((size + MAPPED - 1) // MAPPED * MAPPED)
+            if size >= MAPPED or (self._varies and (self.roomy or size > SMALL)):
+                self._map(_in_huge_pages(size))
             else:
+                self.release()
+                size = max(size, SMALL) if self._varies else size
                 block = np.empty(size + ALIGNMENT, np.uint8)
+                if self._varies:
+                    block.fill(0)
                 self._owner = block
                 self.address = (block.ctypes.data + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
                 self.capacity = size
@@ -60,23 +68,49 @@ class Region:
         """At least `size` bytes and half as many again as before, the old ones kept in front."""
         if size <= self.capacity and self.address:
             return
+        size = max(size, self.capacity + self.capacity // 2)
+        if isinstance(self._owner, mmap.mmap) and self._stretch(self._owner, _in_huge_pages(size)):
+            return
         larger = Region()
-        larger.grow(max(size, self.capacity + self.capacity // 2))
+        larger.grow(size)
         ctypes.memmove(larger.address, self.address, self.capacity)
         self.release()
         self._owner, self.address, self.capacity = larger._owner, larger.address, larger.capacity
 
     def _map(self, size: int) -> None:
+        if isinstance(self._owner, mmap.mmap) and self._stretch(self._owner, size):
+            return
+        self.release()
         m = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             m.madvise(mmap.MADV_HUGEPAGE)
-        self._owner, self.capacity = m, size
+        self._owner = m
+        self._hold(m, 0, size)
+
+    def _stretch(self, m: mmap.mmap, size: int) -> bool:
+        """The same pages and more, perhaps at another address; or whether the system has no such thing."""
+        try:
+            m.resize(size)
+        except (OSError, SystemError, ValueError):
+            return False
+        self._hold(m, self.capacity, size)
+        return True
+
+    def _hold(self, m: mmap.mmap, old: int, size: int) -> None:
+        """Behind the old bytes, each huge page is touched: whichever call comes to need it finds it there."""
+        for at in range(old, size, MAPPED):
+            m[at] = 0
+        self.capacity = size
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(m))
 
     def release(self) -> None:
         owner, self._owner, self.address, self.capacity = self._owner, None, 0, 0
         if isinstance(owner, mmap.mmap):
             owner.close()
+
+
+def _in_huge_pages(size: int) -> int:
+    return (max(size, 1) + MAPPED - 1) // MAPPED * MAPPED
 
 
 class Context:

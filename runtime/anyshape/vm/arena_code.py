@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from anyshape.graph.value import Value
+from anyshape.vm.arena import ROOMY
 from anyshape.vm.lifetimes import ENTRY, Group, Place
 from anyshape.vm.memory import Layout, lay_out
 from anyshape.vm.program import Op
@@ -33,6 +34,11 @@ class ArenaCode:
         self.regions = max(self.region_of.values(), default=first) + 1
         self.layouts: dict[int, Layout] = {}
         self._addresses: dict[int, list[int]] = {}
+
+    @property
+    def roomy(self) -> tuple[int, ...]:
+        """Regions that typical calls need more than `ROOMY` of."""
+        return tuple(sorted({self.region_of[g] for g, layout in self.layouts.items() if layout.typical > ROOMY}))
 
     def prepare(self, ready: int) -> None:
         """Emits the offsets and the region of a group, if there is such a group."""

@@ -88,6 +88,7 @@ class Codegen(Entry, ABC):
             tuple(p.name for p in self.f.params),
             memory_plan(self.schedule, self.memory, self.arena),
             self.notes or {},
+            roomy=self.arena.roomy,
         )
 
     def body(self, direct: Container[int] | None, first: int) -> None:

@@ -9,7 +9,7 @@ the most that is alive at once, and the best is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,23 +37,27 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Of each tenant, those it lies directly on (none: it lies at 0); `top`: those of which the highest end is the size of all."""
+    """Of each tenant, those it lies directly on (none: it lies at 0); `top`: those of which the highest end is the size of all.
+    `typical`: the most bytes alive at once at the largest of the typical points."""
 
     order: tuple[int, ...]
     below: tuple[tuple[int, ...], ...]
     top: tuple[int, ...]
+    typical: float = 0.0
 
 
 def lay_out(tenants: Sequence[Tenant]) -> Layout:
     """The best of several orders of placing."""
     sizes = at_typical_points(tenants)
     conflicts = _conflicts(tenants)
+    alive = most_alive(tenants, sizes)
+    typical = float(alive.max(initial=0.0))
     if len(tenants) > _MANY:
-        return _placed(tenants, next(_orders(tenants, sizes)), conflicts)
-    ideal = np.maximum(most_alive(tenants, sizes), 1.0)
+        return replace(_placed(tenants, next(_orders(tenants, sizes)), conflicts), typical=typical)
+    ideal = np.maximum(alive, 1.0)
     scores = {order: _score(order, conflicts, sizes, ideal) for order in _orders(tenants, sizes)}
     best, _ = min(scores.items(), key=lambda scored: scored[1])
-    return _placed(tenants, best, conflicts)
+    return replace(_placed(tenants, best, conflicts), typical=typical)
 
 
 def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:

@@ -245,6 +245,8 @@ class Program:
     """Of a function: how many dims come with each argument; -1 for a list, which comes as its handle."""
     returns: int = 0
     """Of a function: how many words it gives."""
+    roomy: tuple[int, ...] = ()
+    """Regions that typical calls need more than `arena.ROOMY` of, however little the first call may need."""
 
     def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""

@@ -103,6 +103,7 @@ class NativeContext:
     """`words` is the state first, then its tables. `call` is the direct entry, if there is one."""
 
     __slots__ = (
+        "__weakref__",
         "_begin",
         "_bound",
         "_cells",
@@ -122,7 +123,7 @@ class NativeContext:
     def __init__(self, tables: Tables, methods: Methods | None) -> None:
         program = tables.program
         self.tables = tables
-        self.regions = [Region(k in tables.varying) for k in range(program.regions)]
+        self.regions = [Region(k in tables.varying, k in program.roomy) for k in range(program.regions)]
         sizes = {
             Word.REGISTERS: program.registers,
             Word.ARGUMENTS: 2 * len(program.arguments),

@@ -1,9 +1,9 @@
 """The direct entry: a built-in function of Python, made of LLVM text, that is a whole call of an executable.
 
 In: a target. Out: a module with `anyshape_call(self, arguments, count)`; `self` is the array that holds a state. It compares each
-argument's type, dtype, rank and flags with what the program takes, points the loop to its elements and dims, runs, makes results as
-the loop asks for them, and gives the interpreter's lock back while kernels run. It returns a list of results, or None: then ENDED says
-why, and Python does the same call again at leisure. It never raises.
+argument's type, dtype, rank and flags with what the program takes, points the loop to its elements and dims, runs, makes results and
+has memory grow as the loop asks for that, and gives the interpreter's lock back while kernels run. It returns a list of results, or None:
+then ENDED says why, and Python does the same call again at leisure. It never raises.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _DECLARED = {
     "anyshape_run": (I64, [PTR]),
     "anyshape_new_array": (PTR, [PTR, PTR, I32, PTR, PTR, PTR, I32, PTR]),
     "anyshape_large_array": (PTR, [PTR, I64, PTR]),
+    "anyshape_grow": (I64, [PTR]),
     "PyEval_SaveThread": (PTR, []),
     "PyEval_RestoreThread": (VOID, [PTR]),
     "PyList_New": (PTR, [I64]),
@@ -170,6 +171,9 @@ def _turns(f: Function, state: Val, results: Val, give_up: Callable[[Val], None]
     with f.if_(f.compare("eq", end, End.OUTPUT)):
         made = f.call("make_result", I1, [state, results])
         f.branch(made, turn, after)
+    with f.if_(f.compare("eq", end, End.REGION)):
+        grown = f.call("anyshape_grow", I64, [state])
+        f.branch(f.compare("ne", grown, 0), turn, after)
     f.jump(after)
     f.start(after)
     f.call("Py_DecRef", VOID, [results])

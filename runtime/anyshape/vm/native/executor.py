@@ -18,15 +18,16 @@ from anyshape.errors import AnyshapeError, OverflowedError, UnsupportedError, Ve
 from anyshape.types import TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.heap import no_memory_text
-from anyshape.vm.interpreter import failed_check, failed_kernel, growing, overflow_text, too_deep_text, unfit_text
+from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
 from anyshape.vm.native.context import NativeContext, tables_of
+from anyshape.vm.native.growth import as_number, entry_imports, grow, instruction, known
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.verify import verify_program
 from anyshape.vm.places import unfit_place
-from anyshape.vm.program import Op, Operand, Program, decode
+from anyshape.vm.program import Op, Program
 from anyshape.vm.results import new_result
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def _methods() -> Methods | None:
     if imports is None:
         return None
     _, loop = _loop()
-    loaded = _load(entry_module, ("anyshape_call",), {**imports, "anyshape_run": loop.address("anyshape_run")})
+    ours = {"anyshape_run": loop.address("anyshape_run"), **entry_imports()}
+    loaded = _load(entry_module, ("anyshape_call",), {**imports, **ours})
     return Methods(loaded.address("anyshape_call"), (loaded, loop))
 
 
@@ -137,7 +139,7 @@ class NativeExecutor:
         return call
 
     def context(self) -> NativeContext:
-        context = NativeContext(self._tables, self._methods)
+        context = known(NativeContext(self._tables, self._methods))
         if self._pool is not None:
             context.words[Word.POOL], context.words[Word.THREADS] = self._pool.address, self._threads
         return context
@@ -196,25 +198,16 @@ class NativeExecutor:
                 return None
             inner = context.innermost
             if end == End.REGION:
-                self._grow(inner)
+                grow(inner)
             elif end == End.CALL:
-                inner.add_callee(inner.register(_number(self._operands(inner)[0])))
+                inner.add_callee(inner.register(as_number(instruction(inner)[1][0])))
             elif end == End.OUTPUT:
                 self._make_result(context, results, places)
             else:
                 raise self.error(end, inner)
 
-    def _grow(self, context: NativeContext) -> None:
-        op, (_, number, register, *what) = self._instruction(context)
-        region, size = _number(number), context.register(_number(register))
-        if op is Op.STACK:
-            with growing(context.tables.program, _number(what[0])):
-                context.extend(region, size)
-        else:
-            (context.extend if op is Op.EXTEND else context.grow)(region, size)
-
     def _make_result(self, context: NativeContext, results: list[Array | None], places: Sequence[Array | None]) -> None:
-        _, number, registers = self._operands(context)
+        _, number, registers = instruction(context)[1]
         assert isinstance(number, int) and isinstance(registers, tuple)
         dims = tuple(context.register(r) for r in registers)
         made = places[number] if places else None
@@ -225,41 +218,28 @@ class NativeExecutor:
         results[number] = made
         context.put_result(number, made)
 
-    def _operands(self, context: NativeContext) -> tuple[Operand, ...]:
-        return self._instruction(context)[1]
-
-    def _instruction(self, context: NativeContext) -> tuple[Op, tuple[Operand, ...]]:
-        at, code = context.at, context.tables.program.code
-        _, op, operands = next(decode(code[at : at + int(code[at + 1])].tolist()))
-        return op, operands
-
     def error(self, end: int, context: NativeContext) -> AnyshapeError:
         """What the interpreter raises at this instruction with these registers."""
         program = context.tables.program
         if end == End.DEPTH:
-            called = context.register(_number(self._operands(context)[0]))
+            called = context.register(as_number(instruction(context)[1][0]))
             return UnsupportedError(too_deep_text(self.program.functions[called]))
         if end == End.OVERFLOW:
             return OverflowedError(overflow_text(program))
         if end == End.CHECK:
-            number = _number(self._operands(context)[1])
+            number = as_number(instruction(context)[1][1])
             values = [context.register(r) for r in program.checks[number].registers]
             return failed_check(program, number, values)
         if end == End.STORE:
-            _, _, register, code = self._operands(context)
-            return OverflowedError(unfit_text(context.register(_number(register)), _number(code)))
+            _, _, register, code = instruction(context)[1]
+            return OverflowedError(unfit_text(context.register(as_number(register)), as_number(code)))
         if end == End.KERNEL:
-            kernel, *_, scalars, _ = self._operands(context)
+            kernel, *_, scalars, _ = instruction(context)[1]
             assert isinstance(scalars, tuple)
             values = [context.register(r) for r in scalars]
-            return failed_kernel(program, _number(kernel), int(context.words[Word.KERNEL_STATUS]), values)
+            return failed_kernel(program, as_number(kernel), int(context.words[Word.KERNEL_STATUS]), values)
         if end == End.MEMORY:
-            op, operands = self._instruction(context)
-            size = context.register(_number(operands[1])) if op is Op.BLOCK else 0
+            op, operands = instruction(context)
+            size = context.register(as_number(operands[1])) if op is Op.BLOCK else 0
             return AnyshapeError(no_memory_text(size))
         return VerifyError(f"{program.name}: the native loop ended with {end} at word {context.at}")
-
-
-def _number(operand: Operand) -> int:
-    assert isinstance(operand, int)
-    return operand

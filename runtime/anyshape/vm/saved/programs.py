@@ -47,6 +47,7 @@ class ProgramWriter:
             "functions": [self.program(f) for f in p.functions],
             "passes": p.passes,
             "returns": p.returns,
+            "roomy": p.roomy,
         }
 
     def _code(self, kernel: Any) -> int:
@@ -91,6 +92,7 @@ class ProgramReader:
             functions=tuple(map(self.program, record["functions"])),
             passes=tuple(record["passes"]),
             returns=record["returns"],
+            roomy=tuple(record["roomy"]),
         )
 
     def _check(
