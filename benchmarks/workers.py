@@ -128,8 +128,8 @@ def serve(pipe: Connection, make: Callable[..., tuple[object, object]]) -> None:
             pipe.send(error)
 
 
-def local(name: str, path: Path, threads: int, given: Mapping[Shape, Arrays]) -> tuple[Local, float]:
-    calls = {shape: {n: np.array(a) for n, a in arguments.items()} for shape, arguments in given.items()}
+def local(name: str, path: Path, threads: int, given: Mapping[Shape, Sequence[Arrays]]) -> tuple[Local, float]:
+    calls = {shape: [{n: np.array(a) for n, a in call.items()} for call in several] for shape, several in given.items()}
     runner = Local(lambda: prepare(name, path, threads), calls)
     return runner, runner.seconds
 
