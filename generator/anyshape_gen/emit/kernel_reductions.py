@@ -12,7 +12,7 @@ from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ATOM, MUL
 from anyshape_gen.nodes import Call, Expr, Generator, Over, Reduction, Slice, Star, TensorRead
 from anyshape_gen.numbering import chooses_tensor
-from anyshape_gen.traverse import walk
+from anyshape_gen.traverse import free_names, walk
 
 _FOLDED = ("sum", "prod", "max", "min", "any", "all")
 _NESTABLE = ("sum", "prod", "max", "min", "any", "all", "count")
@@ -36,14 +36,26 @@ class ReductionText(ReadText):
             return self._partial(e, e.generators[0])
         if len(e.generators) == 1 and e.generators[0].over is Over.ITEMS:
             return self._over_items(e, e.generators[0])
-        if len(e.generators) > 1 and any(g.targets[0].run for g in e.generators[:-1]):
-            if e.kind not in _NESTABLE:
-                raise NotExecuted(e, f"{e.kind} over several runs")
-            inner = Reduction(e.kind if e.kind != "count" else "sum", e.element, e.generators[1:], e.conditions)
-            if e.kind == "count":
-                raise NotExecuted(e, "count over several runs")
-            return self._fold(e.kind, e.generators[:1], inner, ())
+        if len(e.generators) > 1 and not self._is_one_loop(e.generators):
+            return self._nested(e)
         return self._fold(e.kind, e.generators, e.element, e.conditions)
+
+    def _is_one_loop(self, generators: tuple[Generator, ...]) -> bool:
+        """Whether no range depends on a variable, and a run comes last."""
+        named: set[str] = set()
+        for g in generators:
+            if free_names(g.domain) & named or self._is_partial((g,)):
+                return False
+            named |= {target.name for target in g.targets}
+        return not any(g.targets[0].run for g in generators[:-1])
+
+    def _nested(self, e: Reduction) -> str:
+        """A reduction of reductions: where an inner range depends on an outer variable, and for runs."""
+        if e.kind not in _NESTABLE:
+            raise NotExecuted(e, f"{e.kind} over several runs, or over ranges that depend on each other,")
+        inner = Reduction(e.kind, e.element, e.generators[1:], e.conditions, span=e.span)
+        outer = Reduction("sum" if e.kind == "count" else e.kind, inner, e.generators[:1], span=e.span)
+        return self.reduction(outer)
 
     def _is_partial(self, generators: tuple[Generator, ...]) -> bool:
         """A range whose ends depend on index variables, and on nothing that is read."""

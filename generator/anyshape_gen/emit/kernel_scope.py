@@ -20,9 +20,14 @@ from anyshape_gen.nodes import (
     Compare,
     Comprehension,
     Expr,
+    Generator,
     IfExp,
     Index,
+    Int,
     Name,
+    Node,
+    Over,
+    Reduction,
     Slice,
     Star,
     Str,
@@ -30,7 +35,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
-from anyshape_gen.traverse import walk
+from anyshape_gen.traverse import children, walk
 
 UNARY = {
     "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos", "abs": "abs_",
@@ -118,7 +123,24 @@ class KernelScope(ABC):
                     return False
                 case Call(func, _, _) if self.is_value_call(func) or func == "present":
                     return False
+                case Reduction(_, _, generators) if any(map(self._goes_over_dims, generators)):
+                    return False
         return True
+
+    def _goes_over_dims(self, g: Generator) -> bool:
+        """Whether it has as many turns as dims say: a loop of the kernel, while the rule language goes over vectors of known length."""
+        return g.over in (Over.EXTENT, Over.EXTENTS, Over.RANGE) and not self._is_known(g.domain)
+
+    def _is_known(self, e: Node) -> bool:
+        """Whether attributes and ranks alone decide it: a number when the kernel is built."""
+        match e:
+            case Int() | Call("len" | "rank", _, _):
+                return True
+            case Name(id):
+                return id in self.attributes or id in self.numbers
+            case BinOp() | Unary() | IfExp() | Compare() | Call("range" | "min" | "max" | "abs", _, _):
+                return all(map(self._is_known, children(e)))
+        return False
 
     def is_value_call(self, func: str) -> bool:
         known = func in UNARY or func in BITS or func in self.functions or func in self.dtypes or func in CLASSES

@@ -17,10 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
-from anyshape.errors import DtypeError
+from anyshape.equations.builder import Demand
+from anyshape.errors import DtypeError, ShapeError
 from anyshape.testing import Property
-from anyshape.testing.calls import Call, computed, made, random_call, valid_node, variants
+from anyshape.testing.calls import Call, computed, equations, made, random_call, valid_node, variants
 from anyshape.testing.draws import Choosing
+from anyshape.testing.execution import run_equations
+from anyshape.testing.values import RISING
 
 Make = Callable[[Property, Any], Call]
 FEW = 5
@@ -88,11 +91,24 @@ def _draw(p: Property, examples: int) -> Corpus:
 
     def body(c: Call) -> None:
         drawn.append(c)
-        valid_node(c)
-        valid.append(c)
+        valid.append(allowed(c))
 
     search(p, random_call, examples, body)
     return Corpus(p, tuple(drawn), tuple(valid))
+
+
+def allowed(c: Call) -> Call:
+    """The call, where the rule and the asserts that read values accept it; else one with other contents that they accept, or the draw is
+    rejected."""
+    node = valid_node(c)
+    if node.op.kernel is None or not any(isinstance(q.form, Demand) for q in equations(node)[0].equations):
+        return c
+    assert c.recipe is not None
+    for tried in (c, made(c.property, replace(c.recipe, style=RISING))):
+        with suppress(ShapeError):
+            run_equations(tried, valid_node(tried))
+            return tried
+    raise UnsatisfiedAssumption("no contents that the asserts accept")
 
 
 def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
@@ -118,6 +134,5 @@ def _under(p: Property, drawn: Sequence[Call], variable: str, dtype: str) -> Cal
         assert c.recipe is not None
         other = made(p, replace(c.recipe, dtypes={**c.recipe.dtypes, variable: dtype}))
         with suppress(UnsatisfiedAssumption, DtypeError):
-            valid_node(other)
-            return other
+            return allowed(other)
     return None

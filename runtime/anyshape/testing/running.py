@@ -15,6 +15,8 @@ from typing import Any
 from hypothesis import Phase, settings
 from hypothesis.errors import UnsatisfiedAssumption
 
+from anyshape.errors import UnsupportedError
+from anyshape.graph.registry import packages
 from anyshape.testing import Case, Property
 from anyshape.testing.calls import Call, Recipe, made, random_call
 from anyshape.testing.corpus import FEW, Make, corpus, search
@@ -31,7 +33,11 @@ _again: list[Recipe] = []
 
 
 def register(package: str) -> Mapping[str, Property]:
-    """Puts the ops of a generated package under test."""
+    """Puts the ops of a generated package under test. Raises UnsupportedError where the package is not installed."""
+    if package not in {found.__name__ for found in packages()}:
+        raise UnsupportedError(
+            f"{package} is not installed, so that its ops are not found: pip install --editable . beside its pyproject.toml"
+        )
     found: Mapping[str, Property] = import_module(f"{package}.strategies").PROPERTIES
     PROPERTIES.update(found)
     PACKAGES.update(dict.fromkeys(found, package))

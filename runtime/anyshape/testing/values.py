@@ -1,4 +1,4 @@
-"""Contents of random tensors: plain, special (NaN, infinities, signed zeros), extreme; indices within their ranges."""
+"""Contents of random tensors: plain, special (NaN, infinities, signed zeros), extreme, in order; indices within their ranges."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from anyshape.testing.profile import WIDE
 
 Array = NDArray[Any]
 STYLES = ("plain", "plain", "small", "special", "extreme")
+RISING = "rising"
+"""Small numbers, each row in order: what asserts on values mostly want, of offsets, of bins, of lengths."""
 
 
 def contents(
@@ -25,6 +27,9 @@ def contents(
         return _strings(rng, shape)
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)
+    if style == RISING:
+        low, high = bounds or (0, 4)
+        return np.sort(np.atleast_1d(rng.integers(low, max(high, low + 1), shape))).reshape(shape).astype(dtype.numpy)
     if bounds is not None and dtype.is_float:
         return np.asarray(rng.uniform(bounds[0], max(bounds[1] - 1, bounds[0]), shape)).astype(dtype.numpy)
     if bounds is not None:
