@@ -124,4 +124,4 @@ ops:
     with pytest.raises(SpecError) as caught:
         findings.raise_if_any()
     assert "specs/later.yaml:8:" in str(caught.value) and "specs/later.yaml:16:" in str(caught.value)
-    assert "no code is generated for it yet" in str(caught.value)
+    assert "is not in the language" in str(caught.value)

@@ -191,6 +191,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     zero = eqs.tensor("zero")
     bias = eqs.tensor("bias")
     y = eqs.tensor("y")
+    rule = Rule(eqs.op)
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((n, k)))
     j, l = eqs.index("j", n), eqs.index("l", k)
     eqs.define(
@@ -200,7 +201,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
                 cast(codes[j, l // block_size, l % block_size * bits // 8], parse_dtype("i32")),
                 cast(l % block_size * bits % 8, parse_dtype("i32")),
             ),
-            cast(2 ** bits - 1, parse_dtype("i32")),
+            cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
         "specs/quantisation.yaml:196",
     )
@@ -213,7 +214,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
                 cast(checked(zero)[j, l // block_size * bits // 8], parse_dtype("i32")),
                 cast(l // block_size * bits % 8, parse_dtype("i32")),
             ),
-            cast(2 ** bits - 1, parse_dtype("i32")),
+            cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
         "specs/quantisation.yaml:197",
     )

@@ -132,7 +132,7 @@ class ReductionText(ReadText):
             raise NotExecuted(g, "a reduction over the items of vectors")
         target = g.targets[0]
         if not self.is_size(g.domain):
-            raise NotExecuted(g, "a reduction whose range depends on index variables")
+            raise NotExecuted(g, "a range whose ends are read (instead, `for k in n if low <= k < high`)")
         if g.over is Over.RANGE:
             return self._range(g, target.name)
         domain = self.at_least(g.domain, ATOM) if target.run else self.text(g.domain)

@@ -20,6 +20,7 @@ from anyshape_gen.nodes import (
     Compare,
     Comprehension,
     Expr,
+    Float,
     Generator,
     IfExp,
     Index,
@@ -119,13 +120,18 @@ class KernelScope(ABC):
                     return False
                 case Name(id) if id in self.variables or id in self.shifted:
                     return False
-                case BinOp("/" | "**", _, _):
+                case BinOp("/", _, _):
+                    return False
+                case BinOp("**", _, _) if any(map(self._is_float, walk(node))):
                     return False
                 case Call(func, _, _) if self.is_value_call(func) or func == "present":
                     return False
                 case Reduction(_, _, generators) if any(map(self._goes_over_dims, generators)):
                     return False
         return True
+
+    def _is_float(self, e: Node) -> bool:
+        return isinstance(e, Float) or (isinstance(e, Name) and self.kinds.get(e.id) is ValueKind.FLOAT)
 
     def _goes_over_dims(self, g: Generator) -> bool:
         """Whether it has as many turns as dims say: a loop of the kernel, while the rule language goes over vectors of known length."""

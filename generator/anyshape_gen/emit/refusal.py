@@ -1,4 +1,4 @@
-"""What the language can say and the emitters do not turn into code; collected, so that all of it is told at once."""
+"""What has the form of an expression and is none that an equation, a rule or a mapping has; collected, so that all of it is told at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyshape_gen.source import Findings, Span
 
 
 class NotExecuted(Exception):
-    """A construct that an emitter has no code for."""
+    """An expression that the parser takes and the language has no meaning for at its place."""
 
     def __init__(self, node: Node | Span, what: str) -> None:
         super().__init__(what)
@@ -24,4 +24,4 @@ def collecting(findings: Findings) -> Iterator[None]:
     try:
         yield
     except NotExecuted as e:
-        findings.add(e.span, f"{e.what} is in the language, but no code is generated for it yet")
+        findings.add(e.span, f"{e.what} is not in the language")

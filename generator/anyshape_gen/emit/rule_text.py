@@ -51,6 +51,7 @@ _TOTAL = {
     "reflect": "reflect", "int": "int_",
 }  # fmt: skip
 _PARTIAL = {"zip", "broadcast", "broadcasts", "ceil_div", "exact_div", "wrap", "min", "max"}
+_NAMED = {"//": "floordiv", "%": "mod", "**": "pow"}
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _FOLDS = {"sum": "sum_", "prod": "prod", "any": "any_", "all": "all_", "count": "count"}
 
@@ -136,9 +137,8 @@ class RuleText:
             return f"{self.at_least(left, ADD)} {op} {self.at_least(right, MUL)}", ADD
         if op == "*":
             return f"{self.at_least(left, MUL)} * {self.at_least(right, NEGATE)}", MUL
-        if op in ("//", "%"):
-            name = "floordiv" if op == "//" else "mod"
-            return f"rule.{name}({self.text(left)}, {self.text(right)})", ATOM
+        if op in _NAMED:
+            return f"rule.{_NAMED[op]}({self.text(left)}, {self.text(right)})", ATOM
         raise NotExecuted(e, f"`{op}` between sizes")
 
     def _compare(self, e: Expr, first: Expr, rest: tuple[tuple[str, Expr], ...]) -> Spelled:

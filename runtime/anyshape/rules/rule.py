@@ -236,6 +236,25 @@ class Rule:
             self.require(dims.ne(b, 0), lambda: f"division by zero: {_operand(a)} % {_operand(b)}")
         return dims.mod(a, b)
 
+    def pow(self, a: Any, b: Any) -> Any:
+        """a ** b, of an exponent that is not negative."""
+        return spread(self._pow, a, b)
+
+    def _pow(self, a: Any, b: Any) -> Any:
+        if b.__class__ is not int or b < 0:
+            self.require(dims.ge(b, 0), lambda: f"negative exponent: {_operand(a)} ** {_operand(b)}")
+        if b.__class__ is int or a.__class__ is float:
+            return a**b
+        if a.__class__ is not int:
+            raise Undetermined("", f"{_operand(a)} ** {_operand(b)} has a base and an exponent that are not known")
+        power: Size = 1
+        squares = [a ** (1 << k) for k in range(6) if abs(a) ** (1 << k) < 2**63]
+        self.require(dims.lt(b, 1 << len(squares)), lambda: f"{_operand(a)} ** {_operand(b)} is too large")
+        for k, square in enumerate(squares):
+            bit = dims.mod(dims.floordiv(b, 1 << k), 2)
+            power = power * dims.select(dims.eq(bit, 1), square, 1)
+        return power
+
     def ceil_div(self, a: Any, b: Any) -> Any:
         return spread(self._ceil_div, a, b)
 
