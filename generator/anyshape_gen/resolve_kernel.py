@@ -53,6 +53,8 @@ CONSTANTS = {"inf", "pi"}
 class KernelResolver:
     """One op's kernel."""
 
+    steps = False
+
     def __init__(
         self,
         spec: OpSpec,

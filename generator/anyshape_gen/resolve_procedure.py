@@ -48,6 +48,8 @@ NO_DTYPE = "the dtype of '{name}' is not known: write it, as in f32(0.0) or F(0.
 class ProcedureResolver(KernelResolver):
     """One op's procedure."""
 
+    steps = True
+
     def __init__(
         self,
         spec: OpSpec,

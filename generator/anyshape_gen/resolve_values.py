@@ -14,8 +14,10 @@ from anyshape_gen.kinds import bind_generator, generator_over
 from anyshape_gen.model import Operand
 from anyshape_gen.nodes import (
     Call,
+    Compare,
     Comprehension,
     Expr,
+    Generator,
     Index,
     Item,
     Name,
@@ -28,7 +30,7 @@ from anyshape_gen.nodes import (
 )
 from anyshape_gen.slots import Many, Matcher, One, Slot
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import rebuild
+from anyshape_gen.traverse import rebuild, walk
 
 
 @dataclass
@@ -62,6 +64,8 @@ class Tensors(Protocol):
     operands: dict[str, Operand]
     scratch: dict[str, Scratch]
     findings: Findings
+    steps: bool
+    """Whether they are those of a procedure, whose loops may take as many turns as it has found."""
 
     def slots(self, tensor: str, element: Expr | None) -> tuple[Slot, ...] | None: ...
 
@@ -109,11 +113,40 @@ class ValueResolver:
                 # What runs over items or a range has no extent to broadcast or to teach.
                 inner.variables.extents[target.name] = shown or Name(f"<{target.name}>")
             generators.append(replace(generator, domain=domain, over=over))
+            if over is Over.RANGE and not self.kernel.steps and self._reads(generator.domain):
+                inner.variables.extents[generator.targets[0].name] = None  # its own reads tell it
         changed = rebuild(node, lambda part: part if part in node.generators else inner._any(part))
+        within, generators = inner.ragged(generators)
         for name, extent in inner.variables.extents.items():
             if name in self.variables.extents and self.variables.extents[name] is None:
                 self.variables.extents[name] = extent
-        return replace(changed, generators=tuple(generators))
+        return replace(changed, generators=tuple(generators), conditions=(*within, *changed.conditions))
+
+    def _reads(self, domain: Expr) -> bool:
+        """Whether the ends of a range are read from tensors."""
+        bases = [tensor_of(n.base) for n in walk(domain) if isinstance(n, Index)]
+        return any(b is not None and (b[0] in self.kernel.operands or b[0] in self.kernel.scratch) for b in bases)
+
+    def ragged(self, generators: list[Generator]) -> tuple[list[Expr], list[Generator]]:
+        """Ranges whose ends are read go over all that their variable indexes, under conditions: that it is within the ends."""
+        found: list[Generator] = []
+        within: list[Expr] = []
+        for g in generators:
+            extents, domain = self.variables.extents, g.domain
+            if g.over is Over.RANGE and g.targets[0].name in extents and not is_local(extents[g.targets[0].name]):
+                extent, name = extents[g.targets[0].name], Name(g.targets[0].name, span=g.span)
+                if extent is None:
+                    if self.report:
+                        text = f"'{name.id}' runs over a range whose ends are read, so that it must index a tensor: x[{name.id}]"
+                        self.kernel.findings.add(g.span, text)
+                    continue
+                assert isinstance(domain, Call)
+                ends = [a for a in domain.args if not isinstance(a, (Star, Slice))]
+                within += [Compare(end, (("<=", name),), span=g.span) for end in ends[:-1]]
+                within.append(Compare(name, (("<", ends[-1]),), span=g.span))
+                g = replace(g, domain=extent, over=Over.EXTENT)
+            found.append(g)
+        return within, found
 
     def _index(self, node: Index) -> Expr:
         found = tensor_of(node.base)
@@ -159,7 +192,7 @@ class ValueResolver:
                     self.variables.extents[inner.id] = extent
 
 
-def is_local(extent: Expr) -> bool:
+def is_local(extent: Expr | None) -> bool:
     return isinstance(extent, Name) and extent.id.startswith("<")
 
 

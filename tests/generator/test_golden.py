@@ -103,21 +103,21 @@ def test_what_has_no_code_is_told_at_once() -> None:
     spec = """
 ops:
   first:
-    summary: The sum of as many elements as another tensor says.
-    inputs: {x: "F[n]", many: "i64[n]"}
+    summary: The first of the elements in front of which a larger one stands.
+    inputs: {x: "F[n]"}
     outputs: {y: "F[n]"}
     kernel: |
-      y[i] = sum(x[k] for k in range(many[i]))
-    reference: np.array([x[:k].sum() for k in many])
-    examples: [{x: [3], many: [3], y: [3]}]
+      y[i] = first(x[k] for k in n for l in range(k) if x[l] > x[k])
+    reference: x
+    examples: [{x: [3], y: [3]}]
   second:
-    summary: The product of as many elements as another tensor says.
-    inputs: {x: "F[n]", many: "i64[n]"}
+    summary: The last of the elements in front of which a larger one stands.
+    inputs: {x: "F[n]"}
     outputs: {y: "F[n]"}
     kernel: |
-      y[i] = prod(x[k] for k in range(many[i]))
-    reference: np.array([x[:k].prod() for k in many])
-    examples: [{x: [3], many: [3], y: [3]}]
+      y[i] = last(x[k] for k in n for l in range(k) if x[l] > x[k])
+    reference: x
+    examples: [{x: [3], y: [3]}]
 """
     findings = Findings({"specs/later.yaml": spec.splitlines()})
     emit_package(analyse({"specs/later.yaml": spec}), PACKAGE, findings)

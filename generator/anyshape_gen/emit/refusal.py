@@ -1,4 +1,4 @@
-"""What has the form of an expression and is none that an equation, a rule or a mapping has; collected, so that all of it is told at once."""
+"""What has the form of an expression, and no meaning in an equation, a rule or a mapping; collected, so that all of it is told at once."""
 
 from __future__ import annotations
 
