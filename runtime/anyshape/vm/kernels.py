@@ -229,7 +229,9 @@ class InterpretedKernel:
         sizes = dict(zip(self.symbols, numbers))
         arrays = {t: array_at(a, t, sizes) for t, a in zip(tensors, addresses)}
         try:
-            results = interpret(self.step.equations, arrays, sizes)  # what no equation defines stays as it is
+            given = {t: arrays[t] for t in self.inputs}
+            old = {t: arrays[t].copy() for t in self.outputs}  # what no equation defines stays as it is
+            results = interpret(self.step.equations, {**old, **given}, sizes)
         except AnyshapeError as e:
             raise type(e)(f"{self.name}: {e}{_at(self.step)}") from e
         for t in self.outputs:
