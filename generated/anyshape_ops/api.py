@@ -123,6 +123,7 @@ from anyshape_ops.ops.movement import (
     DYN_SLICE,
     DYN_SPLIT,
     DYN_SQUEEZE,
+    DYN_TRANSPOSE,
     DYN_TRILU,
     FLATTEN,
     GATHER,
@@ -133,8 +134,8 @@ from anyshape_ops.ops.movement import (
     STATIC_SLICE,
     STATIC_SPLIT,
     STATIC_SQUEEZE,
+    STATIC_TRANSPOSE,
     STATIC_TRILU,
-    TRANSPOSE,
 )
 from anyshape_ops.ops.normalisation import (
     BATCH_NORM,
@@ -1377,12 +1378,14 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
 
 
 # specs/movement.yaml:37
-def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
+def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
+
+    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
     (x: T[*d]) -> (y: T[*d[axes]])
     """
-    return call(TRANSPOSE, [x], {"axes": axes}, source)[0]
+    return call_alias(STATIC_TRANSPOSE, DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
 # specs/movement.yaml:54

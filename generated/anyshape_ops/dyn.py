@@ -33,6 +33,7 @@ from anyshape_ops.ops.movement import (
     DYN_SLICE,
     DYN_SPLIT,
     DYN_SQUEEZE,
+    DYN_TRANSPOSE,
     DYN_TRILU,
 )
 from anyshape_ops.ops.random import DYN_MULTINOMIAL, DYN_RANDOM_NORMAL, DYN_RANDOM_UNIFORM
@@ -337,6 +338,17 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
     (x: T[*d]) -> (y: T[*s])
     """
     return call(DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
+
+
+# specs/movement.yaml:37
+def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
+    """The axes of a tensor in another order, by default reversed.
+
+    Here axes may be computed at run time: operands.
+
+    (x: T[*d]) -> (y: T[*d[axes]])
+    """
+    return call(DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
 # specs/movement.yaml:54
@@ -880,6 +892,7 @@ __all__ = [
     "sum_square",
     "tile",
     "topk",
+    "transpose",
     "trilu",
     "zeros",
 ]

@@ -33,6 +33,7 @@ from anyshape_ops.ops.movement import (
     STATIC_SLICE,
     STATIC_SPLIT,
     STATIC_SQUEEZE,
+    STATIC_TRANSPOSE,
     STATIC_TRILU,
 )
 from anyshape_ops.ops.random import STATIC_MULTINOMIAL, STATIC_RANDOM_NORMAL, STATIC_RANDOM_UNIFORM
@@ -343,6 +344,17 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
     (x: T[*d]) -> (y: T[*s])
     """
     return call(STATIC_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
+
+
+# specs/movement.yaml:37
+def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
+    """The axes of a tensor in another order, by default reversed.
+
+    Here axes must be known when the call is built: attributes.
+
+    (x: T[*d]) -> (y: T[*d[axes]])
+    """
+    return call(STATIC_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
 # specs/movement.yaml:54
@@ -952,6 +964,7 @@ __all__ = [
     "sum_square",
     "tile",
     "topk",
+    "transpose",
     "trilu",
     "zeros",
 ]

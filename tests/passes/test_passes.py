@@ -85,8 +85,8 @@ def test_two_reshapes_by_equal_computed_shapes_become_one():
 
 def test_transposes_that_undo_each_other_vanish():
     text = """function main(%x: f32[n, m]) {
-      %0: f32[m, n] = transpose(%x, axes=[1, 0])
-      %1: f32[n, m] = transpose(%0, axes=[1, 0])
+      %0: f32[m, n] = static.transpose(%x, axes=[1, 0])
+      %1: f32[n, m] = static.transpose(%0, axes=[1, 0])
       return y=%1
     }"""
     assert run_pass("optimise", text) == ["return y=%x"]

@@ -99,12 +99,51 @@ DYN_RESHAPE = OpDef(
 )
 
 # specs/movement.yaml:37
-# transpose: no dyn variant, it has no parameters that are operands
-TRANSPOSE = OpDef(
+STATIC_TRANSPOSE = OpDef(
     name="transpose",
-    variant="",
+    variant="static",
     inputs=(InputDef("x", "T"),),
     params=(ParamDef("axes", "axes", required=False),),
+    outputs=(OutputDef("y", "T"),),
+    dtypes={
+        "T": (
+            "f32",
+            "f64",
+            "i32",
+            "i64",
+            "f16",
+            "bf16",
+            "i8",
+            "i16",
+            "u8",
+            "u16",
+            "u32",
+            "u64",
+            "bool",
+            "f8e4m3fn",
+            "f8e4m3fnuz",
+            "f8e5m2",
+            "f8e5m2fnuz",
+            "f4e2m1",
+            "f8e8m0",
+            "i4",
+            "u4",
+            "i2",
+            "u2",
+        )
+    },
+    relation=relations.transpose_relation,
+    kernel=kernels.transpose_kernel,
+    summary="The axes of a tensor in another order, by default reversed.",
+    source="specs/movement.yaml:37",
+    moves=("T",),
+    rewrites=rewrites.TRANSPOSE,
+)
+DYN_TRANSPOSE = OpDef(
+    name="transpose",
+    variant="dyn",
+    inputs=(InputDef("x", "T"),),
+    params=(ParamDef("axes", "axes", required=False, operand=True),),
     outputs=(OutputDef("y", "T"),),
     dtypes={
         "T": (
