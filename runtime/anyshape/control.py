@@ -19,7 +19,7 @@ from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
-from anyshape.graph.match_shape import ensure, resolved
+from anyshape.graph.match_shape import as_parameters, ensure, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
@@ -173,15 +173,15 @@ def reference(f: Callee) -> Value:
 def call(
     f: Function | Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], source: str = ""
 ) -> tuple[Any, ...]:
-    """The results of a function for these arguments. The nodes of a `Function` are put in the place of the call; one that was declared, or
-    that is a value, is called when the program runs, at most 1,000 deep. Raises what does not fit, as ArgumentError, DtypeError
-    or ShapeError."""
+    """The results of a function for these arguments, which are checked against its parameters where they are not seen to fit. The nodes
+    of a `Function` are put in the place of the call; one that was declared, or that is a value, is called when the program runs, at most
+    1,000 deep. Raises what does not fit, as ArgumentError, DtypeError or ShapeError."""
     if isinstance(f, Callee | Value):
         return _called(f, arguments, source)
     given = [arguments[p.name] for p in f.params] if isinstance(arguments, Mapping) else list(arguments)
     if len(given) != len(f.params):
         raise ArgumentError(f"{f.name} takes {len(f.params)} arguments, got {len(given)}")
-    results = spliced(f, [as_value(v, p.type.dtype) for v, p in zip(given, f.params)])
+    results = spliced(f, as_parameters(f.name, f.params, [as_value(v, p.type.dtype) for v, p in zip(given, f.params)]))
     if results is None:
         raise ArgumentError(f"{f.name} relies on checks of its own entry, and cannot be put in the place of a call")
     return tuple(results)

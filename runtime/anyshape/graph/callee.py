@@ -131,14 +131,14 @@ class _Call:
         if len(given) != len(t.params):
             raise ArgumentError(f"{name} takes {len(t.params)} arguments, got {len(given)}")
         for k, (wanted, got) in enumerate(zip(t.params, given, strict=True)):
-            _bind(f"{name}: argument {k}", wanted, got, values)
+            bind_argument(f"{name}: argument {k}", wanted, got, values)
         return _results(t, values)
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
         return None
 
 
-def _bind(where: str, wanted: TensorType, got: TensorType, values: dict[Dim, Size]) -> None:
+def bind_argument(where: str, wanted: TensorType, got: TensorType, values: dict[Dim, Size]) -> None:
     """Symbols of a parameter that its argument's dims are. Raises DtypeError and ShapeError where it cannot fit."""
     if isinstance(wanted, ListType):
         if joined_list(wanted, got, where) != wanted:

@@ -8,13 +8,14 @@ name is written first. Which that is shows only when the function is closed, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from anyshape.dims import Dim, Size, eq, free_symbols
+from anyshape.dims import Dim, Size, bounds, eq, free_symbols, ge, substitute
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import DtypeError, ParseError, ShapeError, UnsupportedError
+from anyshape.graph.callee import bind_argument
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
@@ -79,19 +80,69 @@ def ensure(v: Value, wanted: TensorType, where: str, params: Sequence[Value]) ->
         open_.append(None if decided is True or own else n)
     if all(n is None for n in open_):
         return v
-    pieces = [constant(np.array([-1], np.int64)) if n is None else _size(n, params) for n in open_]
+    return _ensured(v, [None if n is None else _size(n, lambda s: _entry_dim(s, params)) for n in open_], where)
+
+
+def _ensured(v: Value, wanted: Sequence[Value | None], where: str) -> Value:
+    """v with these sizes, vectors of one item; anything where there is None."""
+    pieces = [constant(np.array([-1], np.int64)) if n is None else n for n in wanted]
     return make("ensure_shape", [v], {"shape": make("concat", [pieces], {"axis": 0}, "")}, where)
 
 
-def _size(n: Size, params: Sequence[Value]) -> Value:
-    """A size as a vector of one item."""
+def as_parameters(name: str, params: Sequence[Value], given: Sequence[Value]) -> list[Value]:
+    """Arguments of a function as values of its parameters' types: a dim that is a number, that another dim is called like, or that has
+    bounds is checked where that is not seen.
+
+    Raises DtypeError or ShapeError for what cannot fit."""
+    actual: dict[Dim, Size] = {}
+    places: dict[Dim, tuple[Value, int]] = {}
+    fitted: list[Value] = []
+    for k, (p, v) in enumerate(zip(params, given, strict=True)):
+        where, t = f"{name}: argument {k}", p.type
+        if (t.rank is not None and v.type.rank is not None) or t.dtype is not v.type.dtype:
+            bind_argument(where, t, v.type, actual)
+        wanted = [_demanded(n, v, axis, actual, places) for axis, n in enumerate(t.shape or ())]
+        fitted.append(v if all(n is None for n in wanted) else _ensured(v, wanted, where))
+    return fitted
+
+
+def _demanded(
+    n: Size, v: Value, axis: int, actual: dict[Dim, Size], places: dict[Dim, tuple[Value, int]]
+) -> Value | None:
+    """The size that v must have along an axis; None where it has it, or where it is told there first."""
+    m = v.type.shape[axis] if v.type.shape is not None else None
+    if isinstance(n, Dim) and n.is_symbol and n not in places:
+        places[n] = v, axis
+        return None if m is not None and _is_within(m, *bounds(n)) else _limited(v, axis, *bounds(n))
+    if not free_symbols(n) <= places.keys() or (
+        isinstance(n, Dim) and any(a.kind != "symbol" for t, _ in n.terms for a in t)
+    ):
+        return None
+    seen = m is not None and free_symbols(n) <= actual.keys() and eq(substitute(n, actual), m) is True
+    return None if seen else _size(n, places.__getitem__)
+
+
+def _is_within(m: Size, low: int | None, high: int | None) -> bool:
+    return (low is None or ge(m, low) is True) and (high is None or ge(high, m) is True)
+
+
+def _limited(v: Value, axis: int, low: int | None, high: int | None) -> Value:
+    """The nearest size within bounds: that of v, or one that v does not have."""
+    size = make("shape_of", [v], {"start": axis, "end": axis + 1}, "")
+    if low is not None:
+        size = make("maximum", [size, constant(np.array([low], np.int64))], {}, "")
+    return size if high is None else make("minimum", [size, constant(np.array([high], np.int64))], {}, "")
+
+
+def _size(n: Size, place: Callable[[Dim], tuple[Value, int]]) -> Value:
+    """A size as a vector of one item, from where its symbols are told."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
     total: Value = constant(np.array([0], np.int64))
     for monomial, factor in n.terms:
         product: Value = constant(np.array([factor], np.int64))
         for atom in monomial:
-            of, axis = _entry_dim(atom.dim, params)
+            of, axis = place(atom.dim)
             product = make("mul", [product, make("shape_of", [of], {"start": axis, "end": axis + 1}, "")], {}, "")
         total = make("add", [total, product], {}, "")
     return total
