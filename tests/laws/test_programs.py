@@ -10,7 +10,7 @@ import anyshape
 from anyshape import ops
 from anyshape.errors import ShapeError
 from anyshape.testing.laws import record_property
-from anyshape.testing.programs.drawing import sized_by_data
+from anyshape.testing.programs.drawing import sized_by_data, sizes_of
 from anyshape.testing.programs.search import Outcome, search
 from anyshape.testing.programs.seeds import run_seed
 from anyshape.testing.programs.tally import Tally
@@ -52,6 +52,14 @@ def test_a_search_ends_behind_the_seeds_that_gave_enough_and_tells_every_find() 
 def test_sizes_found_in_data_are_seen_in_the_form_of_an_op() -> None:
     assert {"nonzero", "compress", "argwhere", "select", "unique"} <= set(sized_by_data(OPS))
     assert not {"add", "reshape", "concat"} & set(sized_by_data(OPS))
+
+
+def test_how_long_strings_are_is_no_size_of_theirs() -> None:
+    """The reading on numbers has an axis of characters, which no program can ask for."""
+    strings = np.array([["a", "bc", "d"]]).view("<U1").reshape(1, 3, 2)
+    assert sizes_of(strings) == (1, 3) and sizes_of(np.zeros((1, 3, 2))) == (1, 3, 2)
+    given = anyshape.input("s", "char[n, m, w]")
+    assert len(ops.shape_of(given).contents or ()) == len(sizes_of(strings))
 
 
 def test_a_dim_that_the_length_of_a_parameter_tells_is_that_number() -> None:

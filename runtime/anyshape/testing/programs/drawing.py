@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 from numpy.typing import NDArray
 
-from anyshape.dtypes import from_numpy, parse_dtype
+from anyshape.dtypes import CHAR, from_numpy, parse_dtype
 from anyshape.errors import AnyshapeError
 from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.value import Value
@@ -75,6 +75,11 @@ def sized_by_data(ops: tuple[str, ...]) -> tuple[str, ...]:
                 found.append(name)
             break
     return tuple(found)
+
+
+def sizes_of(a: Array) -> tuple[int, ...]:
+    """What a program may ask of a shape: how long the longest string is is none of it."""
+    return a.shape[:-1] if a.dtype == CHAR.numpy else a.shape
 
 
 def _example_array(op: OpDef, g: Any, i: InputDef) -> Any:
@@ -231,7 +236,7 @@ class Drawn:
         return Operand(name, tuple(self.piece(int(n)) for n in a.reshape(-1)), scalar)
 
     def piece(self, n: int) -> Piece:
-        dims = [(r, k, m) for r in self.pool[-8:] for k, m in enumerate(self.numbers[r].shape)]
+        dims = [(r, k, m) for r in self.pool[-8:] for k, m in enumerate(sizes_of(self.numbers[r]))]
         same = [d for d in dims if d[2] == n]
         if not dims or not self.draw(st.booleans()):
             return Piece(n)
@@ -260,7 +265,7 @@ class Drawn:
         kind = self.numbers_of(then)
         other = self.inside((), lambda d: d.alternative(kind))
         if self.draw(st.booleans()):
-            axes = [(r, k) for r in self.pool[-6:] for k in range(self.numbers[r].ndim)]
+            axes = [(r, k) for r in self.pool[-6:] for k, _ in enumerate(sizes_of(self.numbers[r]))]
             of, axis = self.among(axes) if axes else self.misfit()
             cond: Ref | Longer = Longer(of, axis, self.among((0, 1, 2, 4)))
         else:
