@@ -7,7 +7,8 @@ from typing import Any
 
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
-from anyshape.graph.match_shape import resolved
+from anyshape.graph.match_shape import names_of_unknowns, resolved
+from anyshape.graph.retype import with_dims
 from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
 from anyshape.types import TensorType, parse_types
@@ -43,4 +44,5 @@ def function(
     strange = [v for v in inputs if not v.is_param]
     if strange:
         raise ArgumentError(f"an input of a function is made by anyshape.input, got {strange[0]}")
-    return Function(tuple(inputs), resolved(inputs, values), name, names, form=form_of(given))
+    made = Function(tuple(inputs), resolved(inputs, values), name, names, form=form_of(given))
+    return with_dims(made, names_of_unknowns(inputs, values))

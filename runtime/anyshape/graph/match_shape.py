@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from anyshape.dims import Dim, Size, bounds, eq, free_symbols, ge, substitute
+from anyshape.dims import Dim, Size, bounds, eq, free_symbols, ge, substitute, symbol
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import DtypeError, ParseError, ShapeError, UnsupportedError
 from anyshape.graph.callee import bind_argument
@@ -186,6 +186,21 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
         entry.learn(made)
         mapped.update(zip(node.outputs, made.outputs, strict=True))
     return [mapped.get(v, v) for v in results]
+
+
+def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict[Dim, Size]:
+    """Symbols by the names that texts give to unknown dims of inputs, so that these can be spoken of: f.specialize(n=128)."""
+    unknown = {s for p in params for s in p.type.symbols() if str(s).startswith("?")}
+    taken, found = set(_entry_names(params)), dict[Dim, Size]()
+    for node in topological(results) if unknown else ():
+        for v in node.inputs:
+            if not isinstance(v, NamedDim) or str(v.size) in taken:
+                continue
+            taken.add(str(v.size))
+            n = v.of.type.shape[v.axis] if v.of.type.shape is not None else None
+            if isinstance(n, Dim) and n in unknown:
+                found.setdefault(n, symbol(str(v.size), *bounds(n)))
+    return found
 
 
 def _entry_names(params: Sequence[Value]) -> dict[str, tuple[Value, int]]:
