@@ -202,10 +202,12 @@ class Rows(Values):
         f = self.f
         lanes = f.target.lanes(self.element_bytes)
         first, last = range_
-        start, count = first, f.sub(last, first)
         tiers = [t for t in tiers if not isinstance(v.extent, int) or t * lanes <= v.extent]
-        for copies in tiers:
-            stop = f.add(start, f.and_(count, -copies * lanes))
+        depth = self._known_since(v, range_)
+        with self.at(depth):
+            start, count = first, f.sub(last, first)
+            stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in tiers]
+        for copies, stop in zip(tiers, stops, strict=True):
             part = [s[:copies] for s in sums]
             with self.loop(first, stop, copies * lanes, _flat(part)) as turn:
                 out = self._block(v, turn.index, (None,) * copies, _shaped(turn.carried, part), body, lanes)
@@ -213,12 +215,20 @@ class Rows(Values):
             sums = _replaced(sums, _shaped(turn.results, part))
             first = stop
         part = [s[:1] for s in sums]
-        with self._rest(first, last, lanes, _flat(part), once=bool(tiers) and tiers[-1] == 1) as (turn, index):
-            left = f.smin(f.sub(last, index), lanes)
-            mask = f.tail_mask(f.convert("trunc", left, I32), lanes)
+        once = bool(tiers) and tiers[-1] == 1
+        with self._rest(first, last, lanes, _flat(part), once) as (turn, index):
+            with self.at(depth if once else len(self.levels) - 1):
+                left = f.smin(f.sub(last, index), lanes)
+                mask = f.tail_mask(f.convert("trunc", left, I32), lanes)
             out = self._block(v, index, (mask,), _shaped(turn.carried, part), body, lanes)
             turn.next(_flat(out))
         return _replaced(sums, _shaped(turn.results, part))
+
+    def _known_since(self, v: LoopVar, range_: Range) -> int:
+        """The outermost level at which both ends exist: those of a whole row are the same for all rows."""
+        first, last = range_
+        whole = first.number == 0 and last == self.size(v.extent)
+        return self.step_depth((v.extent,)) if whole else len(self.levels) - 1
 
     @contextmanager
     def _rest(
