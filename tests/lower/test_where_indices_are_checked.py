@@ -82,3 +82,24 @@ def test_every_lane_of_every_block_is_tested(count: int, guarded: bool) -> None:
             assert native.run({x: array, index: indices}, sizes)[0] == 0
             indices[at] = wrong
             assert (native.run({x: array, index: indices}, sizes)[0] != 0) == (not guarded or wrong < 100)
+
+
+@pytest.mark.parametrize(("counted", "shift"), [(7, 0), (5, 0), (9, 0), (7, 1), (7, -1)])
+def test_an_index_from_the_end_is_the_same_whatever_is_counted_and_added(counted: int, shift: int) -> None:
+    """What `wrap` gives as a number, as an index of another size and with something added: in range or not."""
+    b = Builder("counted")
+    x, index, y, z = b.input([K]), b.input([N], I64), b.tensor([N]), b.tensor([N], I64)
+    (i,) = b.eqs.indices("i", y.shape)
+    place = wrap(index[i], M)
+    b.eqs.define(y[i], x[place + shift if shift else place])
+    b.eqs.define(z[i], place)
+    b.output(y)
+    b.output(z)
+    native, array = Native(b.group()), np.arange(7, dtype=np.float32)
+    for given in (*range(-12, 12), 2**63 - 1, -(2**63)):
+        indices = np.full(64, given)
+        expected = (given + counted if given < 0 else given) + shift
+        status, outputs = native.run({x: array, index: indices}, {K: 7, M: counted, N: 64})
+        assert (status == 0) == (0 <= expected < 7)
+        if status == 0:
+            assert (outputs[0] == array[expected]).all() and (outputs[1] == expected - shift).all()

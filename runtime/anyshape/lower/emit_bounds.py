@@ -5,13 +5,12 @@ In: the bounds of an access and a copy of the vector. Out: a truth for every lan
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from anyshape import dims
-from anyshape.lower.dag import Access, Bound, LoopVar
+from anyshape.lower.dag import Access, Affine, Bound, LoopVar
 from anyshape.lower.llvm.types import I1, I32, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -86,7 +85,8 @@ def _each_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | No
 def check_access(values: Values, access: Access, copy: int) -> None:
     """Ends the kernel with the error's number where a computed index is out of range.
 
-    One test for all copies, as far out as the index is known: a row is tested once, not at every block of its elements.
+    As far out as the index is known: a row is tested once, not at every block of its elements. Where every element has an index of its own, each
+    vector has its test right before it is used: with the tests of a block together, what they compare is loaded too far ahead of it.
     """
     waiting: dict[tuple[int, bool], list[Bound]] = {}
     for b in access.checks:
@@ -96,12 +96,11 @@ def check_access(values: Values, access: Access, copy: int) -> None:
             values.errors[b.error] = None
             waiting.setdefault((_check_depth(values, b), varies), []).append(b)
     for (depth, varies), bounds in waiting.items():
-        copies = range(values.vector.copies) if varies and values.vector is not None else (copy,)
         turns = values.turns(depth)
         with values.at(depth):
-            _test(values, bounds, copies, turns)
-            for b, c in itertools.product(bounds, copies):
-                values.remember(("checked", b, c if varies else -1), const(I1, 1))
+            _test(values, bounds, copy, turns)
+            for b in bounds:
+                values.remember(("checked", b, copy if varies else -1), const(I1, 1))
 
 
 def _check_depth(values: Values, b: Bound) -> int:
@@ -114,15 +113,18 @@ def _check_depth(values: Values, b: Bound) -> int:
     return max(depth, values.step_depth(v.extent for v in values.turns(depth)))
 
 
-def _test(values: Values, bounds: Sequence[Bound], copies: Sequence[int], turns: Sequence[LoopVar]) -> None:
+def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[LoopVar]) -> None:
     """`turns`: the loops between here and the access; where one has no turn, nothing is accessed.
 
     One branch for all bounds; which it was that does not hold is asked only then.
     """
     f = values.f
-    good = [_all_good(values, b, copies) for b in bounds]
-    good = [f.reduce("and", ok) if ok.type.lanes else ok for ok in good]
     extents = [values.size(v.extent) for v in turns if dims.ge(v.extent, 1) is not True]
+    if not extents:
+        for b in bounds:
+            _count_from_end(values, b, copy)
+    good = [_good(values, b, copy) for b in bounds]
+    good = [f.reduce("and", ok) if ok.type.lanes else ok for ok in good]
     stop, go = f.new_block(), f.new_block()
     f.expect(reduce(f.and_, good), go, stop)
     f.start(stop)
@@ -137,17 +139,22 @@ def _test(values: Values, bounds: Sequence[Bound], copies: Sequence[int], turns:
     f.start(go)
 
 
-def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> Val:
-    """Of several vectors the greatest is compared, where the machine has that without sign: a register fewer for each."""
-    if len(copies) > 1 and b.guard is None and values.f.target.max_u64:
-        indices = [values.index_value(b.index, c) for c in copies]
-        if all(v.type.lanes for v in indices) and not any(values.mask(c) for c in copies):
-            return values.f.compare("lt", reduce(values.f.umax, indices), values.size(b.extent), unsigned=True)
-    ok: Val | None = None
-    for c in copies:
-        ok = values.conjunction(ok, _good(values, b, c))
-    assert ok is not None
-    return ok
+def _count_from_end(values: Values, b: Bound, copy: int) -> None:
+    """`wrap(i, n)` of vectors as the lesser of i and i + n without sign, an instruction less than a choice by the sign.
+
+    It is the same for every index in range, and none for any other; so only where the test that follows ends the kernel for those.
+    """
+    if b.guard is not None or not values.f.target.extremes_u64 or len(b.index.lets) != 1:
+        return
+    node, _ = b.index.lets[0]
+    key = (node, copy)
+    if b.index != Affine((), 0, ((node, 1),)) or node.data != "wrap" or not values.varies(node) or values.find(key):
+        return
+    if node.args[1].kind != "dim" or dims.ge(node.args[1].data, 0) is not True:
+        return
+    i, n = (values.value(a, copy) for a in node.args)
+    if i.type.lanes:
+        values.remember(key, values.f.umin(i, values.f.add(i, n)))
 
 
 def _good(values: Values, b: Bound, copy: int) -> Val:

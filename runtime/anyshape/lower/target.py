@@ -44,8 +44,8 @@ class Target:
     line_bytes: int = _LINE
 
     @property
-    def max_u64(self) -> bool:
-        """Whether the greater of two 64-bit integers without sign is one instruction, in vectors."""
+    def extremes_u64(self) -> bool:
+        """Whether the lesser of two 64-bit integers without sign is one instruction, in vectors."""
         return self.scalef or self.triple.startswith("riscv64")
 
     def lanes(self, element_bytes: int) -> int:

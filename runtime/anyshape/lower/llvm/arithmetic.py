@@ -133,9 +133,9 @@ class Arithmetic(Emitter):
     def smax(self, a: Operand, b: Operand) -> Val:
         return self._int_extreme("llvm.smax", max, a, b)
 
-    def umax(self, a: Operand, b: Operand) -> Val:
-        """The greater of two integers without sign; no operand may be a negative literal."""
-        return self._int_extreme("llvm.umax", max, a, b)
+    def umin(self, a: Operand, b: Operand) -> Val:
+        """The lesser of two integers without sign; no operand may be a negative literal."""
+        return self._int_extreme("llvm.umin", min, a, b)
 
     def _int_extreme(self, name: str, fold: object, a: Operand, b: Operand) -> Val:
         x, y = self.pair(a, b)
