@@ -85,8 +85,8 @@ def _each_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | No
 def check_access(values: Values, access: Access, copy: int) -> None:
     """Ends the kernel with the error's number where a computed index is out of range.
 
-    As far out as the index is known: a row is tested once, not at every block of its elements. Where every element has an index of its own, each
-    vector has its test right before it is used: with the tests of a block together, what they compare is loaded too far ahead of it.
+    As far out as the index is known: a row is tested once, not at every block of its elements. Where every element has an index
+    of its own, each vector has its test right before it is used: tests of a block together would have loads of all ahead of it.
     """
     waiting: dict[tuple[int, bool], list[Bound]] = {}
     for b in access.checks:
