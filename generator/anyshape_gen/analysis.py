@@ -21,6 +21,7 @@ from anyshape_gen.analysis_model import (
 )
 from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
+from anyshape_gen.check_mappings import check_file_mapping
 from anyshape_gen.check_sequence import check_elements
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
 from anyshape_gen.load import load_file
@@ -64,7 +65,10 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
     ops = [_analysed(op, file.path, findings, known, complete, memo) for file in files for op in file.ops]
-    analysis = Analysis(tuple(op for op in ops if op is not None))
+    of_files = tuple((file.path, mapping) for file in files for mapping in file.onnx)
+    analysis = Analysis(tuple(op for op in ops if op is not None), of_files)
+    for _, mapping in of_files:
+        check_file_mapping(mapping, known, findings)
     if len(analysis.ops) == len(ops):  # otherwise an op that could not be read may be the one that is called
         check_compositions(analysis.ops, findings)
     findings.raise_if_any()

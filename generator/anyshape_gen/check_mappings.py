@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.check_names import NameChecker
-from anyshape_gen.functions import CONSTANTS
+from anyshape_gen.functions import CONSTANTS, LIST_FUNCTIONS
 from anyshape_gen.model import Example, OnnxMapping, OpSpec, Rewrite
 from anyshape_gen.nodes import Call, Name, Node
 from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
@@ -18,7 +18,7 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "each", "positions", "min", "max", "einsum", "aligned", "strings")  # fmt: skip
+                  "fold", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
 DTYPE_FUNCTIONS = ("accum", "promote")
 
 
@@ -60,6 +60,18 @@ def _ops_in(node: Node, ops: set[str], findings: Findings, top: bool, extra: Ite
                 _ops_in(child, ops, findings, top=False, extra=extra)
 
 
+def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
+    """One of a file's own: a term, since there is no op of which it could name inputs and parameters."""
+    if mapping.removed:
+        return
+    if mapping.term is None:
+        findings.add(
+            mapping.span, "ONNX operators of a file are terms: `x -> f(x)`; of one op they stand in that op's `onnx:`"
+        )
+        return
+    _term(mapping, {argument.name for argument in mapping.arguments}, ops, findings)
+
+
 def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
     own = {operand.name for operand in spec.inputs} | {param.name for param in spec.params}
     inputs = {argument.name for argument in mapping.arguments if argument.source in ("input", "rest")}
@@ -81,6 +93,10 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
         missing = [name for name in names if name not in seen]
         if missing and seen <= own:
             findings.add(mapping.span, f"the mapping does not give {' and '.join(missing)}")
+    _term(mapping, inputs, ops, findings)
+
+
+def _term(mapping: OnnxMapping, inputs: set[str], ops: set[str], findings: Findings) -> None:
     for term in (*(let.value for let in mapping.lets), *([mapping.term] if mapping.term is not None else [])):
         _ops_in(term, ops, findings, top=True, extra=ONNX_FUNCTIONS)
         for node in walk(term):

@@ -57,6 +57,14 @@ FUNCTIONS: dict[str, LanguageFunction] = {
     "argmin": LanguageFunction(1, 1, "kernel", ("last",)),
 }
 CONSTANTS = ("inf", "pi")
+LIST_FUNCTIONS = {
+    **dict.fromkeys(("is_list", "list_empty", "list_of", "list_length", "optional_element", "has_element"), 1),
+    **dict.fromkeys(("list_at", "list_erase", "optional"), 2),
+    "list_insert": 3,
+   
+    "list_split": 4,
+}
+"""What terms of ONNX mappings do with lists, and how many arguments each has"""
 CASTS = ("f32", "f64", "i32", "i64", "char")
 """Dtypes that a call of their name casts to."""
 

@@ -21,6 +21,7 @@ FILE_KEYS = (
     Key("oracles", "Python functions over np and scipy for the references of the file.", "code"),
     Key("families", "Entries that ops take over with `family:`; an op's own entries win.", "families"),
     Key("ops", "The operators of this file, by name.", "ops"),
+    Key("onnx", 'ONNX operators that are terms of several ops, or of lists: `{Op: {since: "x -> term"}}`.', "onnx"),
 )
 OP_KEYS = (
     Key("family", "The family whose entries this op takes over.", "word"),

@@ -74,7 +74,7 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
         for key, _ in loader.entries(root.get("families")):
             if key.text.value not in used:
                 findings.add(key.span, f"no op of this file is of the family '{key.text.value}'")
-    return SpecFile(path, tuple(ops))
+    return SpecFile(path, tuple(ops), tuple(loader.mappings(root.get("onnx"), ())))
 
 
 @dataclass
@@ -191,7 +191,7 @@ class _Loader:
             compose=self.parsed(node.get("compose"), parse_procedure),
             rewrites=tuple(self._rewrites(node.get("rewrites"))),
             reference=self.parsed(node.get("reference"), self.reference),
-            onnx=tuple(self._onnx(node.get("onnx"), tuple(operand.name for operand in inputs))),
+            onnx=tuple(self.mappings(node.get("onnx"), tuple(operand.name for operand in inputs))),
             examples=(),
             operator=self.sign(node.get("operator")),
             span=key.span,
@@ -289,7 +289,7 @@ class _Loader:
             if rewrite is not None:
                 yield rewrite
 
-    def _onnx(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
+    def mappings(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
         for op, versions in self.entries(node):
             for since, value in self.entries(versions):
                 if not since.text.value.isdigit():

@@ -316,7 +316,8 @@ class OpSpec(Node):
 
 @dataclass(frozen=True)
 class SpecFile:
-    """One file: its path as messages show it, and its ops in the order written."""
+    """One file: its path as messages show it, its ops in the order written, and ONNX operators that belong to none of them."""
 
     path: str
     ops: tuple[OpSpec, ...]
+    onnx: tuple[OnnxMapping, ...] = ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, einsum, rank_of, scalar, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, einsum, needed, rank_of, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -55,7 +55,8 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     return (
         [api.sigmoid(y_, source=n.source)]
         if n.attr("post_transform", "NONE") == "LOGISTIC" else (
-            [api.softmax(y_, axis=-1, source=n.source)] if n.attr("post_transform", "NONE") == "SOFTMAX" else [y_]
+            [api.softmax(y_, axis=-1, source=n.source)]
+            if n.attr("post_transform", "NONE") == "SOFTMAX" else [needed(n, y_, "y")]
         )
     )
 
@@ -188,7 +189,7 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
                 source=n.source,
             )
         ]
-        if n.attr("one_class", 0) == 1 else [y_]
+        if n.attr("one_class", 0) == 1 else [needed(n, y_, "y")]
     )
 
 

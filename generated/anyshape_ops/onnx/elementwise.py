@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
+from anyshape.frontends.onnx.lists import is_list
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, fold, length_of, needed, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
@@ -207,7 +208,7 @@ def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/elementwise.yaml:261
 def identity_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.identity(n.input(0), source=n.source)]
+    return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
 # specs/elementwise.yaml:282

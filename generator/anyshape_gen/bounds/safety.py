@@ -33,7 +33,7 @@ def prove_indices(
             _refute(a, known, findings)
         found[a.spec.name] = known
         ops.append(_marked(a, known.unproved, memo))
-    return Analysis(tuple(ops)), found
+    return replace(analysis, ops=tuple(ops)), found
 
 
 def _marked(a: OpAnalysis, unproved: frozenset[int], memo: Memo) -> OpAnalysis:

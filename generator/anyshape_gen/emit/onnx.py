@@ -7,13 +7,13 @@ plain Python values when a model is imported, so expressions over them are print
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.api import python_name, returns_tuple
 from anyshape_gen.emit.module import Code, quoted
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
+from anyshape_gen.functions import LIST_FUNCTIONS
 from anyshape_gen.model import OnnxMapping, Operand, OpSpec, ParamSpec
 from anyshape_gen.nodes import (
     AttrRead,
@@ -46,6 +46,7 @@ KNOWN = {
         ),
         "anyshape.frontends.onnx.node",
     ),
+    **dict.fromkeys(LIST_FUNCTIONS, "anyshape.frontends.onnx.lists"),
     "Value": "anyshape.graph.value",
     "Mapping": "anyshape.frontends.onnx.node",
     "Sequence": "collections.abc",
@@ -60,18 +61,17 @@ def function_name(op: str, since: int) -> str:
     return f"{words}_{since}"
 
 
-def mappings(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> list[str]:
-    """The functions of one op's `onnx:` entry."""
-    return [_Mapper(a.spec, m, specs).emit() for m in a.spec.onnx if not m.removed]
+def mappings(spec: OpSpec | None, of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[str]:
+    """The functions of one `onnx:` entry, an op's or a file's."""
+    return [_Mapper(spec, m, specs).emit() for m in of if not m.removed]
 
 
-def table(ops: tuple[OpAnalysis, ...]) -> str:
+def table(all_mappings: Iterable[OnnxMapping]) -> str:
     """ONNX of one file: what each operator means from which opset on."""
     code = Code()
     versions: dict[str, dict[int, str]] = {}
-    for a in ops:
-        for m in a.spec.onnx:
-            versions.setdefault(m.op, {})[m.since] = "None" if m.removed else function_name(m.op, m.since)
+    for m in all_mappings:
+        versions.setdefault(m.op, {})[m.since] = "None" if m.removed else function_name(m.op, m.since)
     code.add("ONNX: dict[str, dict[int, Mapping | None]] = {")
     code.indent()
     for op, by_opset in versions.items():
@@ -82,7 +82,7 @@ def table(ops: tuple[OpAnalysis, ...]) -> str:
 
 
 class _Mapper:
-    def __init__(self, spec: OpSpec, mapping: OnnxMapping, specs: Mapping[str, OpSpec]) -> None:
+    def __init__(self, spec: OpSpec | None, mapping: OnnxMapping, specs: Mapping[str, OpSpec]) -> None:
         self.spec, self.mapping, self.specs = spec, mapping, specs
         self.names: dict[str, str] = {}
         self.code = Code()
@@ -134,6 +134,7 @@ class _Mapper:
         m = self.mapping
         if m.term is not None:
             return self._results(m.term)
+        assert self.spec is not None  # a file's own mapping is a term
         operands = [o.name for o in self.spec.inputs]
         given = {argument.name: argument for argument in m.arguments}
         words: list[str] = []
@@ -159,6 +160,8 @@ class _Mapper:
                 return self._each(made, groups)
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
+            case Name(id) if id in self.names:
+                return f"[needed(n, {self.names[id]}, {quoted(id)})]"
         return f"[{self._argument(term)}]"
 
     def _each(self, made: Call, groups: Sequence[Node]) -> str:
@@ -268,7 +271,9 @@ class _Mapper:
             case Call("scalar" | "vector" | "strings" as func, (v,), ()):
                 text = self._argument(v)
                 return f"{func}{text}" if isinstance(v, IfExp) else f"{func}({text})"
-            case Call("einsum" | "aligned" as func, args, ()):
+            case Call("list_empty", (AttrRead() as dtype,), ()):
+                return f"list_empty(n, {self._attr(dtype, dtype=True)})"
+            case Call(func, args, ()) if func in ("einsum", "aligned") or len(args) == LIST_FUNCTIONS.get(func):
                 return f"{func}(n, {', '.join(self._argument(v) for v in args)})"
         return self._term(e)
 

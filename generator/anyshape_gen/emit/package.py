@@ -18,7 +18,7 @@ from anyshape_gen.emit.module import Code, Doc, python_module, used_names
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import collecting
 from anyshape_gen.memo import Memo
-from anyshape_gen.model import OpSpec
+from anyshape_gen.model import OnnxMapping, OpSpec
 from anyshape_gen.source import Findings
 
 
@@ -28,6 +28,7 @@ class Family:
 
     path: str
     ops: tuple[OpAnalysis, ...]
+    onnx: tuple[OnnxMapping, ...] = ()
 
     @property
     def stem(self) -> str:
@@ -44,10 +45,11 @@ class Family:
 
 def families(analysis: Analysis) -> tuple[Family, ...]:
     """Ops by spec file, in the order of the files' names."""
-    by_file: dict[str, list[OpAnalysis]] = {}
+    by_file: dict[str, list[OpAnalysis]] = {path: [] for path, _ in analysis.onnx}
     for a in analysis.ops:
         by_file.setdefault(a.file, []).append(a)
-    return tuple(Family(path, tuple(by_file[path])) for path in sorted(by_file))
+    of_file = {path: tuple(m for other, m in analysis.onnx if other == path) for path in by_file}
+    return tuple(Family(path, tuple(by_file[path]), of_file[path]) for path in sorted(by_file))
 
 
 class PackageEmitter:
@@ -148,16 +150,21 @@ class PackageEmitter:
 
     def _onnx(self, family: Family) -> None:
         texts: list[tuple[OpAnalysis, str]] = []
+        own: list[str] = []
         for a in family.ops:
             with collecting(self.findings):
-                texts += [(a, text) for text in onnx.mappings(a, self.specs)]
-        if texts:
+                texts += [(a, text) for text in onnx.mappings(a.spec, a.spec.onnx, self.specs)]
+        with collecting(self.findings):
+            own = onnx.mappings(None, family.onnx, self.specs)
+        if texts or own:
             known = {**onnx.KNOWN, "api": self.package}
-            doc = Doc(family.origin, f"What ONNX operators mean in terms of {family.names}.")
-            table = onnx.table(family.ops)
-            code = "\n\n\n".join(text for _, text in texts)
+            terms = f" in terms of {family.names}" if texts else ""
+            doc = Doc(family.origin, f"What ONNX operators mean{terms}.")
+            table = onnx.table([*(m for a in family.ops for m in a.spec.onnx), *family.onnx])
+            code = "\n\n\n".join([*(text for _, text in texts), *own])
+            used = self._used(texts) | used_names("\n".join(own))
             self.files[f"onnx/{family.stem}.py"] = python_module(
-                wrapped(doc), code, known, self.package, tail=table, used=self._used(texts)
+                wrapped(doc), code, known, self.package, tail=table, used=used
             )
 
     def _functions(self, name: str, variant: str) -> None:

@@ -1,4 +1,4 @@
-"""Operators that compute nothing: a constant of the file, a value handed on. They exist in ONNX only, so no spec has them."""
+"""A constant of the file: no operator, but the way a graph of ONNX spells one."""
 
 from __future__ import annotations
 
@@ -32,18 +32,4 @@ def constant_1(n: OnnxNode) -> Sequence[Value]:
     return (constant(np.array(n.attr(said[0]), _DTYPES[said[0]])),)
 
 
-def identity_1(n: OnnxNode) -> Sequence[Value]:
-    return _first(n)
-
-
-def _first(n: OnnxNode) -> Sequence[Value]:
-    x = n.input(0)
-    if x is None:
-        n.refuse("its input is left out")
-    return (x,)
-
-
-BOOKKEEPING: dict[str, dict[int, Mapping | None]] = {
-    "Constant": {1: constant_1},
-    "Identity": {1: identity_1},
-}
+BOOKKEEPING: dict[str, dict[int, Mapping | None]] = {"Constant": {1: constant_1}}

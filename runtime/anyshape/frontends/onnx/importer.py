@@ -19,12 +19,11 @@ from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
 from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, typed_body
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
 from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_names, input_type
-from anyshape.frontends.onnx.mappings import Table, all_mappings, find_mapping, find_schema, normal_domain, why_missing
+from anyshape.frontends.onnx.mappings import Table, all_mappings, find_schema, normal_domain, why_missing
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source, read_model
 from anyshape.frontends.onnx.refusals import Refusal, Refusals
 from anyshape.frontends.onnx.resolve import DEEPEST, MOST_INLINED, Resolver
-from anyshape.frontends.onnx.sequences import OF_LISTS
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value, constant
@@ -177,8 +176,6 @@ class Import:
             )
         if isinstance(found, Body):
             return self._inline(found, node, said, operands, scope, source)
-        if any(v is not None and isinstance(v.type, ListType) for v in operands):
-            found = find_mapping(OF_LISTS, domain, node.op_type, opset) or found
         try:
             read = self._node(node, operands, said, schema, scope, source)
             made = found(read)

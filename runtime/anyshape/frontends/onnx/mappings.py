@@ -26,9 +26,8 @@ def all_mappings() -> Table:
     Of all packages of ops. Raises UnsupportedError where two say what one operator means.
     """
     from anyshape.frontends.onnx.gradient import TRAINING
-    from anyshape.frontends.onnx.sequences import SEQUENCES
 
-    found: dict[str, MappingType[int, Mapping | None]] = {**BOOKKEEPING, **CONTROL, **SEQUENCES, **TRAINING}
+    found: dict[str, MappingType[int, Mapping | None]] = {**BOOKKEEPING, **CONTROL, **TRAINING}
     for package in packages():
         table: Table = import_module(f"{package.__name__}.onnx").ONNX
         for operator, versions in table.items():
