@@ -167,6 +167,27 @@ def test_numbers_that_are_drawn_are_never_one() -> None:
     assert np.any(run(made, {"x": floats(9)})[0])
 
 
+def test_a_seed_does_not_say_what_another_runtime_draws() -> None:
+    draw = [node("RandomNormal", "", f"r{k}", shape=[2], seed=1.0) for k in range(2)]
+    m = typed(model([*draw, node("Sub", "r0 r1", "y")], [], "y"))
+    assert ops(checked(m)).count("RandomNormal") == 2
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_dropout_is_known_where_it_does_not_train(trains: bool) -> None:
+    held = {"half": np.float32(0.5), "train": np.bool_(trains)}
+    nodes = [node("Dropout", "one half train", "d"), node("Add", "x d", "y")]
+    m = typed(model(nodes, [tensor("x", ["n"])], "y", {**held, "one": np.ones(1, np.float32)}, opset=13))
+    assert ops(anyshape.simplify(m)) == (["Dropout", "Add"] if trains else ["Add"])
+
+
+def test_the_end_of_a_slice_is_a_shape_too() -> None:
+    """Up to the last row: whatever is one less than the rows in the model is -1 in the simplified one."""
+    nodes = [*shape_of("x", "n", 0), node("Sub", "n one", "s"), node("Slice", "x zero s", "y")]
+    m = typed(model(nodes, [tensor("x", ["n"])], "y", {"one": np.array([1]), "zero": np.array([0])}))
+    assert ops(checked(m, {"x": floats(4)}, {"x": floats(1)})) == ["Slice"]
+
+
 def test_unknown_ranks() -> None:
     nodes = [node("Relu", "x", "a"), node("Relu", "x", "b"), node("Add", "a b", "y")]
     m = typed(model(nodes, [tensor("x", None)], "y"))

@@ -40,6 +40,7 @@ DYN_APPEND_AT = OpDef(
     kernel=kernels.append_at_kernel,
     summary="Entries by position of each batch, the first `filled` of them old and new ones behind, and zeros where there are none.",
     source="specs/decoding.yaml:61",
+    shaping=("size",),
 )
 
 # specs/decoding.yaml:74

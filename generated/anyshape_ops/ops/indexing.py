@@ -76,6 +76,7 @@ DYN_TILE = OpDef(
     kernel=kernels.tile_kernel,
     summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
     source="specs/indexing.yaml:53",
+    shaping=("repeats",),
     moves=("T",),
 )
 

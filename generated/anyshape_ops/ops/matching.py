@@ -31,5 +31,6 @@ DYN_ENSURE_SHAPE = OpDef(
     view={"y": "x"},
     summary="The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.",
     source="specs/matching.yaml:5",
+    shaping=("shape",),
     moves=("T",),
 )

@@ -94,6 +94,7 @@ DYN_RESHAPE = OpDef(
     view={"y": "x"},
     summary="The same elements in row-major order under a new shape.",
     source="specs/movement.yaml:5",
+    shaping=("newshape",),
     moves=("T",),
     rewrites=rewrites.RESHAPE,
 )
@@ -257,6 +258,7 @@ DYN_SQUEEZE = OpDef(
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
     source="specs/movement.yaml:54",
+    shaping=("axes",),
     moves=("T",),
 )
 
@@ -337,6 +339,7 @@ DYN_EXPAND_DIMS = OpDef(
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
     source="specs/movement.yaml:71",
+    shaping=("axes",),
     moves=("T",),
 )
 
@@ -407,6 +410,7 @@ DYN_BROADCAST_TO = OpDef(
     kernel=kernels.broadcast_to_kernel,
     summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
     source="specs/movement.yaml:105",
+    shaping=("shape",),
     moves=("T",),
 )
 
@@ -513,6 +517,7 @@ DYN_SLICE = OpDef(
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
     source="specs/movement.yaml:180",
+    shaping=("ends",),
     moves=("T",),
 )
 

@@ -129,6 +129,7 @@ DYN_ARANGE = OpDef(
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
     source="specs/shapes.yaml:48",
+    shaping=("stop",),
 )
 
 # specs/shapes.yaml:74
@@ -208,6 +209,7 @@ DYN_FULL = OpDef(
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
     source="specs/shapes.yaml:74",
+    shaping=("shape",),
     moves=("T",),
 )
 
@@ -241,6 +243,7 @@ DYN_ZEROS = OpDef(
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
     source="specs/shapes.yaml:91",
+    shaping=("shape",),
 )
 
 # specs/shapes.yaml:97
@@ -273,6 +276,7 @@ DYN_ONES = OpDef(
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
     source="specs/shapes.yaml:97",
+    shaping=("shape",),
 )
 
 # specs/shapes.yaml:103

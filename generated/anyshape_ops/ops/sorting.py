@@ -81,6 +81,7 @@ DYN_TOPK = OpDef(
     kernel=kernels.topk_kernel,
     summary="The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones first.",
     source="specs/sorting.yaml:56",
+    shaping=("k",),
 )
 
 # specs/sorting.yaml:86

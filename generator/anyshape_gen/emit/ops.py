@@ -15,6 +15,7 @@ from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Operand, OpSpec, ParamSpec
 from anyshape_gen.moving import moved_dtypes
 from anyshape_gen.nodes import Call, Expr, Name
+from anyshape_gen.shaping import shaping_params
 
 KNOWN = {
     **dict.fromkeys(("InputDef", "OpDef", "OutputDef", "ParamDef", "RewriteDef"), "anyshape.graph.opdef"),
@@ -67,6 +68,9 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     if spec.summary:
         code.add(f"summary={quoted(spec.summary)},")
     code.add(f"source={quoted(source_of(spec))},")
+    shaping = shaping_params(a) if variant == "dyn" else ()
+    if shaping:
+        code.add(f"shaping={tuple_text(map(quoted, shaping))},")
     moved = moved_dtypes(a)
     if moved:
         code.add(f"moves={tuple_text(map(quoted, moved))},")

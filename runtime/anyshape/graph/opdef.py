@@ -151,6 +151,8 @@ class OpDef:
     """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}."""
     moves: tuple[str, ...] = ()
     """Dtype variables that stand for any dtype, and with whose elements the op does nothing but read them and put them somewhere."""
+    shaping: tuple[str, ...] = ()
+    """Operand parameters of which nothing counts but the sizes of the outputs that they give."""
     control: Control | None = None
     """Of an op with regions."""
     structure: Structure | None = None

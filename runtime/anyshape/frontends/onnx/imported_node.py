@@ -14,6 +14,14 @@ from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, number_of_name, 
 from anyshape.frontends.onnx.refusals import Refusal
 from anyshape.graph.value import Value
 
+SEED = "seed"
+"""The attribute by which ONNX's declarations say that an operator draws random numbers"""
+
+
+def draws(schema: Any) -> bool:
+    """Whether equal calls may give different results, by ONNX's declaration of the operator; of one that it does not declare, no."""
+    return schema is not None and SEED in schema.attributes
+
 
 @dataclass(frozen=True)
 class ImportedNode:

@@ -14,10 +14,11 @@ from typing import Any
 
 from anyshape.dims import Dim, Facts, Size, fresh
 from anyshape.dtypes import CHAR
-from anyshape.errors import ModelError, ShapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, ModelError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx.control import free_names, named_tensors, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
-from anyshape.frontends.onnx.importer import Import, Scope
+from anyshape.frontends.onnx.imported_node import SEED, ImportedNode, draws
+from anyshape.frontends.onnx.importer import Import, Operands, Scope
 from anyshape.frontends.onnx.inputs import DimBinding, check_names
 from anyshape.frontends.onnx.mappings import all_mappings
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
@@ -26,9 +27,6 @@ from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.value import Value
 from anyshape.types import TensorType
-
-DRAWS = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
-"""Operators of which two equal calls give different results; nothing may be known of those, least of all that they are equal"""
 
 SINCE_DEFAULTS = 4
 """The version of ONNX's file format from which an initializer that is an input too is a default that callers may override"""
@@ -46,6 +44,8 @@ class NamedValues:
     facts: Facts
     named: Mapping[str, Size]
     look: Callable[[str, Any], NamedValues | None]
+    rebuild: Callable[[Any, Operands], Sequence[Value] | None]
+    """The outputs of a node for other operands; None where it is refused, or nothing is known of its operator."""
     inside: str = ""
     """Where the graph is; empty for the model's own"""
 
@@ -78,7 +78,6 @@ class _NamingImport(Import):
         nodes = live_nodes(sort_nodes(self.graph.node, values.keys(), self.where), self.graph.output)
         self._check_results(self.graph, self.graph.node, values, self.where)
         self.tolerant = True
-        self.drawing = drawing(self.read.model)
         self.opaque: list[Value] = []
         self.stated: Mapping[str, TensorType] | None = None
         self.within: dict[str, tuple[Sequence[Any], Mapping[str, Value | None]]] = {}
@@ -91,7 +90,9 @@ class _NamingImport(Import):
         best = _best(Function([*params, *self.opaque], list(known.values()), "main", list(known)))
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))
-        return NamedValues(self.read, self.graph, nodes, final, EntryFacts(best).facts, self.dims.made, self.look)
+        return NamedValues(
+            self.read, self.graph, nodes, final, EntryFacts(best).facts, self.dims.made, self.look, self.rebuild
+        )
 
     def look(self, inside: str, graph: Any) -> NamedValues | None:
         """What is known of a graph within a node: a function of all that it reads, of which its names are the results."""
@@ -109,7 +110,9 @@ class _NamingImport(Import):
         final: dict[str, Value | None] = dict.fromkeys(own)
         final.update(zip(known, best.results, strict=True))
         live = live_nodes(nodes, graph.output)
-        return NamedValues(self.read, graph, live, final, EntryFacts(best).facts, self.dims.made, self.look, inside)
+        return NamedValues(
+            self.read, graph, live, final, EntryFacts(best).facts, self.dims.made, self.look, self.rebuild, inside
+        )
 
     def _translate(self, nodes: Sequence[Any], scope: Scope) -> None:
         if scope.depth:
@@ -118,13 +121,30 @@ class _NamingImport(Import):
                 self.within[scope.inside] = (nodes, scope.values.maps[0])
             return
         for node in nodes:
-            drawn = _draws(node, self.drawing) or _trains(node, scope.values)
-            if not drawn:
-                super()._translate([node], scope)
+            super()._translate([node], scope)
             for name in node.output:
-                if name and (drawn or scope.values[name] is None):
+                if name and scope.values[name] is None:
                     scope.values[name] = self._stranger(name)
                     self._forget_within(node)
+
+    def _node(
+        self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: Scope, source: str
+    ) -> ImportedNode:
+        """Without the seed of an operator that draws: what another runtime makes of it is not known, so that no two draws are equal."""
+        if draws(schema):
+            said = {name: a for name, a in said.items() if name != SEED}
+        return super()._node(node, operands, said, schema, scope, source)
+
+    def rebuild(self, node: Any, operands: Operands) -> Sequence[Value] | None:
+        """Of an operator that is one op: functions and operators with graphs within are not built again."""
+        if any(subgraphs(node)) or not callable(
+            self.resolver.find(node, self.resolver.opset(node, self.opsets), self.opsets)
+        ):
+            return None
+        try:
+            return self._convert(node, operands, Scope({}, self.opsets), spell_node(node))
+        except AnyshapeError:
+            return None
 
     def _forget_within(self, node: Any) -> None:
         """Graphs in a node that could not be imported were left halfway."""
@@ -153,27 +173,6 @@ def _best(f: Function) -> Function:
         return optimise(infer_types(optimise(f)))
     except ShapeError:  # a model that fails for all inputs; whoever runs it says so best
         return f
-
-
-def drawing(model: Any) -> set[str]:
-    """Operators that draw, functions of the model among them."""
-    found, before = set(DRAWS), 0
-    while len(found) > before:
-        before = len(found)
-        found |= {f.name for f in model.functions if any(_draws(n, found) for n in f.node)}
-    return found
-
-
-def _draws(node: Any, drawing: set[str]) -> bool:
-    return node.op_type in drawing or any(_draws(n, drawing) for g in subgraphs(node) for n in g.node)
-
-
-def _trains(node: Any, values: Mapping[str, Value | None]) -> bool:
-    """Whether it is a dropout that trains, or may."""
-    if node.op_type != "Dropout" or len(node.input) < 3 or not node.input[2]:
-        return False
-    training = values.get(node.input[2])
-    return training is None or training.constant is None or bool(training.constant.any())
 
 
 def overridable(model: Any) -> set[str]:

@@ -14,18 +14,16 @@ from typing import Any
 import numpy as np
 
 from anyshape.frontends.onnx.control import subgraphs
-from anyshape.frontends.onnx.mappings import normal_domain
-from anyshape.frontends.onnx.named_values import DRAWS, NamedValues
-from anyshape.frontends.onnx.shape_operands import constant_shape
+from anyshape.frontends.onnx.imported_node import draws
+from anyshape.frontends.onnx.mappings import find_schema, normal_domain
+from anyshape.frontends.onnx.named_values import NamedValues
+from anyshape.frontends.onnx.shape_operands import constant_shapes
 from anyshape.graph.value import Value, constant
 
 ALWAYS = 1 << 14
 """Bytes of a constant that may take the place of a node whatever the node is made from"""
 COMPARED = 1 << 16
 """Bytes of constants that are compared by their contents"""
-NEVER_EQUAL = DRAWS | {"Dropout"}
-"""Operators of which two calls with the same operands may differ; Dropout does while it trains"""
-
 OperandAt = tuple[str, int]
 """The first output of a node, and a position among its inputs"""
 
@@ -36,6 +34,7 @@ class Representatives:
 
     def __init__(self, known: NamedValues) -> None:
         self.known = known
+        self._opsets = {normal_domain(o.domain): o.version for o in known.source.model.opset_import}
         graph = known.graph
         self.initial = [t.name for t in graph.initializer] + [s.values.name for s in graph.sparse_initializer]
         self.of: dict[str, str] = {}
@@ -70,7 +69,9 @@ class Representatives:
     def _call(self, node: Any) -> Any:
         """What must be equal for the node's results to be; None if that is not enough."""
         domain = normal_domain(node.domain)
-        if domain not in ("", "ai.onnx.ml") or node.op_type in NEVER_EQUAL or any(subgraphs(node)):
+        if domain not in ("", "ai.onnx.ml") or any(subgraphs(node)):
+            return None
+        if draws(find_schema(domain, node.op_type, self._opsets.get(domain, 1))):
             return None
         operands = tuple(self._operand(node, k, name) for k, name in enumerate(node.input))
         attributes = tuple(sorted(a.SerializeToString(deterministic=True) for a in node.attribute))
@@ -81,12 +82,14 @@ class Representatives:
         return self.of.get(name, name) if solved is None else solved.contents
 
     def _solve(self, node: Any) -> None:
-        values = self.known.values
+        values, known = self.known.values, self.known
         if not node.output or not node.output[0]:
             return
-        said = constant_shape(node, [values.get(i) for i in node.input], values.get(node.output[0]), self.known.facts)
-        if said is not None:
-            self.solved[node.output[0], 1] = constant(np.array(said, np.int64))
+        operands = [values.get(i) for i in node.input]
+        output = values.get(node.output[0])
+        found = constant_shapes(operands, output, lambda others: known.rebuild(node, others), known.facts)
+        for k, said in found.items():
+            self.solved[node.output[0], k] = constant(np.array(said, np.int64))
 
     def _folded(self, node: Any) -> Iterator[tuple[str, Value]]:
         values = self.known.values

@@ -1,78 +1,75 @@
 """Operands that say a shape, made constant although the shape is not: [batch, length, 8, 64] for a tensor whose first dims are batch
-and length is [0, 0, 8, 64] to Reshape, whose 0 copies a dim and whose -1 is what is left; Expand's 1 keeps one.
+and length is [0, 0, 8, 64] to an operator that copies a dim for 0 and takes what is left for -1; another keeps a dim for 1.
 
-In: a node, and what is known of its values. Out: the constant, or None. It gives the same result wherever the operand does.
+In: a node, what is known of its values, and a way to build it again with others. Out: constants, by operand. Nothing here knows
+operators: which operands say nothing but a shape is known of the op that the node means (`OpDef.shaping`), and a constant is found by
+trying. It will do if the op gives the same type for it, and whatever the op demands of it holds: then it gives the same wherever the
+operand does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, product
 from typing import Any
 
-from anyshape.dims import Facts, bounds, ne
-from anyshape.graph.value import Value
+import numpy as np
 
-Known = Sequence[Any]
-Solver = Callable[[Any, Known, Known, Known, Facts], "list[int] | None"]
+from anyshape.dims import Facts
+from anyshape.graph.value import Node, Value, constant
 
-
-def constant_shape(node: Any, inputs: Sequence[Value | None], output: Value | None, facts: Facts) -> list[int] | None:
-    """What to say in place of the node's second operand, which is not a constant yet."""
-    solver = SOLVERS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-    if solver is None or len(inputs) != 2 or output is None or any(v is None for v in inputs):
-        return None
-    x, said = inputs
-    assert x is not None and said is not None
-    if said.is_constant or said.contents is None or x.type.shape is None or output.type.shape is None:
-        return None
-    return solver(node, x.type.shape, said.contents, output.type.shape, facts)
+Rebuild = Callable[[Sequence[Value | None]], Sequence[Value] | None]
+"""The node's outputs for other operands; None where they are refused"""
+MOST_TRIED = 81
+SPECIAL = (0, 1, -1)
+"""What an entry may say instead of a size"""
 
 
-def _reshape(node: Any, dims: Known, said: Known, result: Known, facts: Facts) -> list[int] | None:
-    if any(a.name == "allowzero" and a.i for a in node.attribute):
-        return None  # there 0 is a size
-    found = [_entry(dims, said, k) for k in range(len(said))]
-    if found.count(-1) > 1:
-        # the -1 that was there is a dim that is known by now
-        found = [_stated(dims, result, k) if e == -1 and said[k] == -1 else e for k, e in enumerate(found)]
-    if found.count(-1) > 1:
-        return None
-    if -1 in found and said[found.index(-1)] != -1:
-        rest = [dims[k] if e == 0 else e for k, e in enumerate(found) if e != -1]
-        if not all(_is_positive(n, facts) for n in rest):
-            return None  # beside an empty dim, -1 is refused where the size itself is not
+def constant_shapes(
+    operands: Sequence[Value | None], output: Value | None, rebuild: Rebuild, facts: Facts
+) -> dict[int, list[int]]:
+    """What to say in place of operands that are not constants yet."""
+    places = [k for k, v in enumerate(operands) if v is not None and not v.is_constant and v.contents]
+    node = _node(rebuild(operands)) if places and output is not None and output.type.shape is not None else None
+    found: dict[int, list[int]] = {}
+    for k in places:
+        said = operands[k]
+        if node is None or said is None or output is None or said not in _shaping(node):
+            continue
+        for entries in islice(_candidates(said.contents or (), output.type.shape or ()), MOST_TRIED):
+            tried = [*operands[:k], constant(np.array(entries, np.int64)), *operands[k + 1 :]]
+            if _is_same(_node(rebuild(tried)), output, facts):
+                found[k] = entries
+                break
     return found
 
 
-def _entry(dims: Known, said: Known, k: int) -> int:
-    if isinstance(said[k], int):
-        return int(said[k])
-    return 0 if k < len(dims) and dims[k] is said[k] else -1
+def _node(made: Sequence[Value] | None) -> Node | None:
+    return made[0].node if made is not None and len(made) == 1 else None
 
 
-def _stated(dims: Known, result: Known, k: int) -> int:
-    if isinstance(result[k], int) and result[k] > 0:
-        return int(result[k])
-    return 0 if k < len(dims) and dims[k] is result[k] else -1
+def _shaping(node: Node) -> list[Value | None]:
+    """Its operands that say nothing but a shape."""
+    given = node.inputs[len(node.inputs) - len(node.op.operands) :]
+    return [v for p, v in zip(node.op.operands, given, strict=True) if p.name in node.op.shaping]
 
 
-def _is_positive(n: Any, facts: Facts) -> bool:
-    if isinstance(n, int):
-        return n > 0
-    return (bounds(n)[0] or 0) > 0 or facts.decide(ne(n, 0)) is True
-
-
-def _expand(node: Any, dims: Known, said: Known, result: Known, facts: Facts) -> list[int] | None:
-    missing = len(said) - len(dims)
-    found: list[int] = []
+def _candidates(said: Sequence[Any], result: Sequence[Any]) -> Iterator[list[int]]:
+    """Sizes stay; for what is no number, every special one; for -1, a dim of the result that has become known."""
+    options: list[tuple[int, ...]] = []
     for k, e in enumerate(said):
-        if isinstance(e, int):
-            found.append(int(e))
-        elif k >= missing and dims[k - missing] is e:
-            found.append(1)
+        size = result[k] if k < len(result) and isinstance(result[k], int) else -1
+        if not isinstance(e, int):
+            options.append(SPECIAL)
+        elif e == -1:
+            options.append((e, size) if size > 0 else (e, 0))
         else:
-            return None
-    return found
+            options.append((int(e),))
+    return (list(entries) for entries in product(*options))
 
 
-SOLVERS: dict[str, Solver] = {"Reshape": _reshape, "Expand": _expand}
+def _is_same(node: Node | None, output: Value, facts: Facts) -> bool:
+    if node is None or node.outputs[0].type.shape is None or output.type.shape is None:
+        return False
+    made, wanted = ([facts.canonical(n) for n in v.type.shape or ()] for v in (node.outputs[0], output))
+    return made == wanted and all(facts.decide(check.cond) is True for check in node.checks)

@@ -1,0 +1,49 @@
+"""Which operand parameters of an op say nothing but a shape: what they give is the same for any values that give the same sizes.
+
+In: an op's analysis. Out: their names. The body of the op (kernel, procedure, composition; a view has none) reads neither the parameter
+nor anything that the rule makes of it; it sees only sizes of tensors. An axis says which dims those are, so that it says more where there
+is a body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.nodes import Assign, Expr, If, Name, Node, Statement
+from anyshape_gen.traverse import walk_all
+
+
+def shaping_params(a: OpAnalysis) -> tuple[str, ...]:
+    spec = a.spec
+    bodies: list[Node] = [b for b in (spec.kernel, spec.procedure, spec.compose) if b is not None]
+    if not bodies:
+        return tuple(p.name for p in spec.dyn_params)
+    read = _names([*bodies, *spec.defines])
+    sizes = [p.name for p in spec.dyn_params if p.kind.base not in ("axis", "axes")]
+    return tuple(name for name in sizes if not read & _made_of(name, a.rule))
+
+
+def _names(nodes: Iterable[Node]) -> set[str]:
+    return {n.id for n in walk_all(nodes) if isinstance(n, Name)}
+
+
+def _made_of(name: str, rule: tuple[Statement, ...]) -> set[str]:
+    """The name, and those that the rule computes from it, in whatever order it does."""
+    found = {name}
+    while True:
+        before = len(found)
+        _follow(rule, (), found)
+        if len(found) == before:
+            return found
+
+
+def _follow(rule: tuple[Statement, ...], conditions: tuple[Expr, ...], found: set[str]) -> None:
+    for statement in rule:
+        match statement:
+            case Assign(names=names, value=value):
+                if found & _names([value, *conditions]):
+                    found.update(names)
+            case If(cond=cond, then=then, other=other):
+                _follow(then, (*conditions, cond), found)
+                _follow(other, (*conditions, cond), found)
