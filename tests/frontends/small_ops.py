@@ -1,4 +1,4 @@
-"""Three ops made by hand with their ONNX mappings, so that the importer is tested apart from what the specs say today."""
+"""A few ops made by hand with their ONNX mappings, so that the importer is tested apart from what the specs say today."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.equations import Equations
 from anyshape.equations.functions import fit, maximum
 from anyshape.frontends.onnx.mappings import BOOKKEEPING, Table
-from anyshape.frontends.onnx.node import OnnxNode
+from anyshape.frontends.onnx.node import OnnxNode, needed
 from anyshape.graph.infer import build
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.value import Value
@@ -65,6 +65,7 @@ def reduce_1(n: OnnxNode) -> Sequence[Value]:
 
 TABLE: Table = {
     **BOOKKEEPING,
+    "Identity": {1: lambda n: [needed(n, n.input(0), "x")]},
     "Add": {7: add_7},
     "Relu": {6: relu_6, 14: relu_6},
     "ReduceMax": {1: reduce_1, 18: None},

@@ -1,4 +1,4 @@
-"""Which mapping an ONNX operator has in an opset: those generated from the specs, and the few that are no computation at all.
+"""Which mapping an ONNX operator has in an opset: those generated from the specs, and what is syntax of a graph.
 
 A mapping holds from the opset that names it until the next one; None says that the operator was removed.
 """
