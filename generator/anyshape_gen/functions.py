@@ -61,7 +61,6 @@ LIST_FUNCTIONS = {
     **dict.fromkeys(("is_list", "list_empty", "list_of", "list_length", "optional_element", "has_element"), 1),
     **dict.fromkeys(("list_at", "list_erase", "optional"), 2),
     "list_insert": 3,
-   
     "list_split": 4,
 }
 """What terms of ONNX mappings do with lists, and how many arguments each has"""
