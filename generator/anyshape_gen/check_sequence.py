@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from anyshape_gen.analysis_model import ResolvedEquation, ResolvedKernel, Role
 from anyshape_gen.model import AtAxis, Operand, OpSpec, Ragged, Run
-from anyshape_gen.nodes import Call, Index, Name, Node, Offset, TensorRead
+from anyshape_gen.nodes import Call, Comprehension, Index, Name, Node, Offset, Reduction, TensorRead
+from anyshape_gen.numbering import chooses_tensor
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, walk
 
-BY_ELEMENT = "write the elements to an output, `y[v, *i] = xs[v][*i]`, and read it in another op"
+CHOSEN = "a variable of the left side, or by that of the reduction that is the whole right side"
 
 
 def check_sequences(spec: OpSpec, findings: Findings) -> None:
@@ -51,28 +52,37 @@ def check_elements(spec: OpSpec, kernel: ResolvedKernel, findings: Findings) -> 
     """The equations: each can be stated for one element alone."""
     if spec.sequence is None:
         return
+    by_element = {q.target.tensor for q in kernel.equations if _numbers(q)}
     for q in kernel.equations:
-        numbers = [v.name for v in q.vars if v.role is Role.ELEMENT]
-        _equation(spec, q, numbers, findings)
+        numbers = _numbers(q)
+        _equation(spec, q, numbers, by_element, findings)
         extents = [v.extent for v in q.vars if v.role is not Role.ELEMENT]
         _same_in_all(spec, [q.value, *q.parts, *extents], numbers, findings)
     for node in (*kernel.asserts, *kernel.born):
-        for read in _reads(node):
-            findings.add(read.span, f"what a list holds is read by equations only; {BY_ELEMENT}")
+        findings.add(node.span, "an op that takes a sequence reads values in equations only")
 
 
-def _equation(spec: OpSpec, q: ResolvedEquation, numbers: list[str], findings: Findings) -> None:
-    for read in _reads(q.value):
-        if not (isinstance(read.element, Name) and read.element.id in numbers):
-            text = f"the element of '{read.tensor}' is chosen by a variable of the left side; {BY_ELEMENT}"
-            findings.add(read.span, text)
-    if numbers and (spec.output(q.target.tensor) is None or q.recurrence is not None or q.op != "="):
-        findings.add(q.span, f"an equation of the elements of a sequence defines an output; {BY_ELEMENT}")
+def _numbers(q: ResolvedEquation) -> list[str]:
+    """The variable that says which element an equation is about: on the left side, or of the reduction that is the right side."""
+    found = [v.name for v in q.vars if v.role is Role.ELEMENT]
+    if isinstance(q.value, Reduction) and chooses_tensor(q.value, q.value.generators[0]):
+        found.append(q.value.generators[0].targets[0].name)
+    return found
 
 
-def _reads(node: Node) -> Iterator[TensorRead]:
-    """Reads of an element of a list."""
-    return (n for n in walk(node) if isinstance(n, TensorRead) and n.element is not None)
+def _equation(spec: OpSpec, q: ResolvedEquation, numbers: list[str], by_element: set[str], findings: Findings) -> None:
+    for read in (n for n in walk(q.value) if isinstance(n, TensorRead)):
+        if read.element is not None and not (isinstance(read.element, Name) and read.element.id in numbers):
+            findings.add(read.span, f"which element of '{read.tensor}' is read is said by {CHOSEN}")
+        if read.tensor in by_element:
+            findings.add(read.span, f"'{read.tensor}' is complete only behind the last element; read it in another op")
+    if len(numbers) > 1:
+        findings.add(q.span, f"the elements of a sequence are gone through once: by {CHOSEN}")
+    plain = q.op == "=" and q.recurrence is None and not isinstance(q.value, Comprehension)
+    if numbers and not (plain and spec.output(q.target.tensor) is not None):
+        findings.add(q.span, "an equation of the elements of a sequence defines an output, `y[v, *i] = xs[v][*i]`")
+    elif not plain or (isinstance(q.value, Call) and q.value.func == "argsort"):
+        findings.add(q.span, "the equations of an op that takes a sequence define each element once, `t[…] = e`")
 
 
 def _same_in_all(spec: OpSpec, nodes: Iterable[Node], numbers: Iterable[str], findings: Findings) -> None:

@@ -334,3 +334,28 @@ def test_functions_are_no_elements() -> None:
         lists.of([control.reference(f)])
     with pytest.raises(UnsupportedError, match="a function is no result of a program"):
         anyshape.compile(anyshape.function([xs()], control.reference(f)))
+
+
+def test_an_op_of_tensors_goes_through_a_list(options: dict[str, Any]) -> None:
+    """In a loop, beside what the loop makes of it, and where only its size is wanted."""
+    given, k = xs(), anyshape.input("k", "i64[]")
+
+    def turn(i: Any, rows: Any, whole: Any) -> list[Any]:
+        longer = lists.append(rows, ops.mul(ops.concat(rows), ops.cast(i, "f32")))
+        return [longer, ops.add(ops.sum(ops.concat(longer), axes=[0]), whole)]
+
+    rows, whole = control.loop(k, turn, [given, np.zeros(4, np.float32)])
+    exe = anyshape.compile(
+        anyshape.function([given, k], [whole, ops.shape_of(ops.concat(rows)), ops.stack(rows, 2)]), **options
+    )
+    held = [X, Y[:2]]
+    wanted, total = list(held), np.zeros(4, np.float32)
+    for i in range(1):
+        wanted.append(np.concatenate(wanted) * np.float32(i))
+        total = total + np.concatenate(wanted).sum(0)
+    with pytest.raises(ShapeError, match=r"stack: o of xs\[2\], item 0: wanted 2, got 4"):
+        exe(held, np.array(1))
+    got = exe(held, np.array(0))
+    same(list(got), [np.zeros(4, np.float32), np.array([4, 4]), np.stack(held, 2)])
+    exe = anyshape.compile(anyshape.function([given, k], [whole, ops.shape_of(ops.concat(rows))]), **options)
+    same(list(exe(held, np.array(1))), [total, np.array([8, 4])])

@@ -81,13 +81,15 @@ class ReductionText(ReadText):
 
     def _over_tensors(self, e: Reduction, g: Generator) -> str:
         """Over the tensors of a variadic: folded while the kernel is built."""
+        return f'fold("{e.kind}", ({self.of_tensor(e)} for {kernel_name(g.targets[0].name)} in range({self.text(g.domain)})))'
+
+    def of_tensor(self, e: Reduction) -> str:
+        """What a reduction over tensors takes of one of them."""
         if e.conditions or e.keywords or e.kind not in _FOLDED:
             raise NotExecuted(e, f"{e.kind} over some tensors" if e.conditions else f"{e.kind} over tensors")
-        name = g.targets[0].name
-        rest = e.generators[1:]
-        element = Reduction(e.kind, e.element, rest, span=e.span) if rest else e.element
+        name, rest = e.generators[0].targets[0].name, e.generators[1:]
         self.numbers.add(name)
-        text = f'fold("{e.kind}", ({self.text(element)} for {kernel_name(name)} in range({self.text(g.domain)})))'
+        text = self.text(Reduction(e.kind, e.element, rest, span=e.span) if rest else e.element)
         self.numbers.discard(name)
         return text
 

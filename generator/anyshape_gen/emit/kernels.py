@@ -24,7 +24,8 @@ from anyshape_gen.emit.module import Code, quoted, tuple_text
 from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.nodes import Assert, Call, Comprehension, Expr, Function, Name, TensorRead, Unary
+from anyshape_gen.nodes import Assert, Call, Comprehension, Expr, Function, Name, Reduction, TensorRead, Unary
+from anyshape_gen.numbering import chooses_tensor
 from anyshape_gen.traverse import walk_all
 
 KNOWN = KERNEL_NAMES
@@ -187,6 +188,10 @@ class KernelEmitter:
             case Call("argsort", (Comprehension(element, generators, ()),), keywords):
                 order = "".join(f", {name}={text.text(value)}" for name, value in keywords)
                 return f"eqs.argsort({target}, {text.loop(generators, element, ())}{order}, source={source})"
+        sequence = self.a.spec.sequence
+        if sequence is not None and isinstance(q.value, Reduction) and chooses_tensor(q.value, q.value.generators[0]):
+            each = f"lambda {kernel_name(q.value.generators[0].targets[0].name)}: {text.of_tensor(q.value)}"
+            return f'eqs.gather({target}, "{q.value.kind}", {text.name(sequence.name)}, {each}, {source})'
         if q.recurrence is not None:
             order = ", backward=True" if q.backward else ""
             cycle = f", cycle={q.cycle}" if q.cycle else ""

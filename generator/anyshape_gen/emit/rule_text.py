@@ -251,7 +251,7 @@ class RuleText:
         if e.func == "present":
             return (f"present({args[0]})", ATOM) if self.prefix else (f"{args[0]} is not None", TERNARY)
         if e.func == "shape":
-            return args[0], ATOM
+            return f"{args[0]}.shape" if self.prefix else args[0], ATOM
         if e.func in ("len", "rank"):
             listed = isinstance(e.args[0], Name) and e.args[0].id == self.sequence
             return f"{f'{self.prefix}count_of' if listed else 'len'}({args[0]})", ATOM

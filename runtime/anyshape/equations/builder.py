@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from anyshape.dims import Dim, Size
+from anyshape.dims import Dim, Size, eq
 from anyshape.dtypes import BOOL, I64, DType
 from anyshape.equations.expr import Apply, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast, walk
+from anyshape.equations.functions import fold, where
 from anyshape.equations.procedure import Procedure, Program
 from anyshape.errors import SpecError
 from anyshape.rules import Elements
@@ -147,6 +149,8 @@ class Equations:
         self.outputs = dict(outputs)
         self.scratches: list[Tensor] = []
         self.equations: list[Equation] = []
+        self.carried: dict[Tensor, Tensor] = {}
+        """Of outputs that are gathered from the elements of a list: what they are before the element at hand."""
 
     def tensor(self, name: str) -> Tensor:
         """The input or output of that name."""
@@ -180,6 +184,23 @@ class Equations:
         # What no two evaluations agree about is evaluated once, by a kernel of its own that runs in one part.
         form = Update("set") if isinstance(made, Apply) and made.op == "entropy" else None
         self.equations.append(Equation(tensor, index, made, source, form))
+
+    def gather(
+        self,
+        target: Expr,
+        kind: str,
+        xs: Sequence[Tensor] | Elements[Tensor],
+        body: Callable[[Any], ExprLike],
+        source: str = "",
+    ) -> None:
+        """`t[*i] = sum(body(v) for v in c)` over the tensors of a sequence; of a list, what there is so far and the element at hand."""
+        if not isinstance(xs, Elements):
+            self.define(target, fold(kind, (body(v) for v in range(len(xs)))), source)
+            return
+        tensor, index = self._left(target)
+        before = self.carried[tensor] = Tensor(f"{tensor.name}_before", tensor.dtype, tensor.shape)
+        mine = cast(as_expr(body(xs.turn)), tensor.dtype)
+        self.define(target, where(as_expr(eq(xs.turn, 0)), mine, fold(kind, (before[index], mine))), source)
 
     def born(self, size: Size, value: ExprLike, source: str = "") -> None:
         """The size is what value turns out to be: `k = count(...)`."""

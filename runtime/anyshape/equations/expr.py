@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 from weakref import WeakValueDictionary
 
 from anyshape.dims import Cond, Dim, Size
@@ -129,6 +129,9 @@ class Tensor:
         if self.absent is not None:
             return self.absent
         return read(self, [Var(":", self.shape[k]) if isinstance(i, slice) else i for k, i in enumerate(items)])
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"{self.name} is a tensor, and no vector: its elements are not listed")
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anyshape.dims import Dim, Size, free_symbols, fresh
+from anyshape.dims import Dim, free_symbols, fresh
 from anyshape.errors import ShapeError
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Check, Elements, Undetermined, Vec
@@ -82,8 +82,3 @@ def walk_of(v: Value, elements: Elements[Vec], checks: Sequence[Check]) -> tuple
     found = Walk(elements, value, first, each, ())
     inner = tuple(c for c in checks if free_symbols(c.cond) & found.inside)
     return Walk(elements, value, first, each, inner), tuple(c for c in checks if c not in inner)
-
-
-def outer_symbols(walk: Walk, expressions: Sequence[Size]) -> set[Dim]:
-    """What of these the program knows before it goes through the list, or after."""
-    return {s for e in expressions for s in free_symbols(e)} - walk.inside

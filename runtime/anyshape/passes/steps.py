@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
@@ -47,10 +47,11 @@ class RegionStep:
 @dataclass(frozen=True, eq=False, slots=True)
 class TableStep:
     """A node that is instructions of the program: an op on lists, a call. `kernel` is what one that goes through a list runs for each
-    element."""
+    element; `carried` are inputs of that which stand for results as they were before the element."""
 
     node: Node
     kernel: KernelStep | None = None
+    carried: Mapping[Value, Value] = field(default_factory=dict)
 
 
 Step = KernelStep | ViewStep | RegionStep | TableStep

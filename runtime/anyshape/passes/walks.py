@@ -15,9 +15,12 @@ def table_step(node: Node, tensors: MutableMapping[Value, Tensor]) -> TableStep:
     if node.sequence is None:
         return TableStep(node)
     ins, outs = tensors_of(node, tensors)
-    equations = tuple(equations_of(node, ins, outs).equations)
+    stated = equations_of(node, ins, outs)
+    carried = {Value(v.type, "before"): v for v in node.outputs if tensors[v] in stated.carried}
+    tensors.update((b, stated.carried[tensors[v]]) for b, v in carried.items())
     data = node.inputs[: len(node.inputs) - len(node.op.operands)]
     element = node.bound.walk.value
-    inputs = tuple(dict.fromkeys(element if v is node.sequence else v for v in data if v is not None))
+    inputs = (*dict.fromkeys(element if v is node.sequence else v for v in data if v is not None), *carried)
     border = {v: tensors[v] for v in (*inputs, *node.outputs)}
-    return TableStep(node, KernelStep((node,), equations, inputs, node.outputs, border, node.outputs))
+    kernel = KernelStep((node,), tuple(stated.equations), inputs, node.outputs, border, node.outputs)
+    return TableStep(node, kernel, carried)

@@ -41,6 +41,8 @@ class Need:
     """Of a region: symbols that its surroundings define."""
     bodies: dict[int, tuple[Need, ...]] = field(default_factory=dict)
     """By number of a step with regions."""
+    apart: dict[int, dict[Value, Size]] = field(default_factory=dict)
+    """By number of a step through a list: what its kernel has to read a copy of, and where in the scratch that is."""
     rooms: dict[int, tuple[Dim, Size]] = field(default_factory=dict)
     """By number of a step through a list, where its kernel's scratch depends on the element: the most, and how much it is."""
 
@@ -208,7 +210,7 @@ class _Analysis:
         """Lists, what is put into them, arguments; a position or a function if it is not known. `outputs`: what is wanted in memory."""
         node, need = step.node, self.need
         if step.kernel is not None:
-            self.walk_step(at, step.kernel, outputs)
+            self.walk_step(at, step, step.kernel, outputs)
             return
         data = node.inputs[: len(node.inputs) - len(node.op.operands) - calls_in_sight(node)]
         read = [v for v in data if v is not None]
@@ -220,10 +222,9 @@ class _Analysis:
         for v in node.outputs:
             self.want_symbols(n for n in v.type.shape or () if isinstance(n, Dim))
 
-    def walk_step(self, at: int, kernel: KernelStep, outputs: tuple[Value, ...]) -> None:
+    def walk_step(self, at: int, step: TableStep, kernel: KernelStep, outputs: tuple[Value, ...]) -> None:
         """The list, and what else the kernel reads, if results are wanted and not only their sizes."""
-        (node,) = kernel.nodes
-        need, walk = self.need, node.bound.walk
+        node, need, walk = step.node, self.need, step.node.bound.walk
         wanted: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
         read = [v for v in (node.sequence,) if v is not None]
         if outputs:
@@ -233,11 +234,13 @@ class _Analysis:
                 room = fresh("room", 0)
                 need.rooms[at], need.defined_at[room] = (room, lowered.scratch), at
                 lowered = replace(lowered, scratch=room)
-            need.lowered[at] = lowered
-            read += [v for v in kernel.inputs if any(i is kernel.tensors[v] for i in lowered.inputs)]
+            passed = [v for v in kernel.inputs if any(i is kernel.tensors[v] for i in lowered.inputs)]
+            need.apart[at], scratch = copied(step, kernel, passed, lowered)
+            need.lowered[at] = replace(lowered, scratch=scratch)
+            read += passed
         need.steps.add(at)
         need.outputs[at] = outputs
-        need.reads[at] = tuple(v for v in dict.fromkeys(read) if v is not walk.value)
+        need.reads[at] = tuple(v for v in dict.fromkeys(read) if v is not walk.value and v not in step.carried)
         for v in need.reads[at]:
             self.want(v)
         self.want_symbols({s for e in wanted for s in free_symbols(e)} - walk.inside)
@@ -256,6 +259,19 @@ class _Analysis:
             return False
         symbols = {s for e in v.contents for s in free_symbols(e)}
         return all(self.need.defined_at.get(s, at) < at and bounds(s)[0] is not None for s in symbols)
+
+
+def copied(
+    step: TableStep, kernel: KernelStep, passed: Sequence[Value], lowered: LoweredStep
+) -> tuple[dict[Value, Size], Size]:
+    """Of results so far, those that the kernel may not read where it writes the new ones: where in the scratch; and all of the scratch."""
+    apart: dict[Value, Size] = {}
+    size = lowered.scratch
+    for v in passed:
+        if v in step.carried and (kernel.tensors[step.carried[v]], kernel.tensors[v]) not in lowered.reusable:
+            apart[v] = (size + 63) // 64 * 64
+            size = apart[v] + v.type.count() * v.type.dtype.itemsize
+    return apart, size
 
 
 def first_sizes(node: Node) -> Mapping[Dim, Size]:

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 
 from anyshape.dims import Dim
 from anyshape.graph.sequences import Walk
+from anyshape.graph.value import Value
 from anyshape.passes.steps import TableStep
 from anyshape.vm.blocks import DIMS, head_bytes
 from anyshape.vm.codegen import Codegen
+from anyshape.vm.emission import byte_count
 from anyshape.vm.lifetimes import Storage
 from anyshape.vm.list_code import I64, counted
 from anyshape.vm.program import Op
@@ -27,7 +29,7 @@ def emit_walk(g: Codegen, at: int, step: TableStep) -> None:
 class _Walking:
     def __init__(self, g: Codegen, at: int, step: TableStep) -> None:
         assert step.kernel is not None and step.node.sequence is not None
-        self.g, self.code, self.at, self.node, self.kernel = g, g.code, at, step.node, step.kernel
+        self.g, self.code, self.at, self.step, self.kernel = g, g.code, at, step, step.kernel
         self.walk: Walk = step.node.bound.walk
         self.handle = g.address(step.node.sequence)
         self.count = self.code.new(Op.LENGTH, self.handle)
@@ -50,9 +52,22 @@ class _Walking:
             g.arena.address(g.memory.scratch[self.at])
         element = g.storages[self.walk.value] = Storage(self.walk.value, self.at, self.at, elsewhere=True)
         start = code.register(head_bytes(len(self.walk.elements.any)))
+        copies = [c for v, result in self.step.carried.items() if result in made and (c := self.before(v, result))]
         with self.each() as block:
             element.address = code.new(Op.VIEW, block, start)
+            for copy in copies:
+                code.emit(Op.COPY, *copy)
             g.invoke(self.at, self.kernel)
+
+    def before(self, v: Value, result: Value) -> tuple[int, int, int] | None:
+        """Where the kernel reads what a result was before the element: that is the result itself, or a copy, which is to be made."""
+        g, code = self.g, self.code
+        offset = g.need.apart[self.at].get(v)
+        mine = g.storages[v] = Storage(v, self.at, self.at, g.address(result), elsewhere=True)
+        if offset is None:
+            return None
+        mine.address = code.new(Op.VIEW, g.arena.address(g.memory.scratch[self.at]), code.register(offset))
+        return mine.address, g.address(result), code.register(byte_count(v.type))
 
     def sizes(self) -> None:
         """What is asked of every element, and what all of them come to."""
