@@ -36,6 +36,16 @@ def test_operations_and_bytes_are_those_of_the_call() -> None:
     assert found.kernels > 0 and all(s.seconds >= 0 for s in found.samples) and found.call > 0
 
 
+def test_of_a_table_the_rows_that_are_picked_are_moved() -> None:
+    table = anyshape.constant(RNG.standard_normal((5000, 16)).astype(np.float32))
+    rows = anyshape.input("rows", "i64[n]")
+    f = anyshape.function([rows], ops.gather(table, rows, axis=0))
+    (sample,) = profile(f, {"rows": np.arange(7)}, repeat=1).samples
+    assert sample.moved == 7 * 8 + 2 * 4 * 7 * 16 and sample.result == (7, 16)
+    (every,) = profile(f, {"rows": np.arange(5000) % 9}, repeat=1).samples
+    assert every.moved == 5000 * 8 + 2 * 4 * 5000 * 16
+
+
 def test_turns_of_a_loop_and_the_variant_for_empty_dims_are_profiled_too() -> None:
     from anyshape import control
 
@@ -79,11 +89,14 @@ def test_the_command_and_its_page(model: Path, tmp_path: Path, capsys: pytest.Ca
     text = page.read_text()
     assert text.count('<tr id="k') == text.count("<a href=") >= 1
     assert "rows" in text and "http" not in text  # names the node; loads nothing
+    assert "40x8" in said and text.count("40x8") >= 3 and text.count("<h2>") == 3  # the result, in each place
 
 
 def test_what_cannot_be_profiled_or_written(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(model), "--html", str(tmp_path / "no" / "p.html")]) == 2
     assert "cannot be written: No such file" in capsys.readouterr().err
+    assert main(["profile", str(model), "--repeat", "0"]) == 2
+    assert "--repeat wants a number of calls from 1 on, got 0" in capsys.readouterr().err
     saved = tmp_path / "m.anyshape"
     assert main(["compile", str(model), "-o", str(saved)]) == 0
     assert main(["profile", str(saved)]) == 2

@@ -17,7 +17,7 @@ from anyshape.vm.profile import Profile, Sample, profile
 SHOWN = 25
 NOTE = """\
 A fused kernel's time is divided among its ops by their operations. GFLOP/s count every arithmetic operation as one, exp and tanh too;
-GB/s count operands and results once; limit is the least time that the core's limits allow, as a share of the time taken."""
+GB/s count results, and of operands what is read, once; limit is the least time that the core's limits allow, as a share of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Row:
     seconds: float
     operations: int
     moved: int
+    result: str = ""
 
 
 def profile_command(args: argparse.Namespace) -> str:
@@ -50,6 +51,8 @@ def profile_command(args: argparse.Namespace) -> str:
     from anyshape.vm import compile
     from anyshape.vm.saved import is_saved
 
+    if args.repeat < 1:
+        raise ArgumentError(f"--repeat wants a number of calls from 1 on, got {args.repeat}")
     if is_saved(args.model):
         raise ArgumentError(f"{args.model} is compiled; profile the model it came from")
     dims = arguments.dims(args.dim)
@@ -92,13 +95,14 @@ def text(found: Profile, limits: Limits) -> str:
 
 def by_kernel(samples: Iterable[Sample]) -> list[Row]:
     """Samples of one name and one size together, the slowest first."""
-    groups: dict[tuple[str, int, int], list[Sample]] = defaultdict(list)
+    groups: dict[tuple[str, int, int, tuple[int, ...]], list[Sample]] = defaultdict(list)
     for s in samples:
-        groups[s.name, s.operations, s.moved].append(s)
-    rows = [
-        Row(name, len(group), sum(s.seconds for s in group), operations * len(group), moved * len(group))
-        for (name, operations, moved), group in groups.items()
-    ]
+        groups[s.name, s.operations, s.moved, s.result].append(s)
+    rows = []
+    for (name, operations, moved, result), group in groups.items():
+        count = len(group)
+        seconds = sum(s.seconds for s in group)
+        rows.append(Row(name, count, seconds, operations * count, moved * count, spell_sizes(result)))
     return sorted(rows, key=lambda r: -r.seconds)
 
 
@@ -114,15 +118,26 @@ def by_op(samples: Iterable[Sample]) -> list[Row]:
     return sorted(rows, key=lambda r: -r.seconds)
 
 
+def spell_sizes(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def speeds(seconds: float, operations: int, moved: int) -> tuple[float, float]:
+    """GFLOP/s and GB/s; 0 of what the clock cannot see."""
+    return (operations / seconds / 1e9, moved / seconds / 1e9) if seconds else (0.0, 0.0)
+
+
 def table(title: str, rows: Sequence[Row], total: float, limits: Limits) -> str:
     width = max([len(title), *(len(r.name) for r in rows[:SHOWN])], default=0)
-    lines = [f"{title:<{width}}  calls        us   share  GFLOP/s    GB/s  limit"]
+    told = "  result" if any(r.result for r in rows) else ""
+    lines = [f"{title:<{width}}  calls        us   share  GFLOP/s    GB/s  limit{told}"]
     for r in rows[:SHOWN]:
-        speed = (r.operations / r.seconds / 1e9, r.moved / r.seconds / 1e9) if r.seconds else (0.0, 0.0)
+        speed = speeds(r.seconds, r.operations, r.moved)
         share = r.seconds / total if total else 0.0
         limit = min(limits.fraction(r.seconds, r.operations, r.moved), 1.0)
         lines.append(
             f"{r.name:<{width}}  {r.count:5}  {r.seconds * 1e6:8.1f}  {share:6.1%}  {speed[0]:7.1f}  {speed[1]:6.1f}  {limit:5.0%}"
+            f"{'  ' * bool(r.result)}{r.result}"
         )
     rest = rows[SHOWN:]
     if rest:

@@ -1,6 +1,6 @@
-"""How many operations equations ask for, as they are written: what figures per second are made of.
+"""How many operations equations ask for, and how much they read, as they are written: what figures per second are made of.
 
-In: equations. Out: a count as a `Size`. A multiplication, a comparison and an `exp` are one operation each; what several places of one
+In: equations. Out: counts as `Size`s. A multiplication, a comparison and an `exp` are one operation each; what several places of one
 equation have in common counts once; reads and integer indices count nothing.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from anyshape.dims import Size
-from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Expr, Reduce, Var
+from anyshape.equations.builder import Equation, Run
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var, walk
 
 
 def operations(equations: Iterable[Equation]) -> Size:
@@ -43,4 +43,19 @@ def _points(variables: Iterable[Expr]) -> Size:
     for v in variables:
         if isinstance(v, Var):
             total = total * v.extent
+    return total
+
+
+def elements_read(equations: Iterable[Equation], t: Tensor) -> Size | None:
+    """At most so many elements of a tensor are read, once each: a place for every value of the variables that an index has, so that rows
+    which data picks from a table count, and the table does not. None where nothing is known: a procedure may read anything."""
+    total: Size = 0
+    found: set[Expr] = set()
+    for q in equations:
+        if isinstance(q.form, Run):
+            return None
+        for e in (e for part in q.expressions for e in walk(part)):
+            if isinstance(e, Read) and e.tensor is t and e not in found:
+                found.add(e)
+                total = total + _points(e.free)
     return total

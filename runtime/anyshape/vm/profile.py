@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Dim, Size, evaluate
-from anyshape.equations.operations import operations
+from anyshape.dims import Dim, Size, evaluate, minimum
+from anyshape.equations.operations import elements_read, operations
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep
 from anyshape.types import TensorType
@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Invocation:
-    """What an instruction that runs a kernel does. `moved`: bytes of its operands and results, each once."""
+    """What an instruction that runs a kernel does. `moved`: bytes of its results, and of its operands what is read, each once."""
 
     step: KernelStep
     outputs: tuple[Value, ...]
@@ -45,8 +45,16 @@ class Invocation:
         total: Size = 0
         for v in (*self.step.inputs, *self.outputs):
             assert isinstance(v.type, TensorType)
-            total = total + v.type.count() * v.type.dtype.itemsize
+            whole = v.type.count()
+            read = elements_read(self.step.equations, self.step.tensors[v]) if v in self.step.inputs else None
+            total = total + (whole if read is None else minimum(whole, read)) * v.type.dtype.itemsize
         return total
+
+    @property
+    def result(self) -> tuple[Size, ...]:
+        """The shape of the result that has most dims."""
+        shapes = [v.type.shape for v in self.outputs if v.type.shape is not None]
+        return max(shapes, key=len, default=())
 
     def shares(self, sizes: Mapping[Dim, int]) -> dict[Node, float]:
         """Of the time, by node: as its operations are of all, or alike where there are none."""
@@ -78,6 +86,8 @@ class Sample:
     moved: int
     nodes: tuple[tuple[Node, float], ...]
     """With their shares of the seconds."""
+    result: tuple[int, ...] = ()
+    """The shape of what it makes; of several results, of the one with most dims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +159,8 @@ class RecordedExecutor:
 def _sample(name: str, note: Invocation, sizes: Mapping[Dim, int]) -> Callable[[float], Sample]:
     counts = int(evaluate(note.operations, sizes)), int(evaluate(note.moved, sizes))
     shares = tuple(note.shares(sizes).items())
-    return lambda seconds: Sample(name, seconds, *counts, shares)
+    result = tuple(int(evaluate(n, sizes)) for n in note.result)
+    return lambda seconds: Sample(name, seconds, *counts, shares, result)
 
 
 class _TimedKernel:
