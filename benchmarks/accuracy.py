@@ -1,22 +1,34 @@
-"""Results beside the same model in float64: how far ours and the peers' are from it.
+"""Results beside the same model in float64: how far ours and onnxruntime's are from it, on all models of benchmarks and of the zoo.
+
+    PYTHONPATH=runtime:generated:. python -m benchmarks.accuracy [bert_mini zoo_bert ...]
 
 In: an ONNX model and arguments. Out: what onnx's own reference implementation gives when every f32 number of the model is an f64 one.
-Its loops over convolutions and its LSTM, which has no second direction, are replaced by NumPy here.
+Its loops over convolutions and its LSTM, which has no second direction, are replaced by NumPy here. Exit code 1 if our error is more than
+twice onnxruntime's, of both of which less than what f32 can tell (2^-24 of the largest results) counts as that.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from benchmarks.models import Arrays
+import anyshape
+from benchmarks.models import MODELS, Arrays, load, structure
+from benchmarks.models.zoo.arguments import calls
 
 Array = NDArray[Any]
 
@@ -99,3 +111,80 @@ def error(results: list[Array], wanted: list[Array]) -> float:
         return float(np.sqrt(np.mean(np.square(a, dtype=np.float64)))) if a.size else 0.0
 
     return max(size(r - w) / (size(w) or 1.0) for r, w in zip(results, wanted, strict=True))
+
+
+LIMIT = 2.0
+"""Times onnxruntime's error is what ours may be."""
+NO_ROUNDING = 1e-3
+"""An error that no rounding makes: the reference then means something else than both engines (a recurrence with lengths)."""
+LEAST = 2.0**-24
+"""Half a unit in the last place of an f32: less is luck."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    ours: float
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        return max(self.ours, LEAST) / max(self.theirs, LEAST)
+
+
+def compare(path: Path, given: Arrays) -> Errors:
+    """Of one call. Raises what the reference raises for an operator that it has not."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    peer = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    given = {i.name: given[i.name] for i in peer.get_inputs()}
+    wanted = exact(path, given)
+    return Errors(error(anyshape.compile(path).run(given), wanted), error(peer.run(None, given), wanted))
+
+
+def models(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Path, Arrays]]]]:
+    """Those of benchmarks at their second shape, those of the zoo at their last."""
+    for name in MODELS:
+        yield name, partial(_of_benchmarks, name, folder)
+    for file in sorted(structure.FOLDER.glob("zoo_*.onnx")):
+        yield file.stem, partial(_of_zoo, file.stem, folder)
+
+
+def _of_benchmarks(name: str, folder: Path) -> tuple[Path, Arrays]:
+    model = load(name)
+    return model.build(folder / f"{name}.onnx"), model.inputs(*model.SHAPES[1], seed=2)
+
+
+def _of_zoo(name: str, folder: Path) -> tuple[Path, Arrays]:
+    return structure.build(name, folder / f"{name}.onnx", seed=7), calls(name.removeprefix("zoo_"))[-1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", help="all, unless some are named")
+    options = parser.parse_args()
+    worse = []
+    print(f"{'model':28} {'anyshape':>10} {'onnxruntime':>12} {'ratio':>6}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, made in models(Path(folder)):
+            if options.models and name not in options.models:
+                continue
+            try:
+                found = compare(*made())
+            except (NotImplementedError, RuntimeError, TypeError, ValueError, AttributeError) as e:
+                print(
+                    f"{name:28} onnx's reference cannot run it in f64: {type(e).__name__}: {str(e).splitlines()[0][:80]}",
+                    flush=True,
+                )
+                continue
+            if min(found.ours, found.theirs) > NO_ROUNDING:
+                print(f"{name:28} onnx's reference gives something else than both engines", flush=True)
+                continue
+            print(f"{name:28} {found.ours:10.2e} {found.theirs:12.2e} {found.ratio:6.2f}", flush=True)
+            worse += [name] if found.ratio > LIMIT else []
+    if worse:
+        print(f"more than {LIMIT:g} times onnxruntime's error: {', '.join(worse)}")
+    return bool(worse)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -36,6 +36,8 @@ Record = Callable[[str, Any], None]
 NATIVE, PYTHON, WALKED, AGAIN = "native loop", "Python", "walked table", "compiled again"
 ANEW = 3
 """Calls of an op that are compiled again: a compile that depends on what was compiled before shows there."""
+MOST_KERNELS = 24
+"""Of a call of one op, also of one that is composed of many (`python -m benchmarks.kernel_counts`): what is more was not fused."""
 WAYS: Mapping[str, Mapping[str, Any]] = {
     NATIVE: {"loop": "native"},
     PYTHON: {"loop": "python"},
@@ -70,6 +72,8 @@ def test_every_executor_gives_the_same_bits(op: str, record_property: Record) ->
         found = ways(c)
         if isinstance(found, TypeRelationError):
             raise UnsatisfiedAssumption("refused on symbols")
+        made = found[NATIVE].report.kernels
+        assert made <= MOST_KERNELS, f"{made} kernels for one call of {op}"
         if next(anew) < ANEW:
             found = {**found, AGAIN: anyshape.compile(program(c), **WAYS[PYTHON])}
         given = arguments(c)
