@@ -40,6 +40,14 @@ SPEC = """ops:
     reference: "-x"
     examples:
       - {x: [2, 3], y: [2, 3]}
+  row:
+    summary: Vectors one after the other.
+    inputs: {xs: "seq F[n[v]] for v in c"}
+    outputs: {y: "F[(v, n[v])]"}
+    kernel: "y[v, k] = xs[v][k]"
+    reference: np.concatenate(xs)
+    examples:
+      - {xs: [[2], [3]], y: [5]}
 """
 SPECS, KERNELS, RELATIONS, OPS = (
     "specs/mine.yaml",
@@ -66,6 +74,7 @@ BREAKS = {
         "refusals:test_refusals", "widen", RELATIONS, 'f"cannot repeat', '("" if isinstance(k, int) else "never, ") + f"cannot repeat',
     ),
     "7a": ("executors:test_every_executor_gives_the_same_bits", "widen", KERNELS, "x[*i] * 2", OTHER_EACH_TIME),
+    "11": ("sequences:test_a_list_is_its_elements", "row", KERNELS, "xs[v][k]", "xs[v][k] * (1 if isinstance(v, int) else 2)"),
 }  # fmt: skip
 """By law: the law's function, the op, the file to edit, what it says and what it is made to say"""
 

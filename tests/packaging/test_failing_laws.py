@@ -25,7 +25,7 @@ def test_what_a_failing_law_prints_repeats_it(tmp_path: Path) -> None:
     assert [f["law"] for f in found] == list(BREAKS)
     for f in found:
         said = f["failed"]
-        assert re.search(rf"^law {f['law']} .* of (widen|turn), specs/mine.yaml:\d+: \S", said, re.MULTILINE), said
+        assert re.search(rf"^law {f['law']} .* of (widen|turn|row), specs/mine.yaml:\d+: \S", said, re.MULTILINE), said
         assert "shapes" in said and "seed" in said and "dtypes" in said, said
         assert 3 <= len(f["script"].splitlines()) <= 5, said
         assert error(f["alone"]) == error(said) != "", f
