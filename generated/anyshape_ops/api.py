@@ -1064,7 +1064,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:331
+# specs/ensembles.yaml:335
 def count_grams(
     x: Operand,
     pool: Operand,

@@ -253,6 +253,19 @@ GRAMS = {
                 "post_transform": "LOGISTIC",
             },
         ),
+        (
+            "TreeEnsembleClassifier",
+            1,
+            np.float32,
+            "if",
+            {
+                **TREES,
+                **modes("LEQ", "LT", "GT"),
+                **leaves("class", ONE, True),
+                "classlabels_int64s": [4, 2],
+                "base_values": [0.25],
+            },
+        ),
         ("TfIdfVectorizer", 0, np.int64, "f", {**GRAMS, "ngram_indexes": [0, 1, 2, 3], "max_skip_count": 1}),
         (
             "TfIdfVectorizer",
@@ -295,3 +308,31 @@ def test_what_is_refused() -> None:
         anyshape.compile(model_of("LinearRegressor", np.float32, {}, **WEIGHTS, post_transform="PROBIT"))
     with pytest.raises(UnsupportedError, match="without an offset"):
         anyshape.compile(model_of("Scaler", np.float32, {}, scale=[1.0]))
+
+
+@pytest.mark.parametrize(
+    ("classes", "attributes", "why"),
+    [
+        ([1], {}, "the second of two classes alone"),
+        ([0], {"base_values": [0.5, 0.25]}, "two base values"),
+        ([0], {"post_transform": "SOFTMAX"}, "a softmax"),
+    ],
+)
+def test_two_classes_of_which_one_has_weights_have_one_meaning_only(
+    classes: list[int], attributes: dict[str, Any], why: str
+) -> None:
+    given = {**TREES, **modes("LEQ", "LT", "GT"), **leaves("class", [c + classes[0] for c in ONE])}
+    node = helper.make_node(
+        "TreeEnsembleClassifier",
+        ["x"],
+        ["y", "s"],
+        domain="ai.onnx.ml",
+        classlabels_int64s=[4, 2],
+        **given,
+        **attributes,
+    )
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 3])
+    graph = helper.make_graph([node], "g", [x], [helper.make_tensor_value_info("y", TensorProto.INT64, None)])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    with pytest.raises(UnsupportedError, match=why):
+        anyshape.compile(helper.make_model(graph, opset_imports=imports, ir_version=10))

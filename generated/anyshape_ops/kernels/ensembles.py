@@ -311,7 +311,7 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end(source="specs/ensembles.yaml:215")
 
 
-# specs/ensembles.yaml:331
+# specs/ensembles.yaml:335
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -331,12 +331,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:346",
+        "specs/ensembles.yaml:350",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is none of ", size),
-        "specs/ensembles.yaml:347",
+        "specs/ensembles.yaml:351",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -384,4 +384,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:349")
+    procedure.end(source="specs/ensembles.yaml:353")

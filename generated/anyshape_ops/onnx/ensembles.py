@@ -177,6 +177,30 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     if not (n.attr("classlabels_int64s") is not None):
         n.refuse("TreeEnsembleClassifier with strings as classes")
     if not (
+        (len(n.attr("classlabels_int64s") or ()) != 2) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (max(n.attr("class_ids") or (0,)) == 0)
+    ):
+        n.refuse("weights of the second of two classes alone")
+    if not (
+        (len(n.attr("classlabels_int64s") or ()) != 2) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (len(n.attr("base_values") or ()) < 2)
+    ):
+        n.refuse("weights of one of two classes and two base values")
+    if not (
+        (len(n.attr("classlabels_int64s") or ()) != 2) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (n.attr("base_values_as_tensor") is None)
+    ):
+        n.refuse("weights of one of two classes and a tensor of base values")
+    if not (
+        (len(n.attr("classlabels_int64s") or ()) != 2) or (
+            min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
+        ) or (n.attr("post_transform", "NONE") != "SOFTMAX")
+    ):
+        n.refuse("weights of one of two classes and a softmax")
+    if not (
         (n.attr("post_transform", "NONE") == "NONE") or (
             n.attr("post_transform", "NONE") == "LOGISTIC"
         ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
@@ -316,7 +340,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:298
+# specs/ensembles.yaml:302
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     if not (n.attr("post_transform", 0) < 3):
         n.refuse("TreeEnsemble with another post_transform")
@@ -431,7 +455,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:379
+# specs/ensembles.yaml:383
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("pool_strings") is None) and (n.attr("pool_int64s") is not None)):
         n.refuse("TfIdfVectorizer of strings")

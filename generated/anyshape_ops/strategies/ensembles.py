@@ -348,7 +348,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:314",
+            "specs/ensembles.yaml:318",
         ),
         Example(
             {
@@ -368,7 +368,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:315",
+            "specs/ensembles.yaml:319",
         ),
         Example(
             {
@@ -388,7 +388,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:316",
+            "specs/ensembles.yaml:320",
         ),
         Example(
             {
@@ -408,7 +408,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:317",
+            "specs/ensembles.yaml:321",
         ),
         Example(
             {
@@ -428,7 +428,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:318",
+            "specs/ensembles.yaml:322",
         ),
         Example(
             {
@@ -448,7 +448,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:319",
+            "specs/ensembles.yaml:323",
         ),
         Example(
             {
@@ -468,7 +468,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:320",
+            "specs/ensembles.yaml:324",
         ),
         Example(
             {
@@ -488,7 +488,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:321",
+            "specs/ensembles.yaml:325",
         ),
         Example(
             {
@@ -508,7 +508,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "targets",
-            "specs/ensembles.yaml:322",
+            "specs/ensembles.yaml:326",
         ),
         Example(
             {
@@ -528,7 +528,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:323",
+            "specs/ensembles.yaml:327",
         ),
         Example(
             {
@@ -548,7 +548,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:324",
+            "specs/ensembles.yaml:328",
         ),
         Example(
             {
@@ -568,7 +568,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:325",
+            "specs/ensembles.yaml:329",
         ),
         Example(
             {
@@ -588,7 +588,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:326",
+            "specs/ensembles.yaml:330",
         ),
         Example(
             {
@@ -608,7 +608,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:327",
+            "specs/ensembles.yaml:331",
         ),
         Example(
             {
@@ -628,7 +628,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:328",
+            "specs/ensembles.yaml:332",
         ),
         Example(
             {
@@ -648,7 +648,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:329",
+            "specs/ensembles.yaml:333",
         ),
     ),
     "specs/ensembles.yaml:183",
@@ -656,7 +656,7 @@ TREE_ENSEMBLE = Property(
 )
 
 
-# specs/ensembles.yaml:331
+# specs/ensembles.yaml:335
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -675,7 +675,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:375
+# specs/ensembles.yaml:379
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -698,7 +698,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:383",
+            "specs/ensembles.yaml:387",
         ),
         Example(
             {
@@ -711,7 +711,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:384",
+            "specs/ensembles.yaml:388",
         ),
         Example(
             {
@@ -724,7 +724,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:385",
+            "specs/ensembles.yaml:389",
         ),
         Example(
             {
@@ -737,7 +737,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:386",
+            "specs/ensembles.yaml:390",
         ),
         Example(
             {
@@ -750,7 +750,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:387",
+            "specs/ensembles.yaml:391",
         ),
         Example(
             {
@@ -763,7 +763,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:388",
+            "specs/ensembles.yaml:392",
         ),
         Example(
             {
@@ -776,7 +776,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:389",
+            "specs/ensembles.yaml:393",
         ),
         Example(
             {
@@ -789,9 +789,9 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:390",
+            "specs/ensembles.yaml:394",
         ),
     ),
-    "specs/ensembles.yaml:331",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:344"), Refusal(r".* skipped", "specs/ensembles.yaml:345")),
+    "specs/ensembles.yaml:335",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:348"), Refusal(r".* skipped", "specs/ensembles.yaml:349")),
 )
