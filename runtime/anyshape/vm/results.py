@@ -15,15 +15,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.vm.address import address_of
 from anyshape.vm.arena import ALIGNMENT
 
-LARGE = 1 << 20
-"""Results of at least so many bytes are lent; of smaller ones, the allocator of the process has memory that is not fresh."""
+LARGE = 1 << 18
+"""Results of at least so many bytes are lent; of smaller ones, the allocator of the process has memory that is not fresh. It gives several
+of half a megabyte back to the system as soon as they are freed together, as the cache of a decoder is."""
 KEPT = 1 << 28
 """At most so many bytes wait to be lent again; what comes back beyond that is given to the system."""
 
-Block = NDArray[np.uint8]
-_idle: list[Block] = []
+
+class _Block:
+    """Memory with the aligned address at which it is lent, and how much there is from there on."""
+
+    __slots__ = ("memory", "size", "start")
+
+    def __init__(self, size: int) -> None:
+        self.memory: NDArray[np.uint8] = np.empty(size + ALIGNMENT, np.uint8)
+        start = address_of(self.memory)
+        self.size, self.start = size, start + -start % ALIGNMENT
+
+
+_idle: list[_Block] = []
 """Appended to, and removed from, by single operations of a list: memory comes back at any time, on any thread."""
 
 
@@ -32,15 +45,12 @@ class _Loan:
 
     __slots__ = ("__array_interface__", "block")
 
-    def __init__(self, block: Block, size: int) -> None:
+    def __init__(self, block: _Block, shape: tuple[int, ...], letters: str) -> None:
         self.block = block
-        start = block.ctypes.data
-        self.__array_interface__ = {
-            "data": (start + -start % ALIGNMENT, False), "shape": (size,), "typestr": "|u1", "version": 3,
-        }  # fmt: skip
+        self.__array_interface__ = {"data": (block.start, False), "shape": shape, "typestr": letters, "version": 3}
 
-    def __del__(self, idle: list[Block] = _idle, kept: int = KEPT) -> None:
-        if sum(b.nbytes for b in tuple(idle)) + self.block.nbytes <= kept:
+    def __del__(self, idle: list[_Block] = _idle, kept: int = KEPT) -> None:
+        if sum([b.size for b in tuple(idle)]) + self.block.size <= kept:
             idle.append(self.block)
 
 
@@ -49,21 +59,24 @@ def new_result(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     size = prod(shape) * dtype.itemsize
     if size < LARGE or min(shape) < 0:
         return np.empty(shape, dtype)
-    flat: NDArray[Any] = np.asarray(_Loan(_block(size + ALIGNMENT), size))
+    block = _block(size)
+    if dtype.isbuiltin == 1:
+        return np.asarray(_Loan(block, tuple(shape), dtype.str))
+    flat: NDArray[Any] = np.asarray(_Loan(block, (size,), "|u1"))
     return flat.view(dtype).reshape(shape)
 
 
-def _block(size: int) -> Block:
+def _block(size: int) -> _Block:
     """One that waits, at most twice as large, or a new one."""
     for k, block in enumerate(tuple(_idle)):
-        if size <= block.nbytes <= 2 * size:
+        if size <= block.size <= 2 * size:
             found = _taken(k, block)
             if found is not None:
                 return found
-    return np.empty(size, np.uint8)
+    return _Block(size)
 
 
-def _taken(k: int, block: Block) -> Block | None:
+def _taken(k: int, block: _Block) -> _Block | None:
     """The block at this place, unless another thread was faster."""
     try:
         found = _idle.pop(k)
