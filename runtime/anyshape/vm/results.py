@@ -19,10 +19,16 @@ from anyshape.vm.address import address_of
 from anyshape.vm.arena import ALIGNMENT
 
 LARGE = 1 << 18
-"""Results of at least so many bytes are lent; of smaller ones, the allocator of the process has memory that is not fresh. It gives several
-of half a megabyte back to the system as soon as they are freed together, as the cache of a decoder is."""
+"""Results of at least so many bytes are lent; of smaller ones, the allocator of the process has memory that is not fresh."""
+HEAP = 1 << 21
+"""A block of so many bytes is taken and given back once: glibc's allocator, which maps blocks from 128 KiB on and gives the end of its heap
+to the system from 128 KiB on, takes the size of a mapped block that is freed for its new bound, and twice that for the end of the heap
+(mallopt(3)). Else results below `LARGE` that are freed together, as a decoder's cache is, would be faulted in again at every call."""
 KEPT = 1 << 28
 """At most so many bytes wait to be lent again; what comes back beyond that is given to the system."""
+
+
+np.empty(HEAP, np.uint8)
 
 
 class _Block:
