@@ -180,9 +180,28 @@ def memory(results: Results) -> str:
     return "\n".join(lines)
 
 
+def crowded(results: Results) -> str:
+    threads = list(results[0]["seconds"])
+    lines = [
+        "## More threads than processors\n",
+        "Times on several threads over that of one under the same conditions, beside processes that only compute: medians of turns\n"
+        "(`python -m benchmarks.oversubscribed`). No call uses more threads than the process may use processors.\n",
+        f"| model | shape | beside | one thread, us | {' | '.join(f'{t} threads' for t in threads[1:])} |",
+        "|---|---|---|---|" + "---|" * (len(threads) - 1),
+    ]  # fmt: skip
+    for r in results:
+        times = [r["seconds"][t] for t in threads]
+        parts = " | ".join(f"{t / times[0]:.2f}" for t in times[1:])
+        lines.append(
+            f"| {r['model']} | {r['shape'][0]}x{r['shape'][1]} | {r['beside']} | {times[0] * 1e6:.1f} | {parts} |"
+        )
+    return "\n".join(lines)
+
+
 SECTIONS: tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...] = (
     ("one_thread", (models, errors)),
     ("all_threads", (models,)),
+    ("oversubscribed", (crowded,)),
     ("bounds", (bounds,)),
     ("compile_time", (compiling,)),
     ("memory", (memory,)),
