@@ -1,6 +1,6 @@
 """What it would bring to compile for shapes rather than for all of them: one generic executable beside one made for each shape.
 
-    PYTHONPATH=runtime:generated python -m benchmarks.policies [bert_mini mlp ...] [--seconds 6] [--json out.json]
+    PYTHONPATH=runtime:generated python -m benchmarks.policies [rows bert_mini ...] [--seconds 6] [--json out.json]
 
 Three policies by their two costs. `generic`: one executable, dims unknown. `bucketed`: one for lengths up to each power of two, which
 knows the bound and nothing else. `specialised`: one for each shape, in which every dim is a number. Printed is the least time of steady
