@@ -56,13 +56,15 @@ def check_procedure(
 
 
 class _Checker:
-    """`first`: the first step that sets each name; `written`: tensors of which elements are set."""
+    """`first`: the first step that sets each name; `written`: tensors of which elements are set; `loops`: variables of the loops around a
+    step, `looped`: of all before it."""
 
     def __init__(self, spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:
         self.spec, self.names, self.scope, self.findings = spec, names, scope, findings
         self.first: dict[str, Node] = {}
         self.written: set[str] = set()
         self.loops: set[str] = set()
+        self.looped: set[str] = set()
         self.inputs = {o.name for o in spec.inputs}
         self.outputs = {o.name for o in spec.outputs}
 
@@ -107,6 +109,7 @@ class _Checker:
                 self.findings.add(target.span, f"'{target.name}' is a variable already")
         bind_generator(generator, self.scope)
         self.loops |= {t.name for t in generator.targets}
+        self.looped |= self.loops
         self.block(body, now, True)
         for target in generator.targets:
             self.loops.discard(target.name)
@@ -169,7 +172,7 @@ class _Checker:
                 return True
             return False
         words = {**dict.fromkeys(self.inputs, "an input"), **dict.fromkeys(self.outputs, "an output")}
-        words |= dict.fromkeys(self.loops, "the variable of a loop")
+        words |= dict.fromkeys(self.looped, "the variable of a loop")
         if name in words:
             more = f"; a step sets its elements, `{name}[…] = …`" if name in self.outputs else ""
             self.findings.add(target.span, f"'{name}' is {words[name]}{more}")

@@ -7,7 +7,6 @@ language becomes a finding at its place, and the expression `BROKEN`, which the 
 from __future__ import annotations
 
 import ast
-import warnings
 from dataclasses import dataclass
 
 from anyshape_gen.nodes import (
@@ -43,11 +42,10 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
+from anyshape_gen.python_text import parse_python
 from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text
 
-DEEPEST = 80
-"""Nodes of an expression within each other; a sum is one deeper with each term. What specs have is less than half of it."""
 BROKEN = Name("<broken>")
 """Stands for an expression that a finding has already been written about."""
 
@@ -373,23 +371,6 @@ def _noun(node: ast.AST) -> str:
         "UnaryOp": "this operator",
     }
     return words.get(type(node).__name__, f"`{type(node).__name__.lower()}`")
-
-
-def parse_python(source: str, mode: str) -> ast.AST:
-    """Python's parser, with its warnings (`1if x`) as errors, too; a SyntaxError for what is nested too deep for those who walk it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            tree = ast.parse(source, mode=mode)
-        except (RecursionError, MemoryError):
-            raise SyntaxError(f"nested more than {DEEPEST} deep", ("", 1, 1, "")) from None
-    level: list[ast.AST] = [tree]
-    for _ in range(DEEPEST):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    if level:
-        line, col = next(((n.lineno, n.col_offset + 1) for n in level if isinstance(n, ast.expr)), (1, 1))
-        raise SyntaxError(f"nested more than {DEEPEST} deep", ("", line, col, ""))
-    return tree
 
 
 def parse_expression(text: Text, findings: Findings) -> Expr:

@@ -11,7 +11,8 @@ import builtins
 
 from anyshape_gen.model import DtypeRule, Example, ExampleValue, Kind, Oracle, Reference, View
 from anyshape_gen.nodes import Bool, Expr, Name, NoneLit, Str
-from anyshape_gen.parse_rules import parse_expression, parse_python
+from anyshape_gen.parse_rules import parse_expression
+from anyshape_gen.python_text import parse_python
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq

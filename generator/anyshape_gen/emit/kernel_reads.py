@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from anyshape_gen.emit.kernel_scope import FUNCTIONS, KernelScope
 from anyshape_gen.emit.names import kernel_name
-from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.refusal import Misused, NotExecuted
 from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.emit.rule_text import ADD, ATOM, MUL, NEGATE
 from anyshape_gen.nodes import (
@@ -104,6 +104,8 @@ class ReadText(KernelScope):
             return whole
         leaves: dict[str, str] = {}
         text = self._itemwise(e, leaves)
+        if not leaves:
+            raise Misused(e, "this is one number, and a vector of them is wanted here")
         names = ", ".join(leaves.values())
         domain = next(iter(leaves)) if len(leaves) == 1 else f"zip({', '.join(leaves)})"
         return f"({text} for {names} in {domain})"

@@ -17,6 +17,16 @@ class NotExecuted(Exception):
         self.span = node if isinstance(node, Span) else node.span
         self.what = what
 
+    def __str__(self) -> str:
+        return f"{self.what} is not in the language"
+
+
+class Misused(NotExecuted):
+    """What the language cannot say, and shows only where code is written."""
+
+    def __str__(self) -> str:
+        return self.what
+
 
 @contextmanager
 def collecting(findings: Findings) -> Iterator[None]:
@@ -24,4 +34,4 @@ def collecting(findings: Findings) -> Iterator[None]:
     try:
         yield
     except NotExecuted as e:
-        findings.add(e.span, f"{e.what} is not in the language")
+        findings.add(e.span, str(e))

@@ -174,9 +174,8 @@ class RelationEmitter:
                 numbers = f"range({self.solve_text.text(count)})"
                 if sequence is not None:
                     numbers = f"numbers_of({self.name(sequence.name)})"
-                self.code.add(f"for {self.name(var)} in {numbers}:")
                 self.element = var
-                self._steps(steps)
+                self._under(f"for {self.name(var)} in {numbers}:", steps)
                 self.element = None
             case AtLeastOne(operand):
                 message = f'lambda: "{operand} needs at least one tensor"'
@@ -184,11 +183,8 @@ class RelationEmitter:
                 test = f"gt({number}, 0)" if operand == self.rule_text.sequence else f"{number} > 0"
                 self.code.add(f"rule.require({test}, {message})")
             case IfPresent(operand, steps, absent):
-                self.code.add(f"if {self.name(operand)} is not None:")
-                self._steps(steps)
-                if absent:
-                    self.code.add("else:")
-                    self._steps(absent)
+                given = self._under(f"if {self.name(operand)} is not None:", steps)
+                self._under("else:" if given else f"if {self.name(operand)} is None:", absent)
 
     def _each(self, value: Expr) -> str:
         """A dim by element of a sequence."""
@@ -196,11 +192,18 @@ class RelationEmitter:
         var = self.name(value.generators[0].targets[0].name)
         return f"each_of({self.name(self.spec.sequence.name)}, lambda {var}: {self.solve_text.text(value.element)})"
 
-    def _steps(self, steps: Iterable[SolveStep]) -> None:
+    def _under(self, head: str, steps: Iterable[SolveStep]) -> bool:
+        """The steps below a head, and no head where none of them has anything to do."""
+        at = len(self.code.lines)
+        self.code.add(head)
+        below = len(self.code.lines)
         self.code.indent()
         for step in steps:
             self._step(step)
         self.code.dedent()
+        if len(self.code.lines) == below:
+            del self.code.lines[at:]
+        return len(self.code.lines) > at
 
     def _rank(self, step: RankCheck) -> None:
         operand = self.name(step.operand)

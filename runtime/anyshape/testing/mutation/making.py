@@ -22,8 +22,9 @@ from anyshape.graph.opdef import OpDef
 from anyshape.graph.registry import all_ops
 from anyshape.testing import Property
 from anyshape_gen.analysis import analyse_op
-from anyshape_gen.analysis_model import Analysis
-from anyshape_gen.emit import compositions, kernels, ops, relations, rewrites, strategies
+from anyshape_gen.analysis_model import Analysis, OpAnalysis
+from anyshape_gen.emit import compositions, kernels, ops, procedures, relations, rewrites, strategies
+from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import used_names
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
@@ -78,7 +79,7 @@ class Workshop:
             a = analyse_op(spec, self.files[spec.name], findings, set(self.specs), complete=False)
             if a is None or findings.found:
                 return None
-            kernel = kernels.kernel(a) if a.kernel is not None else None
+            kernel = _kernel(a)
             hoisted = kernel.hoisted if kernel is not None else {}
             specs = {**self.specs, spec.name: spec}
             body = compositions.composition(a, specs, "anyshape_ops") if spec.compose is not None else None
@@ -103,6 +104,12 @@ class Workshop:
             raise GeneratorFault(
                 f"{spec.name}: what the generator wrote is no Python: {e.msg}: {(e.text or '').strip()}"
             ) from e
+
+
+def _kernel(a: OpAnalysis) -> KernelCode | None:
+    if a.procedure is not None:
+        return procedures.procedure(a)
+    return kernels.kernel(a) if a.kernel is not None else None
 
 
 def load(spec: OpSpec, text: Generated) -> tuple[OpDef, ...]:
