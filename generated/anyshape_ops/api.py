@@ -401,7 +401,7 @@ def attention(
     return call(ATTENTION, [q, k, v, bias], {"causal": causal, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:72
+# specs/attention.yaml:73
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
     neighbours.
@@ -617,7 +617,7 @@ def append_at(past: Operand, new: Operand, filled: Operand, size: int | Value, *
     return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:74
+# specs/decoding.yaml:75
 def grouped_query_attention(
     q: Operand,
     k: Operand,
@@ -664,7 +664,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:156
+# specs/decoding.yaml:161
 def linear_attention(
     query: Operand,
     key: Operand,
@@ -1166,7 +1166,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:335
+# specs/images.yaml:336
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -1179,7 +1179,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:361
+# specs/images.yaml:362
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
@@ -1664,7 +1664,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:148
 def qlinear_matmul(
     a: Operand,
     sa: Operand,
@@ -1685,7 +1685,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:181
+# specs/quantisation.yaml:182
 def matmul_nbits(
     a: Operand,
     codes: Operand,
@@ -1706,7 +1706,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits, "block_size": block_size}, source)[0]
 
 
-# specs/random.yaml:40
+# specs/random.yaml:39
 def fresh_seed(*, source: str = "") -> Value:
     """A number that no other call and no other run has, to seed what is drawn; `anyshape.seed(n)` says where they
     begin.
@@ -1716,7 +1716,7 @@ def fresh_seed(*, source: str = "") -> Value:
     return call(FRESH_SEED, [], {}, source)[0]
 
 
-# specs/random.yaml:49
+# specs/random.yaml:48
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int] | Value, *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
@@ -1742,7 +1742,7 @@ def random_normal(
     return call_alias(STATIC_RANDOM_NORMAL, DYN_RANDOM_NORMAL, [seed, mean, deviation], {"to": to}, source)[0]
 
 
-# specs/random.yaml:98
+# specs/random.yaml:100
 def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: str = "") -> Value:
     """Ones, each with the probability that x says, and zeros else; a function of the seed and of their positions.
 
@@ -1751,7 +1751,7 @@ def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: st
     return call(BERNOULLI, [seed, x], {"to": to}, source)[0]
 
 
-# specs/random.yaml:115
+# specs/random.yaml:118
 def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "") -> Value:
     """Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of their
     positions.
@@ -1761,7 +1761,7 @@ def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "")
     return call(DROPOUT_MASK, [seed, x, ratio], {}, source)[0]
 
 
-# specs/random.yaml:125
+# specs/random.yaml:129
 def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> Value:
     """The elements that a mask keeps, over the share of those that are kept, and zeros else.
 
@@ -1770,7 +1770,7 @@ def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> V
     return call(DROPOUT, [x, mask, ratio], {}, source)[0]
 
 
-# specs/random.yaml:146
+# specs/random.yaml:150
 def multinomial(
     seed: Operand, x: Operand, draws: int | Value | None = 1, to: DType | str = "i64", *, source: str = ""
 ) -> Value:
@@ -2384,7 +2384,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:96
+# specs/signal.yaml:97
 def stft(
     x: Operand,
     window: Operand = None,
@@ -2407,7 +2407,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:133
+# specs/signal.yaml:134
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,
@@ -2474,7 +2474,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:117
+# specs/sorting.yaml:118
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
     how often.
@@ -2484,7 +2484,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:170
+# specs/sorting.yaml:173
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
     them.
@@ -2594,7 +2594,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:172
+# specs/text.yaml:173
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count through several tensors in turn; an empty one where no tensor has that
     place.
@@ -2624,7 +2624,7 @@ def adagrad(
     return call(ADAGRAD, [rate, step, x, gradient, squares], {"norm": norm, "decay": decay, "epsilon": epsilon}, source)
 
 
-# specs/training.yaml:53
+# specs/training.yaml:54
 def momentum(
     rate: Operand,
     step: Operand,
@@ -2650,7 +2650,7 @@ def momentum(
     )
 
 
-# specs/training.yaml:75
+# specs/training.yaml:77
 def adam(
     rate: Operand,
     step: Operand,
@@ -2733,7 +2733,7 @@ def atan(x: Operand, *, source: str = "") -> Value:
     return call(ATAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:88
 def sinh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic sine of every element.
 
@@ -2742,7 +2742,7 @@ def sinh(x: Operand, *, source: str = "") -> Value:
     return call(SINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:91
+# specs/trigonometry.yaml:95
 def cosh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic cosine of every element.
 
@@ -2751,7 +2751,7 @@ def cosh(x: Operand, *, source: str = "") -> Value:
     return call(COSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:98
+# specs/trigonometry.yaml:102
 def asinh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic sine.
 
@@ -2760,7 +2760,7 @@ def asinh(x: Operand, *, source: str = "") -> Value:
     return call(ASINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:109
 def acosh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic cosine from 1 on; NaN below.
 
@@ -2769,7 +2769,7 @@ def acosh(x: Operand, *, source: str = "") -> Value:
     return call(ACOSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:113
+# specs/trigonometry.yaml:117
 def atanh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic tangent; NaN beyond -1 and 1.
 
@@ -2778,7 +2778,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:152
+# specs/window.yaml:137
 def conv(
     x: Operand,
     w: Operand,
@@ -2805,7 +2805,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:181
+# specs/window.yaml:166
 def max_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -2838,7 +2838,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:199
 def average_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -2871,7 +2871,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:228
+# specs/window.yaml:233
 def lp_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -2904,7 +2904,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:262
+# specs/window.yaml:267
 def conv_transpose(
     x: Operand,
     w: Operand,
@@ -2941,7 +2941,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:315
+# specs/window.yaml:322
 def conv_integer(
     x: Operand,
     w: Operand,
@@ -2969,7 +2969,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:348
+# specs/window.yaml:355
 def qlinear_conv(
     x: Operand,
     x_scale: Operand,
@@ -3003,7 +3003,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:401
+# specs/window.yaml:408
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -3030,7 +3030,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:435
+# specs/window.yaml:447
 def col2im(
     x: Operand,
     image: Sequence[int] | Value,

@@ -72,7 +72,7 @@ def append_at(past: Operand, new: Operand, filled: Operand, size: Operand, *, so
     return call(DYN_APPEND_AT, [past, new, filled], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:74
+# specs/decoding.yaml:75
 def grouped_query_attention(
     q: Operand,
     k: Operand,
@@ -188,7 +188,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:335
+# specs/images.yaml:336
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -199,7 +199,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:361
+# specs/images.yaml:362
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
@@ -426,7 +426,7 @@ def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -
     return call(DYN_TRILU, [x], {"k": k, "upper": upper}, source)[0]
 
 
-# specs/random.yaml:49
+# specs/random.yaml:48
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Operand, *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
@@ -450,7 +450,7 @@ def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Operand,
     return call(DYN_RANDOM_NORMAL, [seed, mean, deviation], {"to": to}, source)[0]
 
 
-# specs/random.yaml:146
+# specs/random.yaml:150
 def multinomial(seed: Operand, x: Operand, draws: Operand = 1, to: DType | str = "i64", *, source: str = "") -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
@@ -719,7 +719,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:96
+# specs/signal.yaml:97
 def stft(
     x: Operand,
     window: Operand = None,
@@ -740,7 +740,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:133
+# specs/signal.yaml:134
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,
@@ -791,7 +791,7 @@ def sparse_fill_empty_rows(
     return call(DYN_SPARSE_FILL_EMPTY_ROWS, [index, values, value], {"shape": shape}, source)
 
 
-# specs/window.yaml:401
+# specs/window.yaml:408
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -817,7 +817,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:435
+# specs/window.yaml:447
 def col2im(
     x: Operand,
     image: Operand,

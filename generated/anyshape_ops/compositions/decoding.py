@@ -11,7 +11,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/decoding.yaml:74
+# specs/decoding.yaml:75
 def grouped_query_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -203,7 +203,7 @@ GROUPED_QUERY_ATTENTION = Composition(
 )
 
 
-# specs/decoding.yaml:156
+# specs/decoding.yaml:161
 def linear_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

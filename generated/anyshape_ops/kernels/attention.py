@@ -77,7 +77,7 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/attention.yaml:72
+# specs/attention.yaml:73
 def rotate_kernel(eqs: Equations, bound: Bound) -> None:
     interleaved, m, h, b, s, n, c = bound.interleaved, bound.m, bound.h, bound.b, bound.s, bound.n, bound.c
     x, cos_, sin_, y = eqs.tensor("x"), eqs.tensor("cos"), eqs.tensor("sin"), eqs.tensor("y")
@@ -97,17 +97,17 @@ def rotate_kernel(eqs: Equations, bound: Bound) -> None:
 
     along = eqs.scratch("along", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
-    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:91")
+    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:92")
     across = eqs.scratch("across", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         across[g, i, a, j],
         x[g, i, a, partner(j)] * sign(j) * sin_[*fit((g, i), c), number(j)],
-        "specs/attention.yaml:92",
+        "specs/attention.yaml:93",
     )
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         y[g, i, a, j],
         where(ge(j, 2 * m), lambda: x[g, i, a, j], lambda: along[g, i, a, j] + across[g, i, a, j]),
-        "specs/attention.yaml:93",
+        "specs/attention.yaml:94",
     )

@@ -129,7 +129,7 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:148
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     q = bound.q
@@ -160,7 +160,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:165",
+        "specs/quantisation.yaml:166",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*m, *n)))
     i, j = eqs.indices("i", m), eqs.indices("j", n)
@@ -168,7 +168,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
         factor[*i, *j],
         cast(sa[*fit(i, u)], parse_dtype("f32"))
         * cast(sb[*fit(j, w)], parse_dtype("f32")) / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:166",
+        "specs/quantisation.yaml:167",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -178,11 +178,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:167",
+        "specs/quantisation.yaml:168",
     )
 
 
-# specs/quantisation.yaml:181
+# specs/quantisation.yaml:182
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, k, block_size, bits, p = bound.n, bound.k, bound.block_size, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -203,7 +203,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:196",
+        "specs/quantisation.yaml:197",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, k)))
     j, l = eqs.index("j", n), eqs.index("l", k)
@@ -216,14 +216,14 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:197",
+        "specs/quantisation.yaml:198",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((n, k)))
     j, l = eqs.index("j", n), eqs.index("l", k)
     eqs.define(
         weight[j, l],
         cast(code[j, l] - base[j, l], eqs.dtypes["F"]) * scale[j, l // block_size],
-        "specs/quantisation.yaml:198",
+        "specs/quantisation.yaml:199",
     )
     i, j = eqs.indices("i", p), eqs.index("j", n)
     eqs.define(
@@ -233,5 +233,5 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             eqs.dtypes["F"],
         )
         + bias[j],
-        "specs/quantisation.yaml:199",
+        "specs/quantisation.yaml:200",
     )

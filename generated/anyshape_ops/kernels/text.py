@@ -369,7 +369,7 @@ def string_places_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:165")
 
 
-# specs/text.yaml:172
+# specs/text.yaml:173
 def string_at_kernel(eqs: Equations, bound: Bound) -> None:
     s, most, c, d, w = bound.s, bound.most, bound.c, bound.d, bound.w
     at_, xs, y = eqs.tensor("at"), eqs.tensors("xs"), eqs.tensor("y")
@@ -393,5 +393,5 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             parse_dtype("char"),
         ),
-        "specs/text.yaml:180",
+        "specs/text.yaml:181",
     )

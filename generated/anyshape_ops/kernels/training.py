@@ -33,7 +33,7 @@ def adagrad_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/training.yaml:53
+# specs/training.yaml:54
 def momentum_kernel(eqs: Equations, bound: Bound) -> None:
     d, norm, alpha, beta, mode = bound.d, bound.norm, bound.alpha, bound.beta, bound.mode
     rate = eqs.tensor("rate")
@@ -45,26 +45,26 @@ def momentum_kernel(eqs: Equations, bound: Bound) -> None:
     velocity_after = eqs.tensor("velocity_after")
     pull = eqs.scratch("pull", eqs.dtypes["F"], d)
     i = eqs.indices("i", d)
-    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:63")
+    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:64")
     i = eqs.indices("i", d)
     eqs.define(
         velocity_after[*i],
         alpha * velocity[*i] + where(gt(step[()], 0), lambda: beta, lambda: 1) * pull[*i],
-        "specs/training.yaml:64",
+        "specs/training.yaml:65",
     )
     if mode == "nesterov":
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             x[*i] - cast(rate[()], eqs.dtypes["F"]) * (pull[*i] + alpha * velocity_after[*i]),
-            "specs/training.yaml:65",
+            "specs/training.yaml:66",
         )
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], x[*i] - cast(rate[()], eqs.dtypes["F"]) * velocity_after[*i], "specs/training.yaml:66")
+        eqs.define(y[*i], x[*i] - cast(rate[()], eqs.dtypes["F"]) * velocity_after[*i], "specs/training.yaml:67")
 
 
-# specs/training.yaml:75
+# specs/training.yaml:77
 def adam_kernel(eqs: Equations, bound: Bound) -> None:
     beta = bound.beta
     alpha = bound.alpha
@@ -92,25 +92,25 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             lambda: cast(rate[()], eqs.dtypes["F"]),
         ),
-        "specs/training.yaml:86",
+        "specs/training.yaml:88",
     )
     pull = eqs.scratch("pull", eqs.dtypes["F"], d)
     i = eqs.indices("i", d)
-    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:87")
+    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:89")
     i = eqs.indices("i", d)
     eqs.define(
-        mean_after[*i], alpha * mean[*i] + (1 - cast(alpha, eqs.dtypes["F"])) * pull[*i], "specs/training.yaml:88"
+        mean_after[*i], alpha * mean[*i] + (1 - cast(alpha, eqs.dtypes["F"])) * pull[*i], "specs/training.yaml:90"
     )
     i = eqs.indices("i", d)
     eqs.define(
         squares_after[*i],
         beta * squares[*i] + (1 - cast(beta, eqs.dtypes["F"])) * pull[*i] * pull[*i],
-        "specs/training.yaml:89",
+        "specs/training.yaml:91",
     )
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
         (1 - cast(norm_post, eqs.dtypes["F"]))
         * (x[*i] - grown[()] * mean_after[*i] / (sqrt(squares_after[*i]) + epsilon)),
-        "specs/training.yaml:90",
+        "specs/training.yaml:92",
     )

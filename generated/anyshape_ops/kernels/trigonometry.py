@@ -130,7 +130,7 @@ def atan_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], arctan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:80")
 
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:88
 def sinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -152,11 +152,11 @@ def sinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -sinh_of(-cast(x[*i], eqs.dtypes["U"])), lambda: sinh_of(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:87",
+        "specs/trigonometry.yaml:91",
     )
 
 
-# specs/trigonometry.yaml:91
+# specs/trigonometry.yaml:95
 def cosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -172,11 +172,11 @@ def cosh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: half_exp(abs_(cast(x[*i], eqs.dtypes["U"]))),
             lambda: 0.5 * (exp(cast(x[*i], eqs.dtypes["U"])) + exp(-cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/trigonometry.yaml:94",
+        "specs/trigonometry.yaml:98",
     )
 
 
-# specs/trigonometry.yaml:98
+# specs/trigonometry.yaml:102
 def asinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -195,11 +195,11 @@ def asinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -arcsinh(-cast(x[*i], eqs.dtypes["U"])), lambda: arcsinh(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:101",
+        "specs/trigonometry.yaml:105",
     )
 
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:109
 def acosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -218,11 +218,11 @@ def acosh_kernel(eqs: Equations, bound: Bound) -> None:
                 + sqrt(cast(x[*i], eqs.dtypes["U"]) - 1) * sqrt(cast(x[*i], eqs.dtypes["U"]) + 1)
             ),
         ),
-        "specs/trigonometry.yaml:109",
+        "specs/trigonometry.yaml:113",
     )
 
 
-# specs/trigonometry.yaml:113
+# specs/trigonometry.yaml:117
 def atanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -241,5 +241,5 @@ def atanh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: -half_log(-cast(x[*i], eqs.dtypes["U"])),
             lambda: half_log(cast(x[*i], eqs.dtypes["U"])),
         ),
-        "specs/trigonometry.yaml:119",
+        "specs/trigonometry.yaml:123",
     )

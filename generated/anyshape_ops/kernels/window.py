@@ -34,7 +34,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/window.yaml:152
+# specs/window.yaml:137
 def conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -66,11 +66,11 @@ def conv_kernel(eqs: Equations, bound: Bound) -> None:
             * cast(w[h * m + i, j, *q], eqs.dtypes["U"]),
         )
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/window.yaml:159",
+        "specs/window.yaml:144",
     )
 
 
-# specs/window.yaml:181
+# specs/window.yaml:166
 def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -100,14 +100,14 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ],
         ),
-        "specs/window.yaml:189",
+        "specs/window.yaml:174",
     )
     seen = eqs.scratch("seen", parse_dtype("i64"), s)
     p = eqs.indices("p", s)
     eqs.define(
         seen[*p],
         fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-        "specs/window.yaml:190",
+        "specs/window.yaml:175",
     )
     first = eqs.scratch("first", parse_dtype("i64"), rules.Vec((b, c, *s)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
@@ -132,7 +132,7 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 d,
             ),
         ),
-        "specs/window.yaml:191",
+        "specs/window.yaml:176",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -159,11 +159,11 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:192",
+        "specs/window.yaml:177",
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:199
 def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     count_include_pad = bound.count_include_pad
@@ -185,14 +185,14 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, 0) for u, m, k, t, r in zip(p, (d + both), kernel, strides, dilations))),
-            "specs/window.yaml:218",
+            "specs/window.yaml:207",
         )
     else:
         p = eqs.indices("p", s)
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-            "specs/window.yaml:219",
+            "specs/window.yaml:208",
         )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -212,11 +212,11 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ) / cast(maximum(seen[*p], 1), eqs.dtypes["U"]),
-        "specs/window.yaml:220",
+        "specs/window.yaml:209",
     )
 
 
-# specs/window.yaml:228
+# specs/window.yaml:233
 def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -247,11 +247,11 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ) ** cast(p, eqs.dtypes["U"]),
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/window.yaml:237",
+        "specs/window.yaml:242",
     )
 
 
-# specs/window.yaml:262
+# specs/window.yaml:267
 def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -306,11 +306,11 @@ def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/window.yaml:292",
+        "specs/window.yaml:297",
     )
 
 
-# specs/window.yaml:315
+# specs/window.yaml:322
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -349,11 +349,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:325",
+        "specs/window.yaml:332",
     )
 
 
-# specs/window.yaml:348
+# specs/window.yaml:355
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -403,7 +403,7 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         )
         + bias[h * m + i],
-        "specs/window.yaml:368",
+        "specs/window.yaml:375",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
@@ -416,11 +416,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:369",
+        "specs/window.yaml:376",
     )
 
 
-# specs/window.yaml:401
+# specs/window.yaml:408
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -432,7 +432,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:421")
+    eqs.define(y[*i], 0, "specs/window.yaml:428")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -443,11 +443,11 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:422",
+        "specs/window.yaml:429",
     )
 
 
-# specs/window.yaml:435
+# specs/window.yaml:447
 def col2im_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -498,5 +498,5 @@ def col2im_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:456",
+        "specs/window.yaml:468",
     )

@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/attention.yaml:41
+# specs/attention.yaml:42
 def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     if not (
         (n.input(1) is not None) and (n.input(2) is not None) and (rank_of(n, n.input(0)) == 3) and (
@@ -78,7 +78,7 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/attention.yaml:57
+# specs/attention.yaml:58
 def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     if n.input(4) is not None:
         n.refuse("Attention with a past")
@@ -124,7 +124,7 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(api.transpose(attended_, axes=(0, 2, 1, 3), source=n.source), (0, 0, -1), source=n.source)]
 
 
-# specs/attention.yaml:111
+# specs/attention.yaml:112
 def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("num_heads", 0) > 0) or (rank_of(n, n.input(0)) == 4)):
         n.refuse("RotaryEmbedding of three axes without num_heads")

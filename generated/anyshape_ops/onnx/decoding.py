@@ -10,7 +10,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/decoding.yaml:139
+# specs/decoding.yaml:140
 def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("qk_output", 0) == 0) and (n.output_count <= 3)):
         n.refuse("GroupQueryAttention that gives its scores")
@@ -54,7 +54,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(made_[0], (0, 0, -1), source=n.source), made_[1], made_[2]]
 
 
-# specs/decoding.yaml:195
+# specs/decoding.yaml:200
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("kv_num_heads") > 0) and ((n.attr("q_num_heads") % n.attr("kv_num_heads")) == 0)):
         n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")

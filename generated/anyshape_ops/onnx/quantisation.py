@@ -93,7 +93,7 @@ def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:173
+# specs/quantisation.yaml:174
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -110,7 +110,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:207
+# specs/quantisation.yaml:208
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     if n.input(4) is not None:
         n.refuse("MatMulNBits with g_idx")

@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/random.yaml:60
+# specs/random.yaml:59
 def random_uniform_1(n: OnnxNode) -> Sequence[Value]:
     seed_ = (
         api.fresh_seed(source=n.source)
@@ -38,7 +38,7 @@ def random_uniform_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/random.yaml:64
+# specs/random.yaml:63
 def random_uniform_like_1(n: OnnxNode) -> Sequence[Value]:
     seed_ = (
         api.fresh_seed(source=n.source)
@@ -113,7 +113,7 @@ def random_normal_like_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/random.yaml:109
+# specs/random.yaml:111
 def bernoulli_15(n: OnnxNode) -> Sequence[Value]:
     seed_ = (
         api.fresh_seed(source=n.source)
@@ -122,12 +122,12 @@ def bernoulli_15(n: OnnxNode) -> Sequence[Value]:
     return [api.bernoulli(seed_, n.input(0), to=n.attr_dtype("dtype", dtype_of(n, n.input(0))), source=n.source)]
 
 
-# specs/random.yaml:136
+# specs/random.yaml:140
 def dropout_1(n: OnnxNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/random.yaml:137
+# specs/random.yaml:141
 def dropout_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.identity(n.input(0), source=n.source),
@@ -135,7 +135,7 @@ def dropout_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/random.yaml:139
+# specs/random.yaml:143
 def dropout_12(n: OnnxNode) -> Sequence[Value]:
     wanted_ = (scalar(0.5) if n.input(1) is None else n.input(1))
     share_ = (
@@ -153,7 +153,7 @@ def dropout_12(n: OnnxNode) -> Sequence[Value]:
     return [api.dropout(n.input(0), mask_, share_, source=n.source), mask_]
 
 
-# specs/random.yaml:167
+# specs/random.yaml:171
 def multinomial_7(n: OnnxNode) -> Sequence[Value]:
     seed_ = (
         api.fresh_seed(source=n.source)

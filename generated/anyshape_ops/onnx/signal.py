@@ -39,7 +39,7 @@ def dft_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:118
+# specs/signal.yaml:119
 def stft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.stft(
@@ -53,7 +53,7 @@ def stft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:158
+# specs/signal.yaml:159
 def mel_weight_matrix_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mel_weight_matrix(

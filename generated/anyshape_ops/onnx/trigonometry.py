@@ -40,27 +40,27 @@ def atan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.atan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:89
+# specs/trigonometry.yaml:93
 def sinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:96
+# specs/trigonometry.yaml:100
 def cosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.cosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:103
+# specs/trigonometry.yaml:107
 def asinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.asinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:111
+# specs/trigonometry.yaml:115
 def acosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.acosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:121
+# specs/trigonometry.yaml:125
 def atanh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.atanh(n.input(0), source=n.source)]
 

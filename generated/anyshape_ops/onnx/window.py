@@ -12,7 +12,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/window.yaml:163
+# specs/window.yaml:148
 def conv_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv(
@@ -29,7 +29,7 @@ def conv_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:196
+# specs/window.yaml:181
 def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return api.max_pool(
         n.input(0),
@@ -44,7 +44,7 @@ def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/window.yaml:226
+# specs/window.yaml:215
 def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.average_pool(
@@ -61,7 +61,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:243
+# specs/window.yaml:248
 def lp_pool_2(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lp_pool(
@@ -78,7 +78,7 @@ def lp_pool_2(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:298
+# specs/window.yaml:303
 def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_transpose(
@@ -97,7 +97,7 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:329
+# specs/window.yaml:336
 def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_integer(
@@ -115,7 +115,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:377
+# specs/window.yaml:384
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -138,7 +138,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:424
+# specs/window.yaml:431
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -153,7 +153,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:458
+# specs/window.yaml:470
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

@@ -31,7 +31,7 @@ ATTENTION = OpDef(
     source="specs/attention.yaml:5",
 )
 
-# specs/attention.yaml:72
+# specs/attention.yaml:73
 # rotate: no dyn variant, it has no parameters that are operands
 ROTATE = OpDef(
     name="rotate",
@@ -47,5 +47,5 @@ ROTATE = OpDef(
     relation=relations.rotate_relation,
     kernel=kernels.rotate_kernel,
     summary="Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or neighbours.",
-    source="specs/attention.yaml:72",
+    source="specs/attention.yaml:73",
 )

@@ -43,7 +43,7 @@ DYN_APPEND_AT = OpDef(
     shaping=("size",),
 )
 
-# specs/decoding.yaml:74
+# specs/decoding.yaml:75
 STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
     variant="static",
@@ -78,7 +78,7 @@ STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.GROUPED_QUERY_ATTENTION,
     summary="Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share one of keys.",
-    source="specs/decoding.yaml:74",
+    source="specs/decoding.yaml:75",
 )
 DYN_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
@@ -114,10 +114,10 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.GROUPED_QUERY_ATTENTION,
     summary="Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share one of keys.",
-    source="specs/decoding.yaml:74",
+    source="specs/decoding.yaml:75",
 )
 
-# specs/decoding.yaml:156
+# specs/decoding.yaml:161
 # linear_attention: no dyn variant, it has no parameters that are operands
 LINEAR_ATTENTION = OpDef(
     name="linear_attention",
@@ -144,5 +144,5 @@ LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:156",
+    source="specs/decoding.yaml:161",
 )

@@ -110,7 +110,7 @@ MATMUL_INTEGER = OpDef(
     source="specs/quantisation.yaml:129",
 )
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:148
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -131,10 +131,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:147",
+    source="specs/quantisation.yaml:148",
 )
 
-# specs/quantisation.yaml:181
+# specs/quantisation.yaml:182
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -156,5 +156,5 @@ MATMUL_NBITS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
     summary="A product with the transpose of a matrix whose rows are blocks of few-bit integers, each with a scale and a zero point.",
-    source="specs/quantisation.yaml:181",
+    source="specs/quantisation.yaml:182",
 )

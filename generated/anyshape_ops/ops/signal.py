@@ -46,7 +46,7 @@ DYN_DFT = OpDef(
     source="specs/signal.yaml:49",
 )
 
-# specs/signal.yaml:96
+# specs/signal.yaml:97
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -65,7 +65,7 @@ STATIC_STFT = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_kernel,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:96",
+    source="specs/signal.yaml:97",
 )
 DYN_STFT = OpDef(
     name="stft",
@@ -85,10 +85,10 @@ DYN_STFT = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_kernel,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:96",
+    source="specs/signal.yaml:97",
 )
 
-# specs/signal.yaml:133
+# specs/signal.yaml:134
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -107,7 +107,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:133",
+    source="specs/signal.yaml:134",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -127,5 +127,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:133",
+    source="specs/signal.yaml:134",
 )

@@ -104,7 +104,7 @@ STRING_PLACES = OpDef(
     source="specs/text.yaml:155",
 )
 
-# specs/text.yaml:172
+# specs/text.yaml:173
 # string_at: no dyn variant, it has no parameters
 STRING_AT = OpDef(
     name="string_at",
@@ -119,5 +119,5 @@ STRING_AT = OpDef(
     relation=relations.string_at_relation,
     kernel=kernels.string_at_kernel,
     summary="The strings at places that count through several tensors in turn; an empty one where no tensor has that place.",
-    source="specs/text.yaml:172",
+    source="specs/text.yaml:173",
 )

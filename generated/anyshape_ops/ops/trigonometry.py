@@ -103,7 +103,7 @@ ATAN = OpDef(
     source="specs/trigonometry.yaml:77",
 )
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:88
 # sinh: no dyn variant, it has no parameters
 SINH = OpDef(
     name="sinh",
@@ -116,10 +116,10 @@ SINH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.sinh_kernel,
     summary="The hyperbolic sine of every element.",
-    source="specs/trigonometry.yaml:84",
+    source="specs/trigonometry.yaml:88",
 )
 
-# specs/trigonometry.yaml:91
+# specs/trigonometry.yaml:95
 # cosh: no dyn variant, it has no parameters
 COSH = OpDef(
     name="cosh",
@@ -132,10 +132,10 @@ COSH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.cosh_kernel,
     summary="The hyperbolic cosine of every element.",
-    source="specs/trigonometry.yaml:91",
+    source="specs/trigonometry.yaml:95",
 )
 
-# specs/trigonometry.yaml:98
+# specs/trigonometry.yaml:102
 # asinh: no dyn variant, it has no parameters
 ASINH = OpDef(
     name="asinh",
@@ -148,10 +148,10 @@ ASINH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.asinh_kernel,
     summary="The inverse of the hyperbolic sine.",
-    source="specs/trigonometry.yaml:98",
+    source="specs/trigonometry.yaml:102",
 )
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:109
 # acosh: no dyn variant, it has no parameters
 ACOSH = OpDef(
     name="acosh",
@@ -164,10 +164,10 @@ ACOSH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.acosh_kernel,
     summary="The inverse of the hyperbolic cosine from 1 on; NaN below.",
-    source="specs/trigonometry.yaml:105",
+    source="specs/trigonometry.yaml:109",
 )
 
-# specs/trigonometry.yaml:113
+# specs/trigonometry.yaml:117
 # atanh: no dyn variant, it has no parameters
 ATANH = OpDef(
     name="atanh",
@@ -180,5 +180,5 @@ ATANH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.atanh_kernel,
     summary="The inverse of the hyperbolic tangent; NaN beyond -1 and 1.",
-    source="specs/trigonometry.yaml:113",
+    source="specs/trigonometry.yaml:117",
 )

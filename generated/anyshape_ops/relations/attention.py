@@ -37,7 +37,7 @@ def attention_relation(rule: Rule, *, q: Vec, k: Vec, v: Vec, bias: Vec | None, 
     )
 
 
-# specs/attention.yaml:72
+# specs/attention.yaml:73
 def rotate_relation(rule: Rule, *, x: Vec, cos: Vec, sin: Vec, interleaved: bool) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     rule.require(ge(len(cos), 1), lambda: f"cos must have at least rank 1, got rank {len(cos)}")

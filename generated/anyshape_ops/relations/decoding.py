@@ -24,7 +24,7 @@ def append_at_relation(rule: Rule, *, past: Vec, new: Vec, filled: Vec, size: An
     return rule.bind(outputs={"y": Vec((b, g, size, e))}, b=b, g=g, size=size, e=e)
 
 
-# specs/decoding.yaml:74
+# specs/decoding.yaml:75
 def grouped_query_attention_relation(
     rule: Rule,
     *,
@@ -128,7 +128,7 @@ def grouped_query_attention_relation(
     )
 
 
-# specs/decoding.yaml:156
+# specs/decoding.yaml:161
 def linear_attention_relation(
     rule: Rule,
     *,

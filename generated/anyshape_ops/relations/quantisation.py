@@ -125,7 +125,7 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
     return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, g_extents=g_extents, m=m, n=n, k=k, p=p, u=u, q=q, w=w)
 
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:148
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -152,7 +152,7 @@ def qlinear_matmul_relation(
     )
 
 
-# specs/quantisation.yaml:181
+# specs/quantisation.yaml:182
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec, bias: Vec | None, bits: Any, block_size: Any
 ) -> Bound:

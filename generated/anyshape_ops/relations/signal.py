@@ -39,7 +39,7 @@ def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool
     )
 
 
-# specs/signal.yaml:96
+# specs/signal.yaml:97
 def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -82,7 +82,7 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
     )
 
 
-# specs/signal.yaml:133
+# specs/signal.yaml:134
 def mel_weight_matrix_relation(
     rule: Rule, *, lower: Vec, upper: Vec, bins: Any, dft_length: Any, sample_rate: Any, to: Any
 ) -> Bound:

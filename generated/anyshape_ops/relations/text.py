@@ -69,7 +69,7 @@ def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     return rule.bind(outputs={"y": d}, d=d, of=of, which=which)
 
 
-# specs/text.yaml:172
+# specs/text.yaml:173
 def string_at_relation(rule: Rule, *, at: Vec, xs: list[Vec]) -> Bound:
     rule.require(len(xs) > 0, lambda: "xs needs at least one tensor")
     c = len(xs)

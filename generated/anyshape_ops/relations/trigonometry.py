@@ -42,31 +42,31 @@ def atan_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:88
 def sinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:91
+# specs/trigonometry.yaml:95
 def cosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:98
+# specs/trigonometry.yaml:102
 def asinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:109
 def acosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:113
+# specs/trigonometry.yaml:117
 def atanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

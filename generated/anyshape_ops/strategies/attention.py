@@ -135,13 +135,24 @@ ATTENTION = Property(
             "does not broadcast",
             "specs/attention.yaml:37",
         ),
+        Example(
+            {
+                "q": Given(value=((((1.0,),),),)),
+                "k": Given(value=((((0.0,), (1.0,)),),)),
+                "v": Given(value=((((0.0,), (1.0,)),),)),
+            },
+            {},
+            {"y": Given(value=((((0.73105858,),),),))},
+            None,
+            "specs/attention.yaml:38",
+        ),
     ),
     "specs/attention.yaml:5",
     asserts=(Refusal(r"bias .* does not broadcast to .*", "specs/attention.yaml:14"),),
 )
 
 
-# specs/attention.yaml:72
+# specs/attention.yaml:73
 def rotate_case(d: Draw) -> Case:
     b = d.dim("b")
     s = d.dim("s")
@@ -155,7 +166,7 @@ def rotate_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:95
+# specs/attention.yaml:96
 def rotate_reference(x: Any, cos: Any, sin: Any, interleaved: Any) -> Any:
     return (
         lambda m, spread: (
@@ -186,7 +197,7 @@ ROTATE = Property(
             {},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:100",
+            "specs/attention.yaml:101",
         ),
         Example(
             {
@@ -197,7 +208,7 @@ ROTATE = Property(
             {},
             {"y": Given(value=((((-3.0, -40.0, 1.0, 20.0, 5.0),),),))},
             None,
-            "specs/attention.yaml:101",
+            "specs/attention.yaml:102",
         ),
         Example(
             {
@@ -208,48 +219,48 @@ ROTATE = Property(
             {"interleaved": True},
             {"y": Given(value=((((-2.0, 1.0, -40.0, 30.0, 5.0),),),))},
             None,
-            "specs/attention.yaml:102",
+            "specs/attention.yaml:103",
         ),
         Example(
             {"x": Given((1, 2, 1, 3)), "cos": Given((2, 1)), "sin": Given((2, 1))},
             {},
             {"y": Given((1, 2, 1, 3))},
             None,
-            "specs/attention.yaml:103",
+            "specs/attention.yaml:104",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 3, 3)), "sin": Given((2, 3, 3))},
             {"interleaved": True},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:104",
+            "specs/attention.yaml:105",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 2)), "sin": Given((2, 2))},
             {},
             {},
             "do not broadcast",
-            "specs/attention.yaml:105",
+            "specs/attention.yaml:106",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 0)), "sin": Given((3, 0))},
             {},
             {},
             "at least one pair",
-            "specs/attention.yaml:106",
+            "specs/attention.yaml:107",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 4)), "sin": Given((3, 4))},
             {},
             {},
             "do not fit",
-            "specs/attention.yaml:107",
+            "specs/attention.yaml:108",
         ),
     ),
-    "specs/attention.yaml:72",
+    "specs/attention.yaml:73",
     asserts=(
-        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:80"),
-        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:81"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:82"),
+        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:81"),
+        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:82"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:83"),
     ),
 )

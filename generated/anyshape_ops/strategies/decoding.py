@@ -156,13 +156,20 @@ APPEND_AT = Property(
             "room for",
             "specs/decoding.yaml:72",
         ),
+        Example(
+            {"past": Given((1, 1, 1, 1)), "new": Given((1, 1, 1, 1)), "filled": Given((1,))},
+            {"size": 0},
+            {"y": Given((1, 1, 0, 1))},
+            None,
+            "specs/decoding.yaml:73",
+        ),
     ),
     "specs/decoding.yaml:61",
     asserts=(Refusal(r"room for .* entries", "specs/decoding.yaml:66"),),
 )
 
 
-# specs/decoding.yaml:74
+# specs/decoding.yaml:75
 def grouped_query_attention_case(d: Draw) -> Case:
     b = d.dim("b")
     s = d.dim("s")
@@ -204,7 +211,7 @@ def grouped_query_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:135
+# specs/decoding.yaml:136
 def grouped_query_attention_reference(
     q: Any,
     k: Any,
@@ -255,7 +262,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {"y": Given((2, 3, 4, 5)), "keys": Given((2, 2, 3, 6)), "values": Given((2, 2, 3, 5))},
             None,
-            "specs/decoding.yaml:147",
+            "specs/decoding.yaml:148",
         ),
         Example(
             {
@@ -271,7 +278,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 2},
             {"y": Given((2, 1, 4, 6)), "keys": Given((2, 2, 8, 6)), "values": Given((2, 2, 8, 6))},
             None,
-            "specs/decoding.yaml:148",
+            "specs/decoding.yaml:149",
         ),
         Example(
             {
@@ -290,14 +297,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4, "scale": 0.5, "softcap": 2.0, "smooth": True, "interleaved": True},
             {"y": Given((1, 2, 2, 4)), "keys": Given((1, 1, 4, 4)), "values": Given((1, 1, 4, 4))},
             None,
-            "specs/decoding.yaml:149",
+            "specs/decoding.yaml:150",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 3, 2, 6)), "v": Given((2, 3, 2, 5)), "last": Given((2,))},
             {"total": 2},
             {},
             "fewer than",
-            "specs/decoding.yaml:150",
+            "specs/decoding.yaml:151",
         ),
         Example(
             {
@@ -310,7 +317,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {},
             "both keys",
-            "specs/decoding.yaml:151",
+            "specs/decoding.yaml:152",
         ),
         Example(
             {
@@ -323,7 +330,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "both cosines",
-            "specs/decoding.yaml:152",
+            "specs/decoding.yaml:153",
         ),
         Example(
             {
@@ -336,7 +343,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:153",
+            "specs/decoding.yaml:154",
         ),
         Example(
             {
@@ -350,21 +357,69 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "do not fit",
-            "specs/decoding.yaml:154",
+            "specs/decoding.yaml:155",
+        ),
+        Example(
+            {
+                "q": Given(value=((((1, 0),), ((1, 0),)),)),
+                "k": Given(value=((((0, 0),), ((1, 0),)),)),
+                "v": Given(value=((((0,),), ((1,),)),)),
+                "last": Given(value=(1,)),
+                "cos": Given(value=((1,), (1,))),
+                "sin": Given(value=((0,), (0,))),
+            },
+            {"total": 2},
+            {"y": Given(value=((((0,),), ((0.66976154,),)),))},
+            None,
+            "specs/decoding.yaml:156",
+        ),
+        Example(
+            {
+                "q": Given(value=((((1, 0, 0, 0),), ((1, 0, 0, 0),)),)),
+                "k": Given(value=((((0, 0, 2, 0),), ((0, 0, 0, 0),)),)),
+                "v": Given(value=((((1,),), ((0,),)),)),
+                "last": Given(value=(1,)),
+                "cos": Given(value=((1, 1), (0, 1))),
+                "sin": Given(value=((0, 0), (1, 0))),
+            },
+            {"total": 2},
+            {"y": Given(value=((((1,),), ((0.73105858,),)),))},
+            None,
+            "specs/decoding.yaml:157",
+        ),
+        Example(
+            {
+                "q": Given((2, 1, 2, 4)),
+                "k": Given((2, 1, 1, 4)),
+                "v": Given((2, 1, 1, 3)),
+                "last": Given(value=(0, 0)),
+                "bias": Given((2, 2, 1, 1)),
+            },
+            {"total": 1},
+            {"y": Given((2, 1, 2, 3))},
+            None,
+            "specs/decoding.yaml:158",
+        ),
+        Example(
+            {"q": Given((1, 0, 2, 4)), "k": Given((1, 0, 1, 4)), "v": Given((1, 0, 1, 3)), "last": Given(value=(0,))},
+            {"total": 0},
+            {"y": Given((1, 0, 2, 3)), "keys": Given((1, 1, 0, 4)), "values": Given((1, 1, 0, 3))},
+            None,
+            "specs/decoding.yaml:159",
         ),
     ),
-    "specs/decoding.yaml:74",
+    "specs/decoding.yaml:75",
     asserts=(
-        Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:98"),
-        Refusal(r"a cache has both keys and values", "specs/decoding.yaml:99"),
-        Refusal(r"a rotation has both cosines and sines", "specs/decoding.yaml:100"),
-        Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:101"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/decoding.yaml:102"),
+        Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:99"),
+        Refusal(r"a cache has both keys and values", "specs/decoding.yaml:100"),
+        Refusal(r"a rotation has both cosines and sines", "specs/decoding.yaml:101"),
+        Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:102"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/decoding.yaml:103"),
     ),
 )
 
 
-# specs/decoding.yaml:156
+# specs/decoding.yaml:161
 def linear_attention_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -388,7 +443,7 @@ def linear_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:191
+# specs/decoding.yaml:196
 def linear_attention_reference(
     query: Any, key: Any, value: Any, state: Any, decay: Any, beta: Any, groups: Any, shared: Any, scale: Any
 ) -> Any:
@@ -405,7 +460,7 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "shared": 2},
             {"y": Given((2, 3, 12)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:201",
+            "specs/decoding.yaml:206",
         ),
         Example(
             {
@@ -418,14 +473,14 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "scale": 0.5},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:202",
+            "specs/decoding.yaml:207",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 1))},
             {"groups": 2},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:203",
+            "specs/decoding.yaml:208",
         ),
         Example(
             {
@@ -438,28 +493,28 @@ LINEAR_ATTENTION = Property(
             {"groups": 2},
             {"y": Given((2, 0, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:204",
+            "specs/decoding.yaml:209",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:205",
+            "specs/decoding.yaml:210",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "decay": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one for each",
-            "specs/decoding.yaml:206",
+            "specs/decoding.yaml:211",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one nor",
-            "specs/decoding.yaml:207",
+            "specs/decoding.yaml:212",
         ),
         Example(
             {
@@ -470,29 +525,36 @@ LINEAR_ATTENTION = Property(
             {"groups": 1},
             {"y": Given(value=(((1.41421356,),),)), "last": Given(value=((((2.0,), (0.0,)),),))},
             None,
-            "specs/decoding.yaml:208",
+            "specs/decoding.yaml:213",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 6))},
             {"groups": 1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:209",
+            "specs/decoding.yaml:214",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:210",
+            "specs/decoding.yaml:215",
+        ),
+        Example(
+            {"query": Given((1, 2, 0)), "key": Given((1, 2, 0)), "value": Given((1, 2, 4))},
+            {"groups": 2},
+            {"y": Given((1, 2, 4))},
+            None,
+            "specs/decoding.yaml:216",
         ),
     ),
-    "specs/decoding.yaml:156",
+    "specs/decoding.yaml:161",
     asserts=(
-        Refusal(r".* groups of .* queries", "specs/decoding.yaml:172"),
+        Refusal(r".* groups of .* queries", "specs/decoding.yaml:177"),
         Refusal(
-            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:173"
+            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:178"
         ),
-        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:174"),
+        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:179"),
     ),
 )

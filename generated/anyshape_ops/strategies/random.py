@@ -51,16 +51,15 @@ def normal(seed: Any, shape: Any, dtype: Any) -> Any:
 def chosen(seed: Any, x: Any, draws: Any) -> Any:
     share = np.exp(x - np.max(x, 1, keepdims=True))
     upto = np.cumsum(share, 1, dtype=share.dtype)[:, None, :]
-    last = upto[:, :, -1:]
-    return np.sum((upto <= uniform(seed, (len(x), draws), x.dtype)[:, :, None] * last) & (upto < last), 2)
+    return np.sum(upto <= uniform(seed, (len(x), draws), x.dtype)[:, :, None] * upto[:, :, -1:], 2)
 
 
-# specs/random.yaml:40
+# specs/random.yaml:39
 def fresh_seed_case(d: Draw) -> Case:
     return Case({}, {})
 
 
-# specs/random.yaml:45
+# specs/random.yaml:44
 def fresh_seed_reference() -> Any:
     return np.random.randint(0, 2 ** 63 - 1, dtype=np.int64)
 
@@ -70,13 +69,13 @@ FRESH_SEED = Property(
     fresh_seed_case,
     fresh_seed_reference,
     (
-        Example({}, {}, {"y": Given(())}, None, "specs/random.yaml:47"),
+        Example({}, {}, {"y": Given(())}, None, "specs/random.yaml:46"),
     ),
-    "specs/random.yaml:40",
+    "specs/random.yaml:39",
 )
 
 
-# specs/random.yaml:49
+# specs/random.yaml:48
 def random_uniform_case(d: Draw) -> Case:
     p = d.run("p")
     q = d.run("q")
@@ -85,7 +84,7 @@ def random_uniform_case(d: Draw) -> Case:
     return Case({"seed": Vec(()), "low": p, "high": q}, {"to": to})
 
 
-# specs/random.yaml:56
+# specs/random.yaml:55
 def random_uniform_reference(seed: Any, low: Any, high: Any, to: Any) -> Any:
     return low + (high - low) * uniform(seed, to, low.dtype)
 
@@ -100,34 +99,41 @@ RANDOM_UNIFORM = Property(
             {"to": (2, 3)},
             {"y": Given((2, 3))},
             None,
-            "specs/random.yaml:67",
+            "specs/random.yaml:66",
         ),
         Example(
             {"seed": Given(value=0), "low": Given(value=0.0, dtype="f32"), "high": Given(value=1.0, dtype="f32")},
             {"to": (2,)},
             {"y": Given(value=(0.3990464210510254, 0.9722411632537842), dtype="f32")},
             None,
-            "specs/random.yaml:68",
+            "specs/random.yaml:67",
         ),
         Example(
             {"seed": Given(value=1), "low": Given(()), "high": Given(())},
             {"to": (-1,)},
             {},
             "no negative sizes",
-            "specs/random.yaml:69",
+            "specs/random.yaml:68",
         ),
         Example(
             {"seed": Given(value=1), "low": Given((2,)), "high": Given(())},
             {"to": (3,)},
             {},
             "do not broadcast",
+            "specs/random.yaml:69",
+        ),
+        Example(
+            {"seed": Given(value=1), "low": Given(()), "high": Given(())},
+            {"to": (2, 0)},
+            {"y": Given((2, 0))},
+            None,
             "specs/random.yaml:70",
         ),
     ),
-    "specs/random.yaml:49",
+    "specs/random.yaml:48",
     asserts=(
-        Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:37"),
-        Refusal(r"low .* and high .* do not broadcast to .*", "specs/random.yaml:54"),
+        Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:36"),
+        Refusal(r"low .* and high .* do not broadcast to .*", "specs/random.yaml:53"),
     ),
 )
 
@@ -172,23 +178,41 @@ RANDOM_NORMAL = Property(
             "do not broadcast",
             "specs/random.yaml:96",
         ),
+        Example(
+            {"seed": Given(value=1), "mean": Given(()), "deviation": Given(())},
+            {"to": (2, 0)},
+            {"y": Given((2, 0))},
+            None,
+            "specs/random.yaml:97",
+        ),
+        Example(
+            {
+                "seed": Given(value=360392),
+                "mean": Given(value=0.0, dtype="f32"),
+                "deviation": Given(value=1.0, dtype="f32"),
+            },
+            {"to": (1,)},
+            {"y": Given(value=(6.61189493e-07,), dtype="f32")},
+            None,
+            "specs/random.yaml:98",
+        ),
     ),
     "specs/random.yaml:72",
     asserts=(
-        Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:37"),
+        Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:36"),
         Refusal(r"mean .* and deviation .* do not broadcast to .*", "specs/random.yaml:77"),
     ),
 )
 
 
-# specs/random.yaml:98
+# specs/random.yaml:100
 def bernoulli_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({"seed": Vec(()), "x": d_}, {"to": d.default(to)})
 
 
-# specs/random.yaml:105
+# specs/random.yaml:107
 def bernoulli_reference(seed: Any, x: Any, to: Any) -> Any:
     return (uniform(seed, x.shape, x.dtype) < x).astype(to)
 
@@ -198,26 +222,33 @@ BERNOULLI = Property(
     bernoulli_case,
     bernoulli_reference,
     (
-        Example({"seed": Given(value=1), "x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/random.yaml:112"),
+        Example({"seed": Given(value=1), "x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/random.yaml:114"),
         Example(
             {"seed": Given(value=1), "x": Given(value=(0.0, 1.0, 2.0))},
             {"to": "i64"},
             {"y": Given(value=(0, 1, 1))},
             None,
-            "specs/random.yaml:113",
+            "specs/random.yaml:115",
+        ),
+        Example(
+            {"seed": Given(value=0), "x": Given(value=(0.3990464210510254,), dtype="f32")},
+            {},
+            {"y": Given(value=(False,))},
+            None,
+            "specs/random.yaml:116",
         ),
     ),
-    "specs/random.yaml:98",
+    "specs/random.yaml:100",
 )
 
 
-# specs/random.yaml:115
+# specs/random.yaml:118
 def dropout_mask_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"seed": Vec(()), "x": d_, "ratio": Vec(())}, {})
 
 
-# specs/random.yaml:121
+# specs/random.yaml:124
 def dropout_mask_reference(seed: Any, x: Any, ratio: Any) -> Any:
     return uniform(seed, x.shape, ratio.dtype) >= ratio
 
@@ -232,20 +263,27 @@ DROPOUT_MASK = Property(
             {},
             {"y": Given(value=((True, True, True), (True, True, True)))},
             None,
-            "specs/random.yaml:123",
+            "specs/random.yaml:126",
+        ),
+        Example(
+            {"seed": Given(value=0), "x": Given((1,)), "ratio": Given(value=0.3990464210510254, dtype="f32")},
+            {},
+            {"y": Given(value=(True,))},
+            None,
+            "specs/random.yaml:127",
         ),
     ),
-    "specs/random.yaml:115",
+    "specs/random.yaml:118",
 )
 
 
-# specs/random.yaml:125
+# specs/random.yaml:129
 def dropout_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_, "mask": d_, "ratio": Vec(())}, {})
 
 
-# specs/random.yaml:133
+# specs/random.yaml:137
 def dropout_reference(x: Any, mask: Any, ratio: Any) -> Any:
     return np.where(mask, x / (1 - ratio.astype(x.dtype)), 0).astype(x.dtype)
 
@@ -260,14 +298,14 @@ DROPOUT = Property(
             {},
             {"y": Given(value=(2.0, 0.0))},
             None,
-            "specs/random.yaml:144",
+            "specs/random.yaml:148",
         ),
     ),
-    "specs/random.yaml:125",
+    "specs/random.yaml:129",
 )
 
 
-# specs/random.yaml:146
+# specs/random.yaml:150
 def multinomial_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -276,7 +314,7 @@ def multinomial_case(d: Draw) -> Case:
     return Case({"seed": Vec(()), "x": Vec((b, n))}, {"draws": d.default(draws), "to": d.default(to)})
 
 
-# specs/random.yaml:163
+# specs/random.yaml:167
 def multinomial_reference(seed: Any, x: Any, draws: Any, to: Any) -> Any:
     return chosen(seed, x, draws).astype(to)
 
@@ -291,20 +329,38 @@ MULTINOMIAL = Property(
             {"draws": 4},
             {"y": Given((2, 4))},
             None,
-            "specs/random.yaml:170",
+            "specs/random.yaml:174",
         ),
         Example(
             {"seed": Given(value=1), "x": Given(value=((-inf, 0.0, -inf),))},
             {"draws": 2, "to": "i32"},
             {"y": Given(value=((1, 1),))},
             None,
-            "specs/random.yaml:171",
+            "specs/random.yaml:175",
         ),
-        Example({"seed": Given(value=1), "x": Given((2, 3))}, {"draws": -1}, {}, "-1 draws", "specs/random.yaml:172"),
-        Example({"seed": Given(value=1), "x": Given((2, 0))}, {}, {}, "no classes", "specs/random.yaml:173"),
+        Example({"seed": Given(value=1), "x": Given((2, 3))}, {"draws": -1}, {}, "-1 draws", "specs/random.yaml:176"),
+        Example({"seed": Given(value=1), "x": Given((2, 0))}, {}, {}, "no classes", "specs/random.yaml:177"),
+        Example({"seed": Given(value=1), "x": Given((2, 3))}, {}, {"y": Given((2, 1))}, None, "specs/random.yaml:178"),
+        Example(
+            {"seed": Given(value=1), "x": Given((2, 3))},
+            {"draws": 0},
+            {"y": Given((2, 0))},
+            None,
+            "specs/random.yaml:179",
+        ),
+        Example(
+            {"seed": Given(value=1), "x": Given((1, 1))}, {}, {"y": Given(value=((0,),))}, None, "specs/random.yaml:180"
+        ),
+        Example(
+            {"seed": Given(value=515707), "x": Given(value=((0.0, 0.0),), dtype="f32")},
+            {},
+            {"y": Given(value=((1,),))},
+            None,
+            "specs/random.yaml:181",
+        ),
     ),
-    "specs/random.yaml:146",
+    "specs/random.yaml:150",
     asserts=(
-        Refusal(r".* draws", "specs/random.yaml:155"), Refusal(r"no classes to draw from", "specs/random.yaml:156")
+        Refusal(r".* draws", "specs/random.yaml:159"), Refusal(r"no classes to draw from", "specs/random.yaml:160")
     ),
 )

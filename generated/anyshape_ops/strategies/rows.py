@@ -175,6 +175,13 @@ LAYER_NORM = Property(
             None,
             "specs/rows.yaml:113",
         ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "bias": Given((3,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/rows.yaml:114",
+        ),
     ),
     "specs/rows.yaml:69",
     asserts=(

@@ -331,6 +331,13 @@ SPARSE_TO_DENSE = Property(
             "no negative dims",
             "specs/scatter.yaml:116",
         ),
+        Example(
+            {"index": Given((0, 1)), "values": Given((0,))},
+            {"shape": (0,)},
+            {"y": Given((0,))},
+            None,
+            "specs/scatter.yaml:117",
+        ),
     ),
     "specs/scatter.yaml:101",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:108"),),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -227,12 +228,24 @@ UNIQUE = Property(
             None,
             "specs/sorting.yaml:115",
         ),
+        Example(
+            {"x": Given(value=(nan, 1.0, nan), dtype="f32")},
+            {},
+            {
+                "y": Given(value=(1.0, nan), dtype="f32"),
+                "first": Given(value=(1, 0)),
+                "inverse": Given(value=(1, 0, 1)),
+                "counts": Given(value=(1, 2)),
+            },
+            None,
+            "specs/sorting.yaml:116",
+        ),
     ),
     "specs/sorting.yaml:86",
 )
 
 
-# specs/sorting.yaml:117
+# specs/sorting.yaml:118
 def unique_slices_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -242,7 +255,7 @@ def unique_slices_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": axis, "sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:165
+# specs/sorting.yaml:166
 def unique_slices_reference(x: Any, axis: Any, sorted: Any) -> Any:
     return different_slices(x, axis, sorted)
 
@@ -262,21 +275,35 @@ UNIQUE_SLICES = Property(
                 "counts": Given(value=(2, 1)),
             },
             None,
-            "specs/sorting.yaml:167",
+            "specs/sorting.yaml:168",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1), (2, 1))), "inverse": Given(value=(0, 1, 0))},
             None,
-            "specs/sorting.yaml:168",
+            "specs/sorting.yaml:169",
+        ),
+        Example(
+            {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
+            {"axis": 1},
+            {"y": Given(value=((1, 3), (1, 2))), "inverse": Given(value=(1, 0, 1))},
+            None,
+            "specs/sorting.yaml:170",
+        ),
+        Example(
+            {"x": Given(value=((3, 1, 2),))},
+            {"axis": 1, "sorted": False},
+            {"y": Given(value=((3, 1, 2),)), "first": Given(value=(0, 1, 2)), "inverse": Given(value=(0, 1, 2))},
+            None,
+            "specs/sorting.yaml:171",
         ),
     ),
-    "specs/sorting.yaml:117",
+    "specs/sorting.yaml:118",
 )
 
 
-# specs/sorting.yaml:170
+# specs/sorting.yaml:173
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -286,7 +313,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:180
+# specs/sorting.yaml:183
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -306,17 +333,17 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:182",
+            "specs/sorting.yaml:185",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:183",
+            "specs/sorting.yaml:186",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:184"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:187"),
     ),
-    "specs/sorting.yaml:170",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:178"),),
+    "specs/sorting.yaml:173",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:181"),),
 )

@@ -244,13 +244,14 @@ STRING_PLACES = Property(
             "specs/text.yaml:169",
         ),
         Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:170"),
+        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:171"),
     ),
     "specs/text.yaml:155",
     asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:164"),),
 )
 
 
-# specs/text.yaml:172
+# specs/text.yaml:173
 def string_at_case(d: Draw) -> Case:
     s = d.run("s")
     c = 1 + d.length(3)
@@ -259,7 +260,7 @@ def string_at_case(d: Draw) -> Case:
     return Case({"at": s, "xs": [Vec((*d_[v], w[v])) for v in range(c)]}, {})
 
 
-# specs/text.yaml:183
+# specs/text.yaml:184
 def string_at_reference(at: Any, xs: Any) -> Any:
     return np.array(
         [xs[p % len(xs)].flat[p // len(xs)] if 0 <= p < len(xs) * xs[p % len(xs)].size else "" for p in at.ravel()], str
@@ -276,15 +277,15 @@ STRING_AT = Property(
             {},
             {"y": Given((3, 3))},
             None,
-            "specs/text.yaml:185",
+            "specs/text.yaml:186",
         ),
         Example(
             {"at": Given(value=((2, 1),)), "xs": Given(((2, 3), (4, 1)))},
             {},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/text.yaml:186",
+            "specs/text.yaml:187",
         ),
     ),
-    "specs/text.yaml:172",
+    "specs/text.yaml:173",
 )

@@ -91,12 +91,25 @@ ADAGRAD = Property(
             None,
             "specs/training.yaml:51",
         ),
+        Example(
+            {
+                "rate": Given(value=1),
+                "step": Given(value=1),
+                "x": Given(value=(0,)),
+                "gradient": Given(value=(1e-06,)),
+                "squares": Given(value=(0,)),
+            },
+            {},
+            {"y": Given(value=(-0.5,)), "squares_after": Given(value=(1e-12,))},
+            None,
+            "specs/training.yaml:52",
+        ),
     ),
     "specs/training.yaml:33",
 )
 
 
-# specs/training.yaml:53
+# specs/training.yaml:54
 def momentum_case(d: Draw) -> Case:
     d_ = d.run("d")
     norm = d.real(0.0)
@@ -109,7 +122,7 @@ def momentum_case(d: Draw) -> Case:
     )
 
 
-# specs/training.yaml:67
+# specs/training.yaml:68
 def momentum_reference(
     rate: Any, step: Any, x: Any, gradient: Any, velocity: Any, norm: Any, alpha: Any, beta: Any, mode: Any
 ) -> Any:
@@ -132,7 +145,7 @@ MOMENTUM = Property(
             {"alpha": 0.5, "beta": 9.0},
             {"y": Given(value=(-1,)), "velocity_after": Given(value=(4,))},
             None,
-            "specs/training.yaml:72",
+            "specs/training.yaml:73",
         ),
         Example(
             {
@@ -145,14 +158,27 @@ MOMENTUM = Property(
             {"alpha": 0.5, "beta": 0.5, "norm": 1.0, "mode": "nesterov"},
             {"y": Given(value=(1.25,)), "velocity_after": Given(value=(3,))},
             None,
-            "specs/training.yaml:73",
+            "specs/training.yaml:74",
+        ),
+        Example(
+            {
+                "rate": Given(value=1),
+                "step": Given(value=1),
+                "x": Given(value=(3,)),
+                "gradient": Given(value=(2,)),
+                "velocity": Given(value=(4,)),
+            },
+            {"alpha": 0.25},
+            {"y": Given(value=(0,)), "velocity_after": Given(value=(3,))},
+            None,
+            "specs/training.yaml:75",
         ),
     ),
-    "specs/training.yaml:53",
+    "specs/training.yaml:54",
 )
 
 
-# specs/training.yaml:75
+# specs/training.yaml:77
 def adam_case(d: Draw) -> Case:
     d_ = d.run("d")
     norm = d.real(0.0)
@@ -172,7 +198,7 @@ def adam_case(d: Draw) -> Case:
     )
 
 
-# specs/training.yaml:91
+# specs/training.yaml:93
 def adam_reference(
     rate: Any,
     step: Any,
@@ -206,7 +232,7 @@ ADAM = Property(
             {"alpha": 0.5, "beta": 0.75, "epsilon": 0.0},
             {"y": Given(value=(1.5,)), "mean_after": Given(value=(1.5,)), "squares_after": Given(value=(1,))},
             None,
-            "specs/training.yaml:96",
+            "specs/training.yaml:98",
         ),
         Example(
             {
@@ -220,8 +246,26 @@ ADAM = Property(
             {"alpha": 0.5, "beta": 0.75, "norm": 1.0, "norm_post": 0.5, "epsilon": 0.0},
             {"y": Given(value=(0.75,)), "mean_after": Given(value=(1.5,)), "squares_after": Given(value=(1,))},
             None,
-            "specs/training.yaml:97",
+            "specs/training.yaml:99",
+        ),
+        Example(
+            {
+                "rate": Given(value=1, dtype="f64"),
+                "step": Given(value=0),
+                "x": Given(value=(0,), dtype="f64"),
+                "gradient": Given(value=(0,), dtype="f64"),
+                "mean": Given(value=(1,), dtype="f64"),
+                "squares": Given(value=(1e-12,), dtype="f64"),
+            },
+            {},
+            {
+                "y": Given(value=(-450112.5562851809,), dtype="f64"),
+                "mean_after": Given(value=(0.9,), dtype="f64"),
+                "squares_after": Given(value=(9.989999999999999e-13,), dtype="f64"),
+            },
+            None,
+            "specs/training.yaml:100",
         ),
     ),
-    "specs/training.yaml:75",
+    "specs/training.yaml:77",
 )

@@ -141,20 +141,27 @@ ATAN = Property(
     atan_case,
     atan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:84"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:85"),
+        Example(
+            {"x": Given(value=(1.0,), dtype="f64")},
+            {},
+            {"y": Given(value=(0.7853981633974483,), dtype="f64")},
+            None,
+            "specs/trigonometry.yaml:86",
+        ),
     ),
     "specs/trigonometry.yaml:77",
 )
 
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:88
 def sinh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:88
+# specs/trigonometry.yaml:92
 def sinh_reference(x: Any) -> Any:
     return np.sinh(x)
 
@@ -167,17 +174,17 @@ SINH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
-    "specs/trigonometry.yaml:84",
+    "specs/trigonometry.yaml:88",
 )
 
 
-# specs/trigonometry.yaml:91
+# specs/trigonometry.yaml:95
 def cosh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:99
 def cosh_reference(x: Any) -> Any:
     return np.cosh(x)
 
@@ -190,17 +197,17 @@ COSH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
-    "specs/trigonometry.yaml:91",
+    "specs/trigonometry.yaml:95",
 )
 
 
-# specs/trigonometry.yaml:98
+# specs/trigonometry.yaml:102
 def asinh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:102
+# specs/trigonometry.yaml:106
 def asinh_reference(x: Any) -> Any:
     return np.arcsinh(x)
 
@@ -213,17 +220,17 @@ ASINH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
-    "specs/trigonometry.yaml:98",
+    "specs/trigonometry.yaml:102",
 )
 
 
-# specs/trigonometry.yaml:105
+# specs/trigonometry.yaml:109
 def acosh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:110
+# specs/trigonometry.yaml:114
 def acosh_reference(x: Any) -> Any:
     return np.arccosh(x)
 
@@ -236,17 +243,17 @@ ACOSH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
-    "specs/trigonometry.yaml:105",
+    "specs/trigonometry.yaml:109",
 )
 
 
-# specs/trigonometry.yaml:113
+# specs/trigonometry.yaml:117
 def atanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:120
+# specs/trigonometry.yaml:124
 def atanh_reference(x: Any) -> Any:
     return np.arctanh(x)
 
@@ -259,5 +266,5 @@ ATANH = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:38"),
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
-    "specs/trigonometry.yaml:113",
+    "specs/trigonometry.yaml:117",
 )

@@ -133,7 +133,7 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
     return y[slice(None), slice(None), *[slice(pads[i], pads[i] + n) for i, n in enumerate(image)]]
 
 
-# specs/window.yaml:152
+# specs/window.yaml:137
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -157,7 +157,7 @@ def conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:161
+# specs/window.yaml:146
 def conv_reference(
     x: Any, w: Any, bias: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -177,100 +177,100 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:165",
+            "specs/window.yaml:150",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:166",
+            "specs/window.yaml:151",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:167",
+            "specs/window.yaml:152",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:168",
+            "specs/window.yaml:153",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:169",
+            "specs/window.yaml:154",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:170",
+            "specs/window.yaml:155",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:171",
+            "specs/window.yaml:156",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:172"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:157"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:173",
+            "specs/window.yaml:158",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:174",
+            "specs/window.yaml:159",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:175",
+            "specs/window.yaml:160",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:176"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:161"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:177"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:162"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:178",
+            "specs/window.yaml:163",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:179"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:164"
         ),
     ),
-    "specs/window.yaml:152",
+    "specs/window.yaml:137",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:141"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:145"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:148"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:128"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
     ),
 )
 
 
-# specs/window.yaml:181
+# specs/window.yaml:166
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -296,7 +296,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:193
+# specs/window.yaml:178
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -313,68 +313,90 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:198",
+            "specs/window.yaml:183",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:199",
+            "specs/window.yaml:184",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:200",
+            "specs/window.yaml:185",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:201",
+            "specs/window.yaml:186",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:202",
+            "specs/window.yaml:187",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:203",
+            "specs/window.yaml:188",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:204"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:189"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:205",
+            "specs/window.yaml:190",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:206",
+            "specs/window.yaml:191",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:207",
+            "specs/window.yaml:192",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:208"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:193"),
+        Example(
+            {"x": Given((1, 1, 4))},
+            {"kernel": (3,), "strides": (2,)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:194",
+        ),
+        Example(
+            {"x": Given(value=((((1, 2), (3, 4)),),))},
+            {"kernel": (1, 1)},
+            {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
+            None,
+            "specs/window.yaml:195",
+        ),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:196"),
+        Example(
+            {"x": Given((1, 1, 1))},
+            {"kernel": (3,), "pads": (1, 1)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:197",
+        ),
     ),
-    "specs/window.yaml:181",
+    "specs/window.yaml:166",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
@@ -385,7 +407,7 @@ MAX_POOL = Property(
 )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:199
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -411,7 +433,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:222
+# specs/window.yaml:211
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -442,83 +464,90 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:118"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:217"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:119",
+            "specs/window.yaml:218",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:120",
+            "specs/window.yaml:219",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:121",
+            "specs/window.yaml:220",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:122",
+            "specs/window.yaml:221",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:123",
+            "specs/window.yaml:222",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:124"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:223"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:125",
+            "specs/window.yaml:224",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:126",
+            "specs/window.yaml:225",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:127",
+            "specs/window.yaml:226",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:128"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:129"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:227"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:228"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:130",
+            "specs/window.yaml:229",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:131",
+            "specs/window.yaml:230",
+        ),
+        Example(
+            {"x": Given(value=(((2.0, 4.0),),))},
+            {"kernel": (2,), "pads": (1, 0)},
+            {"y": Given(value=(((2.0, 3.0),),))},
+            None,
+            "specs/window.yaml:231",
         ),
     ),
-    "specs/window.yaml:210",
+    "specs/window.yaml:199",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
@@ -529,7 +558,7 @@ AVERAGE_POOL = Property(
 )
 
 
-# specs/window.yaml:228
+# specs/window.yaml:233
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -555,7 +584,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:239
+# specs/window.yaml:244
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -571,103 +600,103 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:245"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:250"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:246",
+            "specs/window.yaml:251",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:247",
+            "specs/window.yaml:252",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:248",
+            "specs/window.yaml:253",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:249",
+            "specs/window.yaml:254",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:250",
+            "specs/window.yaml:255",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:251"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:256"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:252",
+            "specs/window.yaml:257",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:253",
+            "specs/window.yaml:258",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:254",
+            "specs/window.yaml:259",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:255"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:256"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:260"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:261"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:257",
+            "specs/window.yaml:262",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:258",
+            "specs/window.yaml:263",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:259",
+            "specs/window.yaml:264",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0}, {}, "p must be positive", "specs/window.yaml:260"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0}, {}, "p must be positive", "specs/window.yaml:265"),
     ),
-    "specs/window.yaml:228",
+    "specs/window.yaml:233",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:110"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:235"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:240"),
     ),
 )
 
 
-# specs/window.yaml:262
+# specs/window.yaml:267
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -695,7 +724,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:294
+# specs/window.yaml:299
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -724,108 +753,118 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:300",
+            "specs/window.yaml:305",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:301",
+            "specs/window.yaml:306",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:302",
+            "specs/window.yaml:307",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:303",
+            "specs/window.yaml:308",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:304",
+            "specs/window.yaml:309",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:305",
+            "specs/window.yaml:310",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:306",
+            "specs/window.yaml:311",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:307",
+            "specs/window.yaml:312",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:308"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:313"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:309",
+            "specs/window.yaml:314",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:310",
+            "specs/window.yaml:315",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:311",
+            "specs/window.yaml:316",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:312",
+            "specs/window.yaml:317",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:313",
+            "specs/window.yaml:318",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:319"
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
+            {"pads": (2, 1)},
+            {"y": Given((1, 1, 0))},
+            None,
+            "specs/window.yaml:320",
         ),
     ),
-    "specs/window.yaml:262",
+    "specs/window.yaml:267",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:276"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:277"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:278"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:279"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:280"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:281"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:290"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:281"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:282"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:283"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:284"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:285"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:286"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:295"),
     ),
 )
 
 
-# specs/window.yaml:315
+# specs/window.yaml:322
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -851,7 +890,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:327
+# specs/window.yaml:334
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -878,113 +917,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:331"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:338"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:332",
+            "specs/window.yaml:339",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:333",
+            "specs/window.yaml:340",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:334",
+            "specs/window.yaml:341",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:335",
+            "specs/window.yaml:342",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:336",
+            "specs/window.yaml:343",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:337"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:344"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:338",
+            "specs/window.yaml:345",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:339",
+            "specs/window.yaml:346",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:340",
+            "specs/window.yaml:347",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:341"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:348"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:342"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:349"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:343",
+            "specs/window.yaml:350",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:344",
+            "specs/window.yaml:351",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:345",
+            "specs/window.yaml:352",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:346",
+            "specs/window.yaml:353",
         ),
     ),
-    "specs/window.yaml:315",
+    "specs/window.yaml:322",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:141"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:145"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:148"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:322"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:323"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:128"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:329"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:330"),
     ),
 )
 
 
-# specs/window.yaml:348
+# specs/window.yaml:355
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups = d.dim("groups")
@@ -1024,7 +1063,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:371
+# specs/window.yaml:378
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1090,7 +1129,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:379",
+            "specs/window.yaml:386",
         ),
         Example(
             {
@@ -1107,7 +1146,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:380",
+            "specs/window.yaml:387",
         ),
         Example(
             {
@@ -1123,7 +1162,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:381",
+            "specs/window.yaml:388",
         ),
         Example(
             {
@@ -1139,7 +1178,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:382",
+            "specs/window.yaml:389",
         ),
         Example(
             {
@@ -1155,7 +1194,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:383",
+            "specs/window.yaml:390",
         ),
         Example(
             {
@@ -1171,7 +1210,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:384",
+            "specs/window.yaml:391",
         ),
         Example(
             {
@@ -1187,7 +1226,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:385",
+            "specs/window.yaml:392",
         ),
         Example(
             {
@@ -1203,7 +1242,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:386",
+            "specs/window.yaml:393",
         ),
         Example(
             {
@@ -1219,7 +1258,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:387",
+            "specs/window.yaml:394",
         ),
         Example(
             {
@@ -1235,7 +1274,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:388",
+            "specs/window.yaml:395",
         ),
         Example(
             {
@@ -1251,7 +1290,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:389",
+            "specs/window.yaml:396",
         ),
         Example(
             {
@@ -1267,7 +1306,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:390",
+            "specs/window.yaml:397",
         ),
         Example(
             {
@@ -1283,7 +1322,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:391",
+            "specs/window.yaml:398",
         ),
         Example(
             {
@@ -1299,7 +1338,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:392",
+            "specs/window.yaml:399",
         ),
         Example(
             {
@@ -1315,7 +1354,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:393",
+            "specs/window.yaml:400",
         ),
         Example(
             {
@@ -1331,7 +1370,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:394",
+            "specs/window.yaml:401",
         ),
         Example(
             {
@@ -1347,7 +1386,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:395",
+            "specs/window.yaml:402",
         ),
         Example(
             {
@@ -1363,7 +1402,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:396",
+            "specs/window.yaml:403",
         ),
         Example(
             {
@@ -1379,7 +1418,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:397",
+            "specs/window.yaml:404",
         ),
         Example(
             {
@@ -1395,7 +1434,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:398",
+            "specs/window.yaml:405",
         ),
         Example(
             {
@@ -1411,28 +1450,28 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:399",
+            "specs/window.yaml:406",
         ),
     ),
-    "specs/window.yaml:348",
+    "specs/window.yaml:355",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:141"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:145"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:148"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:364"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:365"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:128"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:371"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:372"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:366",
+            "specs/window.yaml:373",
         ),
     ),
 )
 
 
-# specs/window.yaml:401
+# specs/window.yaml:408
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1453,7 +1492,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:423
+# specs/window.yaml:430
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -1468,71 +1507,106 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:426",
+            "specs/window.yaml:433",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:427",
+            "specs/window.yaml:434",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:428",
+            "specs/window.yaml:435",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:429",
+            "specs/window.yaml:436",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:430",
+            "specs/window.yaml:437",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:431",
+            "specs/window.yaml:438",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:432",
+            "specs/window.yaml:439",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:433",
+            "specs/window.yaml:440",
+        ),
+        Example(
+            {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
+            {"kernel": (2,)},
+            {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
+            None,
+            "specs/window.yaml:441",
+        ),
+        Example(
+            {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
+            {"kernel": (1,)},
+            {"y": Given((1, 1, 1))},
+            None,
+            "specs/window.yaml:442",
+        ),
+        Example(
+            {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
+            {"kernel": (1, 1)},
+            {"y": Given((1, 1, 0, 2))},
+            None,
+            "specs/window.yaml:443",
+        ),
+        Example(
+            {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
+            {"kernel": (1,)},
+            {"y": Given((0, 1, 2))},
+            None,
+            "specs/window.yaml:444",
+        ),
+        Example(
+            {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
+            {"kernel": (1,)},
+            {"y": Given((1, 0, 2))},
+            None,
+            "specs/window.yaml:445",
         ),
     ),
-    "specs/window.yaml:401",
+    "specs/window.yaml:408",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:412"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:413"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:414"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:416"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:417"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:419"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:419"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:420"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:421"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:423"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:424"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:426"),
     ),
 )
 
 
-# specs/window.yaml:435
+# specs/window.yaml:447
 def col2im_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1555,7 +1629,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:457
+# specs/window.yaml:469
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -1570,107 +1644,107 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:460",
+            "specs/window.yaml:472",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:461",
+            "specs/window.yaml:473",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:462",
+            "specs/window.yaml:474",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:463",
+            "specs/window.yaml:475",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:464",
+            "specs/window.yaml:476",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:465",
+            "specs/window.yaml:477",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:466",
+            "specs/window.yaml:478",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:467",
+            "specs/window.yaml:479",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:468",
+            "specs/window.yaml:480",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:469",
+            "specs/window.yaml:481",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:470",
+            "specs/window.yaml:482",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:471",
+            "specs/window.yaml:483",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:472"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:484"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:473",
+            "specs/window.yaml:485",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:474"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:486"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:475"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:487"),
     ),
-    "specs/window.yaml:435",
+    "specs/window.yaml:447",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:447"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:448"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:449"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:450"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:452"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:453"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:459"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:460"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:461"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:462"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:464"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:465"),
     ),
 )

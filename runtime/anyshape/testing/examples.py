@@ -30,7 +30,7 @@ from anyshape.testing.calls import (
     variants,
 )
 from anyshape.testing.execution import input_arrays, run_equations, run_reference
-from anyshape.testing.laws import same_as_reference
+from anyshape.testing.laws import has_types_of, same_as_reference
 from anyshape.testing.running import PROPERTIES
 from anyshape.testing.tolerance import is_float
 from anyshape.testing.values import contents
@@ -88,6 +88,7 @@ def holds_on_numbers(c: Call, e: Example) -> list[Any] | None:
         return None
     node = static_node(c)
     results = run_reference(c, node)
+    has_types_of(node, results)
     got = run_equations(c, node)
     same_as_reference(got, results, c, node, "interpreter against reference")
     for found in (results, got):
@@ -106,9 +107,12 @@ def expected(wanted: Given, got: list[Any], variadic: bool) -> None:
         if value.dtype.kind == "U":
             np.testing.assert_array_equal(as_strings(got[0]), value)
             return
-        close = 4 * float(finfo(got[0].dtype).eps) if is_float(got[0]) else 0.0
         assert got[0].shape == value.shape, f"shape {got[0].shape}, wanted {value.shape}"
-        np.testing.assert_allclose(got[0].astype(value.dtype), value, rtol=close, atol=0)
+        if is_float(got[0]):
+            close = 4 * float(finfo(got[0].dtype).eps)
+            np.testing.assert_allclose(got[0].astype(np.float64), value.astype(np.float64), rtol=close, atol=0)
+        else:
+            np.testing.assert_array_equal(got[0], value)
     else:
         assert [r.shape for r in got] == ([tuple(s) for s in wanted.shape] if variadic else [tuple(wanted.shape)])
 

@@ -91,16 +91,20 @@ def test_kernel_is_interpreter(op: str, record_property: Any) -> None:
 def test_relation_gives_the_shape_that_comes_out(op: str, record_property: Any) -> None:
     def body(c: Call) -> None:
         node = valid_node(c)
-        for value, array in zip(node.outputs, run_reference(c, node), strict=True):
-            shape = value.type.shape
-            assert shape is not None and len(shape) == array.ndim, f"{value.type} against {array.shape}"
-            # What data decides is a symbol even of numbers; its bounds must hold.
-            for n, m in zip(shape, array.shape):
-                low, high = dims.bounds(n)
-                assert (low is None or low <= m) and (high is None or m <= high), f"{value.type} against {array.shape}"
-            assert value.type.dtype.numpy == array.dtype, f"{value.type} against {array.dtype} from the reference"
+        has_types_of(node, run_reference(c, node))
 
     on_random_calls(op, "2 relation == shape that came out", record_property, body, every_dtype=True)
+
+
+def has_types_of(node: Node, results: Sequence[Any]) -> None:
+    """Whether the rule gives the shapes and dtypes that came out. Of a size that data decides it gives bounds."""
+    for value, array in zip(node.outputs, results, strict=True):
+        shape = value.type.shape
+        assert shape is not None and len(shape) == array.ndim, f"{value.type} against {array.shape}"
+        for n, m in zip(shape, array.shape):
+            low, high = dims.bounds(n)
+            assert (low is None or low <= m) and (high is None or m <= high), f"{value.type} against {array.shape}"
+        assert value.type.dtype.numpy == array.dtype, f"{value.type} against {array.dtype} from the reference"
 
 
 def test_the_body_has_the_types_of_the_rule(composed_op: str, record_property: Any) -> None:

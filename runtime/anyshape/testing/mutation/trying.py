@@ -19,7 +19,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 
-from anyshape import dims
 from anyshape.errors import ShapeError
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.value import Node
@@ -28,7 +27,7 @@ from anyshape.testing.calls import Call, random_call, resolved, static_node, val
 from anyshape.testing.corpus import calls
 from anyshape.testing.examples import call_of, holds_on_numbers
 from anyshape.testing.execution import run_equations, run_reference
-from anyshape.testing.laws import same
+from anyshape.testing.laws import has_types_of, same
 from anyshape.testing.mutation.making import in_place
 from anyshape.testing.rewriting import fires
 
@@ -82,13 +81,7 @@ class Drawn:
             return False
         wanted = self._answer(node)
         self.tells = any(w.size for w in wanted)
-        for value, array in zip(node.outputs, wanted, strict=True):
-            shape = value.type.shape
-            assert shape is not None and len(shape) == array.ndim, f"{value.type} against {array.shape}"
-            for n, m in zip(shape, array.shape):
-                low, high = dims.bounds(n)
-                assert (low is None or low <= m) and (high is None or m <= high), f"{value.type} against {array.shape}"
-            assert value.type.dtype.numpy == array.dtype, f"{value.type} against {array.dtype}"
+        has_types_of(node, wanted)
         same(run_equations(self.call, node), wanted, self.call, node, "interpreter against reference")
         return True
 
