@@ -19,12 +19,12 @@ from anyshape.dims import Cond, Dim, Size
 from anyshape.errors import AnyshapeError
 from anyshape.rules import Rule, Vec
 from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.bounds.obligations import Obligation, Obligations
+from anyshape_gen.bounds.obligations import Obligation, Obligations, Scope
 from anyshape_gen.bounds.terms import Member, Run, choose
 from anyshape_gen.emit import kernels, relations
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.model import Example, ExampleValue, ParamSpec
-from anyshape_gen.nodes import Bool, Float, Int, Statement, Str, Unary
+from anyshape_gen.nodes import Bool, Expr, Float, Int, Statement, Str, Unary
 
 TRIES = 250
 LARGEST = 6
@@ -59,6 +59,13 @@ class Concrete(Obligations):
 
     def present(self, name: str) -> bool:
         return self.values.get(name) is not None
+
+    def _with_run(self, scope: Scope, name: str, extents: Expr) -> Scope:
+        """A loop over a run of which one size is 0 has no turn, and nothing in it is wrong."""
+        run = self.vector(extents, scope.env)
+        sizes = [run.at(p) for p in range(run.length)] if isinstance(run.length, int) else []
+        inner = super()._with_run(scope, name, extents)
+        return inner.under(False) if any(n == 0 for n in sizes) else inner
 
     def _value_of(self, name: str, v: Any) -> Any:
         param = self.spec.param(name)

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +69,19 @@ def _more_killed(before: Kept, r: OpResult, spec: OpSpec) -> Kept:
 
 def untried(spec: OpSpec) -> Kept:
     """The marks of a spec, and no results. The tests' own code has none: after a change to it that kills less, `--again`."""
-    rule = repr(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
+    rule = told(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
     labels = "\n".join(m.label for m in mutants(spec)).encode()
     return Kept(_mark(rule + labels, 16), tuple(_mark(repr(e).encode(), 8) for e in spec.examples))
+
+
+def told(v: Any) -> str:
+    """As `repr`, but without what is as by default: what a class is given later changes no mark."""
+    if isinstance(v, (tuple, list)):
+        return f"[{', '.join(map(told, v))}]"
+    if not is_dataclass(v):
+        return repr(v)
+    given = [(f.name, getattr(v, f.name)) for f in fields(v) if f.repr and getattr(v, f.name) != f.default]
+    return f"{type(v).__name__}({', '.join(f'{name}={told(x)}' for name, x in given)})"
 
 
 def _mark(data: bytes, digits: int) -> str:
