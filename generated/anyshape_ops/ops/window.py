@@ -248,6 +248,7 @@ DYN_MAX_UNPOOL = OpDef(
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
     source="specs/window.yaml:408",
+    shaping=("output_shape",),
 )
 
 # specs/window.yaml:447
