@@ -802,7 +802,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:391",
+            "specs/ensembles.yaml:395",
         ),
         Example(
             {
@@ -815,7 +815,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:392",
+            "specs/ensembles.yaml:396",
         ),
         Example(
             {
@@ -828,7 +828,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:393",
+            "specs/ensembles.yaml:397",
         ),
         Example(
             {
@@ -841,7 +841,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:394",
+            "specs/ensembles.yaml:398",
         ),
         Example(
             {
@@ -854,7 +854,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:395",
+            "specs/ensembles.yaml:399",
         ),
         Example(
             {
@@ -867,7 +867,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:396",
+            "specs/ensembles.yaml:400",
         ),
         Example(
             {
@@ -880,7 +880,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:397",
+            "specs/ensembles.yaml:401",
         ),
         Example(
             {
@@ -893,7 +893,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:398",
+            "specs/ensembles.yaml:402",
         ),
     ),
     "specs/ensembles.yaml:335",
