@@ -23,6 +23,7 @@ from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
 from anyshape_gen.check_mappings import check_file_mapping
 from anyshape_gen.check_sequence import check_elements
+from anyshape_gen.float_defaults import with_computed_floats
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
@@ -118,6 +119,7 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
     before = len(findings.found)
     if complete:
         check_completeness(spec, findings)
+    spec = with_computed_floats(spec)
     steps = Solver(spec, findings).solve()
     rule, reading = _split_asserts(spec)
     kinds = name_kinds(spec, steps, rule)

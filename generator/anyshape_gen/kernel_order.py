@@ -7,9 +7,10 @@ each position computes them, and name the variable through which they read other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from anyshape_gen.analysis_model import ResolvedEquation
-from anyshape_gen.nodes import Expr, TensorRead, Unary
+from anyshape_gen.nodes import Expr, Name, Star, TensorRead, Unary
 from anyshape_gen.recurrences import Cycle
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk_all
@@ -19,19 +20,11 @@ def in_order(
     equations: list[ResolvedEquation], findings: Findings, positive: Sequence[Expr] = ()
 ) -> tuple[ResolvedEquation, ...]:
     """Dependency order. `positive` are expressions that the spec asserts to be at least 1."""
-    reads = [{node.tensor for node in walk_all((e.value, *e.parts)) if isinstance(node, TensorRead)} for e in equations]
-    needs: list[set[int]] = []
-    for k, equation in enumerate(equations):
-        found = {
-            j
-            for j, other in enumerate(equations)
-            if other.target.tensor in reads[k] and j != k and not _exclusive(equation, other)
-        }
-        if equation.op != "=":
-            same = [j for j, other in enumerate(equations) if other.target.tensor == equation.target.tensor]
-            found |= {j for j in same if equations[j].op == "=" or j < k}
-        needs.append(found)
-    reach = _closure(needs)
+    reach = _closure(_needs(equations))
+    stepping = {k for k, e in enumerate(equations) if k in reach[k] or e.target.tensor in _tensors_read(e)}
+    again = [replace(e, op="set") if _sets_again(e, equations, stepping) else e for e in equations]
+    reach, equations = _closure(_needs(again)), again
+    reads = [_tensors_read(e) for e in equations]
     order: list[ResolvedEquation] = []
     left = list(range(len(equations)))
     done: list[int] = []
@@ -48,6 +41,44 @@ def in_order(
         done += cycle
         left = [j for j in left if j not in cycle]
     return tuple(order)
+
+
+def _tensors_read(e: ResolvedEquation) -> set[str]:
+    return {node.tensor for node in walk_all((e.value, *e.parts)) if isinstance(node, TensorRead)}
+
+
+def _needs(equations: Sequence[ResolvedEquation]) -> list[set[int]]:
+    """Of each equation, which come before it: what defines what it reads, and for an update what it changes and the updates before it."""
+    updates = [e.op != "=" or any(isinstance(n, TensorRead) for n in walk_all(e.parts)) for e in equations]
+    needs: list[set[int]] = []
+    for k, equation in enumerate(equations):
+        reads = _tensors_read(equation)
+        found = {
+            j
+            for j, other in enumerate(equations)
+            if other.target.tensor in reads and j != k and not _exclusive(equation, other)
+        }
+        if updates[k]:
+            same = [j for j, other in enumerate(equations) if other.target.tensor == equation.target.tensor]
+            found |= {j for j in same if j != k and (not updates[j] or j < k)}
+        needs.append(found)
+    return needs
+
+
+def _sets_again(e: ResolvedEquation, equations: Sequence[ResolvedEquation], stepping: set[int]) -> bool:
+    """Whether it is for part of what another equation defines as a whole: then it is an update. Of a recurrence (`stepping`) it is a
+    start."""
+    if e.op != "=" or _is_whole(e):
+        return False
+    wholes = [k for k, o in enumerate(equations) if o.target.tensor == e.target.tensor and o.op == "=" and _is_whole(o)]
+    return any(k not in stepping and not _exclusive(e, equations[k]) for k in wholes)
+
+
+def _is_whole(e: ResolvedEquation) -> bool:
+    """Whether variables alone stand at all places of its left side."""
+    variables = {v.name for v in e.vars}
+    bare = (i.value if isinstance(i, Star) else i for i in e.target.items or ())
+    return e.target.element is None and all(isinstance(i, Name) and i.id in variables for i in bare)
 
 
 def _recurrence(

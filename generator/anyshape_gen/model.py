@@ -149,6 +149,8 @@ class ParamSpec(Node):
     """the rank that an axis is normalised against; None: the rank of the first input"""
     empty: Expr | None = None
     """where this holds, a vector of no items stands for the default"""
+    computed: Expr | None = None
+    """what stands for an absent float, where that is computed from sizes"""
 
 
 # --- dtypes, view, rewrites, mappings, examples -------------------------------------------------------------------

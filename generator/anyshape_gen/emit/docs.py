@@ -124,7 +124,7 @@ def _param(p: ParamSpec) -> dict[str, str]:
     kind = " or ".join(p.kind.members) if p.kind.members else p.kind.base
     if p.kind.length is not None:
         kind += f"[{to_text(p.kind.length)}]"
-    default = "required" if p.default is None else f"default {to_text(p.default)}"
+    default = "required" if p.default is None else f"default {to_text(p.computed or p.default)}"
     if p.empty is not None:
         default += f", also in place of an empty one where {to_text(p.empty)}"
     return {"name": p.name, "kind": kind, "default": default, "dyn": "an operand of the dyn variant" if p.dyn else ""}

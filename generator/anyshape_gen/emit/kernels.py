@@ -30,7 +30,7 @@ from anyshape_gen.traverse import walk_all
 
 KNOWN = KERNEL_NAMES
 
-_UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul", "max": "max", "min": "min"}
+_UPDATES = {"=": "set", "set": "set", "+=": "add", "-=": "sub", "*=": "mul", "max": "max", "min": "min"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+"""Defaults of floats that are computed from sizes, `scale: {kind: float, default: "1 / sqrt(n)"}`.
+
+A rule computes with integers; floats are the kernel's. So such a parameter may be absent, and where the kernel reads it, what was written
+for the default stands for it: `scale if scale is not None else 1 / sqrt(f64(n))`.
+
+In: an op as it was read. Out: the op with these defaults in its kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from anyshape_gen.build import call
+from anyshape_gen.functions import CASTS
+from anyshape_gen.model import OpSpec, ParamSpec
+from anyshape_gen.nodes import BinOp, Call, Compare, Expr, Float, IfExp, Int, Name, Node, NoneLit, Slice, Star, Unary
+from anyshape_gen.traverse import free_names, rebuild, walk
+
+N = TypeVar("N", bound=Node)
+OF_FLOATS = ("sqrt", "exp", "log", "abs", *CASTS)
+
+
+def with_computed_floats(spec: OpSpec) -> OpSpec:
+    """The op in which floats with a computed default are None by default."""
+    floats = {p.name for p in spec.params if p.kind.base == "float"}
+    values: dict[str, Expr] = {}
+    for p in spec.params:
+        if p.default is not None and _is_computed(p):
+            shown = substituted(_of_floats(p.default, floats), values)
+            values[p.name] = IfExp(
+                Compare(Name(p.name), (("is not", NoneLit()),)), Name(p.name), shown, span=p.default.span
+            )
+    if not values:
+        return spec
+    params = tuple(replace(p, default=NoneLit(), computed=p.default) if p.name in values else p for p in spec.params)
+    return replace(
+        spec,
+        params=params,
+        kernel=None if spec.kernel is None else substituted(spec.kernel, values),
+        procedure=None if spec.procedure is None else substituted(spec.procedure, values),
+        defines=tuple(
+            replace(f, body=tuple(substituted(a, values) for a in f.body), result=substituted(f.result, values))
+            for f in spec.defines
+        ),
+    )
+
+
+def _is_computed(p: ParamSpec) -> bool:
+    """Whether it takes a name or a function: what is written with numbers and signs alone is a number."""
+    if p.kind.base != "float" or p.default is None or isinstance(p.default, NoneLit):
+        return False
+    return any(isinstance(e, Call) or (isinstance(e, Name) and e.id not in ("inf", "pi")) for e in walk(p.default))
+
+
+def substituted(node: N, values: Mapping[str, Expr]) -> N:
+    """The node with expressions for names."""
+    if isinstance(node, Name) and node.id in values:
+        return values[node.id]  # type: ignore[return-value]
+    return rebuild(node, lambda part: substituted(part, values)) if free_names(node) & values.keys() else node
+
+
+def _of_floats(e: Expr, floats: set[str]) -> Expr:
+    """Its sizes as f64."""
+    match e:
+        case Int() | Float() | NoneLit():
+            return e
+        case Name(id) if id in floats:
+            return e
+        case BinOp() | Unary() | IfExp() | Compare():
+            return rebuild(e, lambda part: _of_floats(part, floats))
+        case Call(func, args, ()) if func in OF_FLOATS:
+            if func in CASTS:
+                return e
+            return replace(e, args=tuple(a if isinstance(a, (Star, Slice)) else _of_floats(a, floats) for a in args))
+    return call("f64", e)
+
+
+__all__ = ["with_computed_floats"]
