@@ -692,7 +692,7 @@ def linear_attention(
     )
 
 
-# specs/detection.yaml:73
+# specs/detection.yaml:72
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,
@@ -719,7 +719,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:143
+# specs/detection.yaml:142
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -745,7 +745,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:229
+# specs/detection.yaml:228
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1092,7 +1092,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:121
+# specs/images.yaml:122
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
 
@@ -1101,7 +1101,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:137
+# specs/images.yaml:138
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -1146,7 +1146,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:284
+# specs/images.yaml:285
 def grid_sample(
     x: Operand,
     grid: Operand,

@@ -118,7 +118,7 @@ def grouped_query_attention(
     )
 
 
-# specs/detection.yaml:73
+# specs/detection.yaml:72
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,
@@ -144,7 +144,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:137
+# specs/images.yaml:138
 def resize(
     x: Operand,
     roi: Operand = None,

@@ -32,7 +32,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/detection.yaml:73
+# specs/detection.yaml:72
 def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     s, b, c, most, n, t, center = bound.s, bound.b, bound.c, bound.most, bound.n, bound.t, bound.center
     boxes = eqs.tensor("boxes")
@@ -48,7 +48,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         and_(le(0, iou_threshold[*rules.fill(len(s), 0)]), le(iou_threshold[*rules.fill(len(s), 0)], 1)),
         ("iou_threshold is not within 0..1",),
-        "specs/detection.yaml:89",
+        "specs/detection.yaml:88",
     )
     procedure = eqs.procedure({bound.k: b * c * most})
     kept = procedure.output("kept")
@@ -142,10 +142,10 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
                     )
                     procedure.set(found[()], 1, "add")
                     procedure.set(k[()], 1, "add")
-    procedure.end({bound.k: k}, source="specs/detection.yaml:93")
+    procedure.end({bound.k: k}, source="specs/detection.yaml:92")
 
 
-# specs/detection.yaml:143
+# specs/detection.yaml:142
 def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     scale = bound.scale
     half_pixel = bound.half_pixel
@@ -171,7 +171,7 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:167",
+        "specs/detection.yaml:166",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -382,10 +382,10 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
                             checked(y)[n, f, *fit((i, j), size)],
                             cast(where(whole[()], lambda: found[()], lambda: maximum(found[()], 0)), eqs.dtypes["F"]),
                         )
-    procedure.end(source="specs/detection.yaml:171")
+    procedure.end(source="specs/detection.yaml:170")
 
 
-# specs/detection.yaml:229
+# specs/detection.yaml:228
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -395,7 +395,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:243",
+        "specs/detection.yaml:242",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -452,4 +452,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:246")
+    procedure.end(source="specs/detection.yaml:245")

@@ -37,7 +37,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/images.yaml:121
+# specs/images.yaml:122
 def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
     z, picked = bound.z, bound.picked
     scales, y = eqs.tensor("scales"), eqs.tensor("y")
@@ -49,11 +49,11 @@ def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: item(picked, k) * cast(scales[k], parse_dtype("i64")),
             lambda: cast(floor(cast(item(picked, k), parse_dtype("f32")) * scales[k]), parse_dtype("i64")),
         ),
-        "specs/images.yaml:130",
+        "specs/images.yaml:131",
     )
 
 
-# specs/images.yaml:137
+# specs/images.yaml:138
 def resize_kernel(eqs: Equations, bound: Bound) -> None:
     nearest_mode = bound.nearest_mode
     coordinates = bound.coordinates
@@ -142,12 +142,12 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:192",
+            "specs/images.yaml:193",
         )
     if (scales.absent is not None) and (policy == "stretch"):
         e = eqs.index("e", len(d))
         eqs.define(
-            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:194"
+            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:195"
         )
     if (scales.absent is not None) and (policy == "not_larger"):
         e = eqs.index("e", len(d))
@@ -160,7 +160,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:195",
+            "specs/images.yaml:196",
         )
     if (scales.absent is not None) and (policy == "not_smaller"):
         e = eqs.index("e", len(d))
@@ -173,38 +173,38 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:196",
+            "specs/images.yaml:197",
         )
     if (scales.absent is None):
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:193")
+        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:194")
     else:
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:197")
+        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:198")
     if coordinates == "tf_crop_and_resize":
         e = eqs.index("e", len(d))
         eqs.define(
             start[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e),), r)], lambda: 0.0),
-            "specs/images.yaml:199",
+            "specs/images.yaml:200",
         )
         e = eqs.index("e", len(d))
         eqs.define(
             end[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e) + len(axes),), r)], lambda: 1.0),
-            "specs/images.yaml:200",
+            "specs/images.yaml:201",
         )
     if coordinates != "tf_crop_and_resize":
         e = eqs.index("e", len(d))
-        eqs.define(start[e], 0.0, "specs/images.yaml:202")
+        eqs.define(start[e], 0.0, "specs/images.yaml:203")
         e = eqs.index("e", len(d))
-        eqs.define(end[e], 1.0, "specs/images.yaml:203")
+        eqs.define(end[e], 1.0, "specs/images.yaml:204")
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((*s, len(d))))
     p, e = eqs.indices("p", s), eqs.index("e", len(d))
     eqs.define(
         at_[*p, e],
         place(item(p, e), item(d, e), item(s, e), z[e], length[e], start[e], end[e]),
-        "specs/images.yaml:204",
+        "specs/images.yaml:205",
     )
     if mode == "nearest":
         p = eqs.indices("p", s)
@@ -216,7 +216,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     for e in rules.range_(len(d))
                 )
             ],
-            "specs/images.yaml:205",
+            "specs/images.yaml:206",
         )
     if mode != "nearest":
         mixed = eqs.scratch("mixed", eqs.dtypes["U"], s)
@@ -256,7 +256,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/images.yaml:207",
+            "specs/images.yaml:208",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
         total = eqs.scratch("total", eqs.dtypes["U"], s)
@@ -288,13 +288,13 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:209",
+            "specs/images.yaml:210",
         )
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:210")
+        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:211")
     if (mode != "nearest") and (not exclude_outside) and (not antialias):
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:211")
+        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:212")
     if coordinates == "tf_crop_and_resize":
         p = eqs.indices("p", s)
         eqs.define(
@@ -310,14 +310,14 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(cast(extrapolation_value, eqs.dtypes["U"]), eqs.dtypes["T"]),
                 lambda: found[*p],
             ),
-            "specs/images.yaml:212",
+            "specs/images.yaml:213",
         )
     if coordinates != "tf_crop_and_resize":
         p = eqs.indices("p", s)
-        eqs.define(y[*p], found[*p], "specs/images.yaml:213")
+        eqs.define(y[*p], found[*p], "specs/images.yaml:214")
 
 
-# specs/images.yaml:284
+# specs/images.yaml:285
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -332,25 +332,25 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
         return floor(v) - 1 if mode == "cubic" else floor(v)
 
     def high(n: Any) -> Any:
-        return cast(n, eqs.dtypes["F"]) - 1 if align_corners else cast(n, eqs.dtypes["F"]) - 0.5
+        return cast(n, eqs.dtypes["P"]) - 1 if align_corners else cast(n, eqs.dtypes["P"]) - 0.5
 
     def low(n: Any) -> Any:
-        return cast(0.0, eqs.dtypes["F"]) if align_corners else cast(-0.5, eqs.dtypes["F"])
+        return cast(0.0, eqs.dtypes["P"]) if align_corners else cast(-0.5, eqs.dtypes["P"])
 
     def mirror(v: Any, low: Any, high: Any) -> Any:
         return low + reflect(v - low, high - low + 1)
 
     def pixel(v: Any, n: Any) -> Any:
         return cast(v, parse_dtype("i64")) if padding_mode == "zeros" else cast(
-            clamp(v, cast(0.0, eqs.dtypes["F"]), cast(n - 1, eqs.dtypes["F"])), parse_dtype("i64")
+            clamp(v, cast(0.0, eqs.dtypes["P"]), cast(n - 1, eqs.dtypes["P"])), parse_dtype("i64")
         ) if padding_mode == "border" else clamp(cast(mirror(v, low(n), high(n)), parse_dtype("i64")), 0, n - 1)
 
     def point(g: Any, n: Any) -> Any:
-        v = (g + 1) / 2 * cast(n - 1, eqs.dtypes["F"]) if align_corners else (
-            (g + 1) * cast(n, eqs.dtypes["F"]) - 1
+        v = (g + 1) / 2 * cast(n - 1, eqs.dtypes["P"]) if align_corners else (
+            (g + 1) * cast(n, eqs.dtypes["P"]) - 1
         ) / 2
         w = round_even(v) if mode == "nearest" else v
-        border = clamp(w, cast(0.0, eqs.dtypes["F"]), cast(n - 1, eqs.dtypes["F"]))
+        border = clamp(w, cast(0.0, eqs.dtypes["P"]), cast(n - 1, eqs.dtypes["P"]))
         return w if (
             padding_mode == "zeros"
         ) or (mode == "cubic") else border if padding_mode == "border" else mirror(w, low(n), high(n))
@@ -366,15 +366,17 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     def share(v: Any) -> Any:
         return hat(abs_(v)) if mode == "linear" else cubic(abs_(v), -0.75)
 
-    at_ = eqs.scratch("at", eqs.dtypes["F"], rules.Vec((b, *o, len(d))))
+    at_ = eqs.scratch("at", eqs.dtypes["P"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
-    eqs.define(at_[n, *p, e], point(grid[n, *p, len(d) - 1 - e], item(d, e)), "specs/images.yaml:315")
+    eqs.define(
+        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:316"
+    )
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:316",
+            "specs/images.yaml:317",
         )
     if mode != "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
@@ -387,7 +389,7 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     pad(x, 0)[
                         n,
                         h,
-                        *(pixel(base(at_[n, *p, e]) + cast(q[e], eqs.dtypes["F"]), d[e]) for e in rules.range_(len(d))),
+                        *(pixel(base(at_[n, *p, e]) + cast(q[e], eqs.dtypes["P"]), d[e]) for e in rules.range_(len(d))),
                     ],
                     eqs.dtypes["U"],
                 )
@@ -395,14 +397,14 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     fold(
                         "prod",
                         (
-                            share(v - base(v) - cast(k, eqs.dtypes["F"]))
+                            share(v - base(v) - cast(k, eqs.dtypes["P"]))
                             for v, k in zip((at_[n, *p, e] for e in rules.range_(len(d))), q)
                         ),
                     ),
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:317",
+            "specs/images.yaml:318",
         )
 
 

@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/detection.yaml:129
+# specs/detection.yaml:128
 def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.non_max_suppression(
@@ -26,7 +26,7 @@ def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:217
+# specs/detection.yaml:216
 def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -43,7 +43,7 @@ def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:218
+# specs/detection.yaml:217
 def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -60,7 +60,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:262
+# specs/detection.yaml:261
 def max_roi_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_roi_pool(

@@ -11,7 +11,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:217
+# specs/images.yaml:218
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -26,7 +26,7 @@ def upsample_7(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:218
+# specs/images.yaml:219
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -41,7 +41,7 @@ def upsample_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:221
+# specs/images.yaml:222
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -56,7 +56,7 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:223
+# specs/images.yaml:224
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -82,7 +82,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:225
+# specs/images.yaml:226
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -116,7 +116,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:321
+# specs/images.yaml:322
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -135,7 +135,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:322
+# specs/images.yaml:323
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(

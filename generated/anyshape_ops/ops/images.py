@@ -7,7 +7,7 @@ import anyshape_ops.kernels.images as kernels
 import anyshape_ops.relations.images as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/images.yaml:121
+# specs/images.yaml:122
 # scaled_size: no dyn variant, it has no parameters that are operands
 SCALED_SIZE = OpDef(
     name="scaled_size",
@@ -22,11 +22,11 @@ SCALED_SIZE = OpDef(
     relation=relations.scaled_size_relation,
     kernel=kernels.scaled_size_kernel,
     summary="The sizes of some axes times scales, rounded down from what f32 makes of the product.",
-    source="specs/images.yaml:121",
+    source="specs/images.yaml:122",
     moves=("T",),
 )
 
-# specs/images.yaml:137
+# specs/images.yaml:138
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -73,7 +73,7 @@ STATIC_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:137",
+    source="specs/images.yaml:138",
 )
 DYN_RESIZE = OpDef(
     name="resize",
@@ -121,10 +121,10 @@ DYN_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:137",
+    source="specs/images.yaml:138",
 )
 
-# specs/images.yaml:284
+# specs/images.yaml:285
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -141,10 +141,10 @@ GRID_SAMPLE = OpDef(
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16"), "F": ("f32", "f64")},
     relation=relations.grid_sample_relation,
-    computed={"U": ("accum", "T")},
+    computed={"U": ("accum", "T"), "P": ("promote", "T", "F")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:284",
+    source="specs/images.yaml:285",
 )
 
 # specs/images.yaml:336

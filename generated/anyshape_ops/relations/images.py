@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, prod, put, range_
 
 
-# specs/images.yaml:121
+# specs/images.yaml:122
 def scaled_size_relation(rule: Rule, *, x: Vec, scales: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = range_(len(x))
@@ -21,7 +21,7 @@ def scaled_size_relation(rule: Rule, *, x: Vec, scales: Vec, axes: Any) -> Bound
     return rule.bind(outputs={"y": scales}, z=z, picked=picked, axes=axes)
 
 
-# specs/images.yaml:137
+# specs/images.yaml:138
 def resize_relation(
     rule: Rule,
     *,
@@ -132,7 +132,7 @@ def resize_relation(
     )
 
 
-# specs/images.yaml:284
+# specs/images.yaml:285
 def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mode: str, align_corners: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]

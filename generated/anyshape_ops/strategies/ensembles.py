@@ -78,7 +78,7 @@ def walked(
         for t, found in enumerate(seen):
             y[i, t] = {
                 "sum": np.sum(found),
-                "average": np.sum(found) / len(root),
+                "average": np.sum(found) / max(len(root), 1),
                 "min": min(found, default=0),
                 "max": max(found, default=0),
             }[how]

@@ -151,7 +151,8 @@ def fetched(x: Any, at: Any, mode: Any, corners: Any) -> Any:
 
 
 # specs/images.yaml:84
-def grid_sampled(x: Any, grid: Any, mode: Any, padding: Any, corners: Any) -> Any:
+def grid_sampled(x: Any, points: Any, mode: Any, padding: Any, corners: Any) -> Any:
+    grid = points.astype(np.promote_types(x.dtype, points.dtype))
     d = np.array(x.shape[2:], grid.dtype)
     at = (grid[..., ::-1] + 1) / 2 * (d - 1) if corners else ((grid[..., ::-1] + 1) * d - 1) / 2
     low, high = (np.zeros_like(d), d - 1) if corners else (np.full_like(d, -0.5), d - grid.dtype.type(0.5))
@@ -174,21 +175,21 @@ def grid_sampled(x: Any, grid: Any, mode: Any, padding: Any, corners: Any) -> An
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:115
+# specs/images.yaml:116
 def affine_points(theta: Any, size: Any, corners: Any) -> Any:
     along = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / max(n, 1) - 1 for n in size[2:]]
     points = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(size[2:])], -1)
     return np.einsum("...k,brk->b...r", points, theta.astype(np.float64)).astype(theta.dtype)
 
 
-# specs/images.yaml:101
+# specs/images.yaml:102
 def neighbours(t: Any, n: Any, mode: Any) -> Any:
     if mode == "nearest":
         return [(min(int(np.floor(t + np.float32(0.5))), n - 1), 1)]
     return [(min(int(t) + o, n - 1), max(np.float32(1) - abs(np.float32(int(t) + o) - t), 0)) for o in (0, 1)]
 
 
-# specs/images.yaml:105
+# specs/images.yaml:106
 def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) -> Any:
     y = np.full((boxes.shape[0], x.shape[1], *size), outside, np.float32)
     for k, (box, b) in enumerate(zip(boxes, image)):
@@ -210,7 +211,7 @@ def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) 
     return y.astype(x.dtype)
 
 
-# specs/images.yaml:121
+# specs/images.yaml:122
 def scaled_size_case(d: Draw) -> Case:
     d_ = d.run("d")
     z = d.dim("z")
@@ -219,7 +220,7 @@ def scaled_size_case(d: Draw) -> Case:
     return Case({"x": d_, "scales": Vec((z,))}, {"axes": d.default(axes)})
 
 
-# specs/images.yaml:131
+# specs/images.yaml:132
 def scaled_size_reference(x: Any, scales: Any, axes: Any) -> Any:
     return np.where(
         np.floor(scales) == scales,
@@ -238,23 +239,23 @@ SCALED_SIZE = Property(
             {},
             {"y": Given(value=(2, 6))},
             None,
-            "specs/images.yaml:133",
+            "specs/images.yaml:134",
         ),
         Example(
             {"x": Given((2, 5)), "scales": Given(value=(0.7,), dtype="f32")},
             {"axes": (-1,)},
             {"y": Given(value=(3,))},
             None,
-            "specs/images.yaml:134",
+            "specs/images.yaml:135",
         ),
-        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:135"),
+        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:136"),
     ),
-    "specs/images.yaml:121",
-    asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:128"),),
+    "specs/images.yaml:122",
+    asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:129"),),
 )
 
 
-# specs/images.yaml:137
+# specs/images.yaml:138
 def resize_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.run("r")
@@ -297,7 +298,7 @@ def resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:214
+# specs/images.yaml:215
 def resize_reference(
     x: Any,
     roi: Any,
@@ -340,210 +341,210 @@ RESIZE = Property(
             {"sizes": (2, 4)},
             {"y": Given(value=((1, 1, 2, 2), (3, 3, 4, 4)), dtype="f32")},
             None,
-            "specs/images.yaml:227",
+            "specs/images.yaml:228",
         ),
         Example(
             {"x": Given(value=(1, 2, 4), dtype="f32")},
             {"sizes": (6,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(1, 1.5, 2, 3, 4, 4), dtype="f32")},
             None,
-            "specs/images.yaml:228",
+            "specs/images.yaml:229",
         ),
         Example(
             {"x": Given(value=(0.1, 0.3), dtype="f64")},
             {"sizes": (4,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(0.1, 0.2, 0.3, 0.3), dtype="f64")},
             None,
-            "specs/images.yaml:229",
+            "specs/images.yaml:230",
         ),
         Example(
             {"x": Given((1, 2, 4, 5))},
             {"axes": (2, 3), "sizes": (3, 7), "mode": "cubic"},
             {"y": Given((1, 2, 3, 7))},
             None,
-            "specs/images.yaml:230",
+            "specs/images.yaml:231",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:231",
+            "specs/images.yaml:232",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "half_pixel_symmetric", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:232",
+            "specs/images.yaml:233",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (1,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:233",
+            "specs/images.yaml:234",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:234",
+            "specs/images.yaml:235",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:235",
+            "specs/images.yaml:236",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:236",
+            "specs/images.yaml:237",
         ),
         Example(
             {"x": Given((5,)), "roi": Given(value=(0.2, 1.4), dtype="f32")},
             {"sizes": (4,), "mode": "linear", "coordinates": "tf_crop_and_resize", "extrapolation_value": 7.0},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:237",
+            "specs/images.yaml:238",
         ),
         Example(
             {"x": Given((6,)), "scales": Given(value=(0.6,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:238",
+            "specs/images.yaml:239",
         ),
         Example(
             {"x": Given((6,))},
             {"sizes": (4,), "mode": "cubic", "exclude_outside": True},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:239",
+            "specs/images.yaml:240",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_larger"},
             {"y": Given((4, 8))},
             None,
-            "specs/images.yaml:240",
+            "specs/images.yaml:241",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_smaller"},
             {"y": Given((8, 16))},
             None,
-            "specs/images.yaml:241",
+            "specs/images.yaml:242",
         ),
-        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:242"),
+        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:243"),
         Example(
             {"x": Given((5,)), "scales": Given((2,))},
             {"sizes": (5,)},
             {},
             "are not one for each",
-            "specs/images.yaml:243",
+            "specs/images.yaml:244",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {},
             "a start and an end",
-            "specs/images.yaml:244",
+            "specs/images.yaml:245",
         ),
         Example(
-            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:245"
+            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:246"
         ),
-        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:246"),
-        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:247"),
-        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:248"),
+        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:247"),
+        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:248"),
+        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:249"),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,)},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:249",
+            "specs/images.yaml:250",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,)},
             {"y": Given(value=(1.0, 3.0, 4.0))},
             None,
-            "specs/images.yaml:250",
+            "specs/images.yaml:251",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0, 8.0))},
             {"sizes": (2,), "mode": "cubic"},
             {"y": Given(value=(1.3125, 6.1875))},
             None,
-            "specs/images.yaml:251",
+            "specs/images.yaml:252",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.25), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 2.0, 0.0))},
             None,
-            "specs/images.yaml:252",
+            "specs/images.yaml:253",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(-0.25, 1.0), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(0.0, 2.0, 3.0))},
             None,
-            "specs/images.yaml:253",
+            "specs/images.yaml:254",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 2.0, 3.0))},
             None,
-            "specs/images.yaml:254",
+            "specs/images.yaml:255",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 2.0, 1.0), dtype="f32")},
             {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=((1.0, 2.0), (0.0, 0.0)))},
             None,
-            "specs/images.yaml:255",
+            "specs/images.yaml:256",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 1.0, 2.0), dtype="f32")},
             {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=((1.0, 0.0), (3.0, 0.0)))},
             None,
-            "specs/images.yaml:256",
+            "specs/images.yaml:257",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.5, 1.0), dtype="f32")},
             {"sizes": (1,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(3.0,))},
             None,
-            "specs/images.yaml:257",
+            "specs/images.yaml:258",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"sizes": (2,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 4.0))},
             None,
-            "specs/images.yaml:258",
+            "specs/images.yaml:259",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 0.5), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 1.5, 2.0))},
             None,
-            "specs/images.yaml:259",
+            "specs/images.yaml:260",
         ),
         Example(
             {"x": Given((2, 3)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"axes": (1,), "sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given((2, 3))},
             None,
-            "specs/images.yaml:260",
+            "specs/images.yaml:261",
         ),
         Example(
             {
@@ -554,118 +555,111 @@ RESIZE = Property(
             {"axes": (1,), "sizes": (4,), "coordinates": "tf_crop_and_resize"},
             {"y": Given((4, 4))},
             None,
-            "specs/images.yaml:261",
+            "specs/images.yaml:262",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0))},
             {"sizes": (1,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given(value=(1.0,))},
             None,
-            "specs/images.yaml:262",
+            "specs/images.yaml:263",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0))},
             {"sizes": (2,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:263",
+            "specs/images.yaml:264",
         ),
         Example(
             {"x": Given((5,)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:264",
+            "specs/images.yaml:265",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "half_pixel_symmetric"},
             {"y": Given(value=(1.5714286, 3.0, 4.4285714))},
             None,
-            "specs/images.yaml:265",
+            "specs/images.yaml:266",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given(value=(1.5, 3.5))},
             None,
-            "specs/images.yaml:266",
+            "specs/images.yaml:267",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "cubic", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:267",
+            "specs/images.yaml:268",
         ),
         Example(
             {"x": Given((12,))},
             {"sizes": (3,), "mode": "cubic", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:268",
+            "specs/images.yaml:269",
         ),
         Example(
             {"x": Given((8,))},
             {"sizes": (1,), "mode": "linear", "antialias": True},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:269",
+            "specs/images.yaml:270",
         ),
         Example(
-            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:270"
+            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:271"
         ),
         Example(
             {"x": Given((4,)), "scales": Given(value=(2.0,), dtype="f32")},
             {"sizes": (3,), "mode": "linear"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:271",
+            "specs/images.yaml:272",
         ),
         Example(
             {"x": Given((1,))},
             {"sizes": (2,), "policy": "not_larger"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:272",
+            "specs/images.yaml:273",
         ),
         Example(
             {"x": Given((2,))},
             {"axes": (), "sizes": (), "policy": "not_larger"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:273",
+            "specs/images.yaml:274",
         ),
         Example(
             {"x": Given((2,))},
             {"axes": (), "sizes": (), "policy": "not_smaller"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:274",
+            "specs/images.yaml:275",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:275",
+            "specs/images.yaml:276",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn", "policy": "not_larger"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:276",
-        ),
-        Example(
-            {"x": Given((3,)), "roi": Given((2,))},
-            {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
-            {"y": Given((3,))},
-            None,
             "specs/images.yaml:277",
         ),
         Example(
-            {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
+            {"x": Given((3,)), "roi": Given((2,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
@@ -673,17 +667,24 @@ RESIZE = Property(
         ),
         Example(
             {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
-            {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
+            {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
             "specs/images.yaml:279",
+        ),
+        Example(
+            {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
+            {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
+            {"y": Given((3,))},
+            None,
+            "specs/images.yaml:280",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
             {"axes": (1,), "sizes": (6,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:280",
+            "specs/images.yaml:281",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
@@ -696,28 +697,28 @@ RESIZE = Property(
             },
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:281",
+            "specs/images.yaml:282",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
             {"axes": (1,), "sizes": (6,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:282",
+            "specs/images.yaml:283",
         ),
     ),
-    "specs/images.yaml:137",
+    "specs/images.yaml:138",
     asserts=(
-        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:174"),
-        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:175"),
-        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:176"),
-        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:177"),
-        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:181"),
+        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:175"),
+        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:176"),
+        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:177"),
+        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:178"),
+        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:182"),
     ),
 )
 
 
-# specs/images.yaml:284
+# specs/images.yaml:285
 def grid_sample_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -732,7 +733,7 @@ def grid_sample_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:318
+# specs/images.yaml:319
 def grid_sample_reference(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) -> Any:
     return grid_sampled(x, grid, mode, padding_mode, align_corners)
 
@@ -747,31 +748,31 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:324",
+            "specs/images.yaml:325",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:325",
+            "specs/images.yaml:326",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:326",
+            "specs/images.yaml:327",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:327"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:328"
         ),
         Example(
             {"x": Given(value=(((0.0, 1.0),),)), "grid": Given(value=(((0.25,), (1.0,)),))},
             {},
             {"y": Given(value=(((0.75, 0.5),),))},
             None,
-            "specs/images.yaml:328",
+            "specs/images.yaml:329",
         ),
         Example(
             {
@@ -781,35 +782,35 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((20.0, 30.0, 30.0, 20.0),),))},
             None,
-            "specs/images.yaml:329",
+            "specs/images.yaml:330",
         ),
         Example(
             {"x": Given((1, 1, 1)), "grid": Given((1, 2, 1))},
             {},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/images.yaml:330",
+            "specs/images.yaml:331",
         ),
         Example(
             {"x": Given((1, 1, 0)), "grid": Given((1, 0, 1))},
             {},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/images.yaml:331",
+            "specs/images.yaml:332",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 0, 2, 2))},
             {},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/images.yaml:332",
+            "specs/images.yaml:333",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 2, 2, 2))},
             {},
             {},
             "nothing to sample",
-            "specs/images.yaml:333",
+            "specs/images.yaml:334",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "grid": Given(value=(((inf,), (-inf,)),))},
@@ -819,8 +820,8 @@ GRID_SAMPLE = Property(
             "specs/images.yaml:334",
         ),
     ),
-    "specs/images.yaml:284",
-    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:312"),),
+    "specs/images.yaml:285",
+    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:313"),),
 )
 
 
