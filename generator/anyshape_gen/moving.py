@@ -31,7 +31,9 @@ def _only_moves(a: OpAnalysis, var: str) -> bool:
         name = equation.target.tensor
         if name not in made and name not in moving and _reads([equation.value], moving):
             moving.add(name)  # a tensor of its own, defined before it is read
-        if (name in made or name in moving) and (equation.op not in ("=", "set") or not _is_moved(equation.value, moving)):
+        if (name in made or name in moving) and (
+            equation.op not in ("=", "set") or not _is_moved(equation.value, moving)
+        ):
             return False
         if _reads(_beside(equation), moving) or (
             name not in made and name not in moving and _reads([equation.value], moving)

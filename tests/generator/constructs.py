@@ -28,8 +28,8 @@ from anyshape_gen.traverse import walk
 
 INTERNAL = {"drop", "place"}
 """functions that only the analysis writes"""
-RESOLVED = {"TensorRead"}
-"""nodes that only the analysis writes"""
+RESOLVED = {"TensorRead", "computed"}
+"""nodes, and fields of nodes, that only the analysis writes"""
 WITH_OPTIONS = (model.Dim, model.Run, model.Signature, model.ParamSpec, model.Rewrite, model.OnnxMapping, nodes.Star, nodes.AttrRead,
                 nodes.Call, nodes.Comprehension, body_nodes.Equation, model.Example, model.ExampleValue)  # fmt: skip
 """nodes whose fields that may be left out are constructs of their own"""
@@ -71,7 +71,7 @@ def optional(type_: type) -> Iterator[str]:
     """Fields that may be left out."""
     for f in fields(type_):
         absent = f.default is not MISSING or f.default_factory is not MISSING or "None" in str(f.type)
-        if f.name != "span" and absent:
+        if f.name not in {"span", *RESOLVED} and absent:
             yield f.name
 
 
