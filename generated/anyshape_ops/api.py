@@ -1166,7 +1166,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:336
+# specs/images.yaml:337
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -1179,7 +1179,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:362
+# specs/images.yaml:363
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

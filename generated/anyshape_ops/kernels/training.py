@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from anyshape import rules
+from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
 from anyshape.equations.functions import cast, gt, sqrt, where
 from anyshape.rules import Bound
@@ -81,36 +82,56 @@ def adam_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
     mean_after = eqs.tensor("mean_after")
     squares_after = eqs.tensor("squares_after")
-    grown = eqs.scratch("grown", eqs.dtypes["F"], rules.Vec(()))
+    grown = eqs.scratch("grown", parse_dtype("f64"), rules.Vec(()))
     eqs.define(
         grown[()],
         where(
             gt(step[()], 0),
-            lambda: cast(rate[()], eqs.dtypes["F"])
-            * sqrt(1 - cast(beta, eqs.dtypes["F"]) ** cast(step[()], eqs.dtypes["F"])) / (
-                1 - cast(alpha, eqs.dtypes["F"]) ** cast(step[()], eqs.dtypes["F"])
+            lambda: cast(rate[()], parse_dtype("f64"))
+            * sqrt(1 - cast(beta, parse_dtype("f64")) ** cast(step[()], parse_dtype("f64"))) / (
+                1 - cast(alpha, parse_dtype("f64")) ** cast(step[()], parse_dtype("f64"))
             ),
-            lambda: cast(rate[()], eqs.dtypes["F"]),
+            lambda: cast(rate[()], parse_dtype("f64")),
         ),
         "specs/training.yaml:88",
     )
-    pull = eqs.scratch("pull", eqs.dtypes["F"], d)
-    i = eqs.indices("i", d)
-    eqs.define(pull[*i], norm * x[*i] + gradient[*i], "specs/training.yaml:89")
+    pull = eqs.scratch("pull", parse_dtype("f64"), d)
     i = eqs.indices("i", d)
     eqs.define(
-        mean_after[*i], alpha * mean[*i] + (1 - cast(alpha, eqs.dtypes["F"])) * pull[*i], "specs/training.yaml:90"
+        pull[*i],
+        cast(norm, parse_dtype("f64")) * cast(x[*i], parse_dtype("f64")) + cast(gradient[*i], parse_dtype("f64")),
+        "specs/training.yaml:89",
     )
+    first = eqs.scratch("first", parse_dtype("f64"), d)
     i = eqs.indices("i", d)
     eqs.define(
-        squares_after[*i],
-        beta * squares[*i] + (1 - cast(beta, eqs.dtypes["F"])) * pull[*i] * pull[*i],
+        first[*i],
+        cast(alpha, parse_dtype("f64")) * cast(mean[*i], parse_dtype("f64"))
+        + (1 - cast(alpha, parse_dtype("f64"))) * pull[*i],
+        "specs/training.yaml:90",
+    )
+    second = eqs.scratch("second", parse_dtype("f64"), d)
+    i = eqs.indices("i", d)
+    eqs.define(
+        second[*i],
+        cast(beta, parse_dtype("f64")) * cast(squares[*i], parse_dtype("f64"))
+        + (1 - cast(beta, parse_dtype("f64"))) * pull[*i] * pull[*i],
         "specs/training.yaml:91",
     )
     i = eqs.indices("i", d)
+    eqs.define(mean_after[*i], cast(first[*i], eqs.dtypes["F"]), "specs/training.yaml:92")
+    i = eqs.indices("i", d)
+    eqs.define(squares_after[*i], cast(second[*i], eqs.dtypes["F"]), "specs/training.yaml:93")
+    i = eqs.indices("i", d)
     eqs.define(
         y[*i],
-        (1 - cast(norm_post, eqs.dtypes["F"]))
-        * (x[*i] - grown[()] * mean_after[*i] / (sqrt(squares_after[*i]) + epsilon)),
-        "specs/training.yaml:92",
+        cast(
+            (1 - cast(norm_post, parse_dtype("f64")))
+            * (
+                cast(x[*i], parse_dtype("f64")) - grown[()]
+                * first[*i] / (sqrt(second[*i]) + cast(epsilon, parse_dtype("f64")))
+            ),
+            eqs.dtypes["F"],
+        ),
+        "specs/training.yaml:94",
     )

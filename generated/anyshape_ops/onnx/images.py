@@ -149,7 +149,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:353
+# specs/images.yaml:354
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

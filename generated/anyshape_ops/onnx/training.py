@@ -51,7 +51,7 @@ def ai_onnx_preview_training_momentum_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/training.yaml:96
+# specs/training.yaml:98
 def ai_onnx_preview_training_adam_1(n: OnnxNode) -> Sequence[Value]:
     return each(
         lambda x_, g_, v_, h_: api.adam(

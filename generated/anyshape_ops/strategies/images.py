@@ -817,7 +817,7 @@ GRID_SAMPLE = Property(
             {"padding_mode": "border"},
             {"y": Given(value=(((2.0, 1.0),),))},
             None,
-            "specs/images.yaml:334",
+            "specs/images.yaml:335",
         ),
     ),
     "specs/images.yaml:285",
@@ -825,7 +825,7 @@ GRID_SAMPLE = Property(
 )
 
 
-# specs/images.yaml:336
+# specs/images.yaml:337
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -834,7 +834,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:352
+# specs/images.yaml:353
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -849,41 +849,41 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:355",
+            "specs/images.yaml:356",
         ),
         Example(
             {"theta": Given((1, 2, 3))},
             {"size": (1, 1, 0, 2)},
             {"y": Given((1, 0, 2, 2))},
             None,
-            "specs/images.yaml:356",
+            "specs/images.yaml:357",
         ),
         Example(
             {"theta": Given(value=(((1.0, 0.0),),))},
             {"size": (1, 1, 2)},
             {"y": Given(value=(((-0.5,), (0.5,)),))},
             None,
-            "specs/images.yaml:357",
+            "specs/images.yaml:358",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:358",
+            "specs/images.yaml:359",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:359"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:360"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:360"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:361"),
     ),
-    "specs/images.yaml:336",
+    "specs/images.yaml:337",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:348"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:349"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:349"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:350"),
     ),
 )
 
 
-# specs/images.yaml:362
+# specs/images.yaml:363
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -899,7 +899,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:385
+# specs/images.yaml:386
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -918,7 +918,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:387",
+            "specs/images.yaml:388",
         ),
         Example(
             {
@@ -929,28 +929,28 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:388",
+            "specs/images.yaml:389",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:389",
+            "specs/images.yaml:390",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:390",
+            "specs/images.yaml:391",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:391",
+            "specs/images.yaml:392",
         ),
         Example(
             {
@@ -961,47 +961,47 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1.25, 0.0),),),))},
             None,
-            "specs/images.yaml:392",
+            "specs/images.yaml:393",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:393",
+            "specs/images.yaml:394",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((0, 4)), "image": Given((0,))},
             {"size": (1, 1)},
             {"y": Given((0, 1, 1, 1))},
             None,
-            "specs/images.yaml:394",
+            "specs/images.yaml:395",
         ),
         Example(
             {"x": Given((1, 1, 1, 1)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/images.yaml:395",
+            "specs/images.yaml:396",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:396",
+            "specs/images.yaml:397",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(2,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:397",
+            "specs/images.yaml:398",
         ),
     ),
-    "specs/images.yaml:362",
+    "specs/images.yaml:363",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:377"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:378"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:378"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:379"),
     ),
 )

@@ -198,7 +198,7 @@ def adam_case(d: Draw) -> Case:
     )
 
 
-# specs/training.yaml:93
+# specs/training.yaml:95
 def adam_reference(
     rate: Any,
     step: Any,
@@ -232,7 +232,7 @@ ADAM = Property(
             {"alpha": 0.5, "beta": 0.75, "epsilon": 0.0},
             {"y": Given(value=(1.5,)), "mean_after": Given(value=(1.5,)), "squares_after": Given(value=(1,))},
             None,
-            "specs/training.yaml:98",
+            "specs/training.yaml:100",
         ),
         Example(
             {
@@ -246,7 +246,7 @@ ADAM = Property(
             {"alpha": 0.5, "beta": 0.75, "norm": 1.0, "norm_post": 0.5, "epsilon": 0.0},
             {"y": Given(value=(0.75,)), "mean_after": Given(value=(1.5,)), "squares_after": Given(value=(1,))},
             None,
-            "specs/training.yaml:99",
+            "specs/training.yaml:101",
         ),
         Example(
             {
@@ -264,7 +264,7 @@ ADAM = Property(
                 "squares_after": Given(value=(9.989999999999999e-13,), dtype="f64"),
             },
             None,
-            "specs/training.yaml:100",
+            "specs/training.yaml:102",
         ),
     ),
     "specs/training.yaml:77",
