@@ -131,7 +131,7 @@ class KernelEvaluation(Evaluation):
             else:
                 at = self._at(equation.parts, env)
                 value = self.expr(equation.value, env)
-                made = value if equation.op == "=" else UPDATES[equation.op](tensor[at], value)
+                made = value if equation.op in ("=", "set") else UPDATES[equation.op](tensor[at], value)
                 tensor[at] = np.asarray(made).astype(tensor.dtype) if isinstance(made, int) else made  # integers wrap
 
     def _vector(self, equation: ResolvedEquation, tensor: Any, env: Env) -> None:
