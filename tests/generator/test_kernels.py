@@ -42,7 +42,9 @@ def test_kernel_agrees_with_reference(op: OpAnalysis, example: Example) -> None:
             case Call("accum", (Name(var),)):
                 dtypes[rule.var] = dtypes[var]
             case Call("promote", (Name(var), Name(other))):
-                dtypes[rule.var] = np.promote_types(dtypes[var], parse_dtype(other).numpy).type
+                dtypes[rule.var] = np.promote_types(
+                    dtypes[var], dtypes[other] if other in dtypes else parse_dtype(other).numpy
+                ).type
     with np.errstate(all="ignore"):
         evaluation.kernel(arrays, outputs, dtypes)
     for name, found in outputs.items():

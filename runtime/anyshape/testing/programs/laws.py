@@ -223,7 +223,14 @@ def _same_words(mine: str, said: str) -> bool:
     first."""
     what, words = said.split(": "), mine.split(": ")
     sizes = all(len(w) > 2 and w[2].startswith("wanted ") for w in (what, words)) and what[0] == words[0]
-    return mine.startswith(said) or ": ".join(words[1:]) == said or sizes or (len(what) > 2 and words[:2] == what[:2])
+    begins = mine.startswith(said) or _as_written(mine, said)
+    return begins or ": ".join(words[1:]) == said or sizes or (len(what) > 2 and words[:2] == what[:2])
+
+
+def _as_written(mine: str, said: str) -> bool:
+    """The same but for sizes, which a check that is made on entry has as they are written: `view n*m elements`, `view 272 elements`."""
+    words, numbers = mine.split(" "), said.split(" ")
+    return len(words) >= len(numbers) and all(w == n or n.isdigit() for w, n in zip(words, numbers))
 
 
 _RANGE = re.compile(r"^index -?\d+ ")
