@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 Array = NDArray[Any]
 Dims = tuple[int, ...]
@@ -35,7 +35,12 @@ class Case:
     @property
     def moved(self) -> int:
         weights = sum(a.nbytes for a in self.constants.values()) if self.flops else 0
-        return weights + sum(a.nbytes for a in self.inputs.values()) + 4 * math.prod(self.shape)
+        return weights + sum(a.nbytes for a in self.inputs.values()) + self.dtype.itemsize * math.prod(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the result: that of the first float."""
+        return next(a.dtype for a in (*self.inputs.values(), *self.constants.values()) if a.dtype.kind == "f")
 
     def model(self) -> ModelProto:
         def dims(shape: Dims) -> list[int | str]:
@@ -45,7 +50,9 @@ class Case:
             return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), dims(a.shape))
 
         constants = [numpy_helper.from_array(a, n) for n, a in self.constants.items()]
-        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [f"y{k}" for k in range(len(self.shape))])
+        result = helper.make_tensor_value_info(
+            "y", helper.np_dtype_to_tensor_dtype(self.dtype), [f"y{k}" for k in range(len(self.shape))]
+        )
         inputs = [value(n, a) for n, a in self.inputs.items()]
         graph = helper.make_graph(list(self.nodes), "case", inputs, [result], constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
@@ -76,6 +83,10 @@ def products() -> list[Case]:
         for m in (1, 2, 4, 8, 64, 512):
             w = normal(k, n) * k**-0.5
             found.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
+    for k, n in ((256, 1024), (768, 3072)):
+        for m in (1, 4, 8, 64, 512):
+            x, w = normal(m, k).astype(np.float16), (normal(k, n) * k**-0.5).astype(np.float16)
+            found.append(Case("f16 gemm", f"{m}x{k}x{n}", node, {"x": x}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
     for batch, m, k, n in ((1, 128, 768, 768), (48, 128, 64, 128), (12, 77, 64, 77), (12, 512, 512, 64)):
         given = {"x": normal(batch, m, k), "w": normal(batch, k, n)}
         name = f"{label((batch, m, k))} by {label((k, n))}"

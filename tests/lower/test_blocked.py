@@ -90,14 +90,15 @@ def test_division_after_the_second_product() -> None:
     assert describe(b.group()).count("exp(") == 1
 
 
-def test_converted_keys_are_held_for_a_batch() -> None:
-    """What has no rows is computed ahead of the blocks that need it."""
+@pytest.mark.parametrize(("stored", "converted"), [("i32", ("turned",)), ("f16", ())])
+def test_converted_keys_are_held_for_a_batch(stored: str, converted: tuple[str, ...]) -> None:
+    """What has no rows is computed ahead of the blocks that need it; products read short floats themselves."""
     b = Builder("converted")
-    q, k, v = b.input([B, N, K]), b.input([B, M, K], "f16"), b.input([B, M, K])
+    q, k, v = b.input([B, N, K]), b.input([B, M, K], stored), b.input([B, M, K])
     wide = b.map(lambda x: cast(x, F32), k, dtype="f32")
     b.output(b.matmul(b.softmax(b.matmul(q, wide, tb=True)), v))
     native = check(b.group(), SIZES, tolerance=2e-3)
-    assert native.kernel.schedule == ("blocked", "rows", "product", "rows", "product")
+    assert native.kernel.schedule == ("blocked", *converted, "product", "rows", "product")
 
 
 def test_two_products_in_a_row() -> None:

@@ -12,6 +12,7 @@ import pytest
 from anyshape import dims
 from anyshape.dtypes import F32, F64, I64
 from anyshape.equations import Tensor
+from anyshape.equations.expr import cast
 from anyshape.equations.functions import maximum, where
 from anyshape.lower import Group, Packed, host_target, lower_group
 from tests.lower.groups import B, Builder, K, M, N
@@ -44,6 +45,31 @@ def test_transpositions(ta: bool, tb: bool) -> None:
     b.output(b.matmul(p, q, ta, tb))
     native = check(b.group(), SIZES, tolerance=1e-4)
     assert native.kernel.schedule == ("product",)
+
+
+@pytest.mark.parametrize("stored", [("f16", "f16"), ("bf16", "bf16"), ("f32", "f16"), ("bf16", "f32")])
+@pytest.mark.parametrize(("ta", "tb"), [(False, False), (True, False), (False, True), (True, True)])
+def test_short_floats_are_widened_as_they_are_read(stored: tuple[str, str], ta: bool, tb: bool) -> None:
+    b = Builder("matmul")
+    p, q = b.input([B, K, N] if ta else [B, N, K], stored[0]), b.input([M, K] if tb else [K, M], stored[1])
+    wide = [b.map(lambda x: cast(x, F32), t, dtype="f32") for t in (p, q)]
+    b.output(b.matmul(*wide, ta, tb))
+    rows = [{N: n, M: 300, K: 40, B: 2} for n in (1, 2, 4, 5)]
+    native = check(b.group(), [*SIZES, *rows], tolerance=1e-4)
+    assert native.kernel.schedule == ("product",)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
+    b = Builder("matmul")
+    x, w = b.input([N, 40]), b.input([40, 70], dtype)
+    b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
+    values = np.random.default_rng(1).standard_normal((40, 70)).astype(w.dtype.numpy)
+    group = with_constants(b.group(), {w: values})
+    native = check(group, [{N: n} for n in (0, 1, 3, 8, 33)], tolerance=1e-4, given={w: values})
+    assert native.kernel.schedule == ("product",)
+    (packed,) = (t for t in native.kernel.inputs if isinstance(t, Packed))
+    assert packed.array.dtype == values.dtype
 
 
 @pytest.mark.parametrize("batch", [((B,), (B,)), ((B,), ()), ((), (B,)), ((B, 3), (3,)), ((1, 3), (B, 1))])

@@ -14,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Size
+from anyshape.dtypes import BF16, F16, F32
 from anyshape.equations import Tensor
 from anyshape.lower.collapse import Rebuild
 from anyshape.lower.dag import Access, Dag, LoopVar, Node, Store, affine, walk
@@ -100,7 +101,8 @@ class _Splitter:
 
     def without(self, found: Node, factors: tuple[Access, ...], stores: list[Store]) -> tuple[list[Store], Node]:
         """The stores with factors that went through scratch read from there, wherever else they are used, and the sum of them."""
-        spilled = {x: self.dag.load(a) for x, a in zip(found.args[0].args, factors) if x.kind != "load" or x.data != a}
+        pairs = zip(found.args[0].args, factors)
+        spilled = {x: self.dag.load(a) for x, a in pairs if as_stored(x).kind != "load" or as_stored(x).data != a}
         if not spilled:
             return stores, found
         rebuild = Rebuild(self.dag, {**spilled})
@@ -138,8 +140,9 @@ class _Splitter:
 
     def in_memory(self, factor: Node, found: Node, stores: list[Store]) -> Access:
         """A factor that is more than a plain load is computed into scratch first."""
-        if factor.kind == "load" and not (factor.data.bounds or factor.data.checks or factor.data.address.lets):
-            access: Access = factor.data
+        stored = as_stored(factor)
+        if stored.kind == "load" and not (stored.data.bounds or stored.data.checks or stored.data.address.lets):
+            access: Access = stored.data
             return access
         store = self.spill(factor, stores, found.data[1])
         self.component([store])
@@ -188,6 +191,13 @@ class _Splitter:
         batch = tuple(v for v in order if v is not m and v is not n)
         packed = b.tensor if b.tensor in self.constants and _covers(b, self.constants[b.tensor]) else None
         return Product(found, a, b, m, n, k, batch, stores, packed)
+
+
+def as_stored(factor: Node) -> Node:
+    """What is in memory of a factor that products widen as they read it: of f32, a float of 16 bits."""
+    if factor.kind == "op" and factor.data == "cast" and factor.dtype == F32 and factor.args[0].dtype in (F16, BF16):
+        return factor.args[0]
+    return factor
 
 
 def is_contraction(r: Node) -> bool:

@@ -54,6 +54,9 @@ class _Emission:
         self.rows, self.p, self.block = rows, p, block
         self.element = elementwise.register_type(p.sum.dtype)
         self.tiles = gemm.tiles_for(rows.f.target, self.element)
+        self.a_type, self.b_type = (elementwise.memory_type(x.tensor.dtype) for x in (p.a, p.b))
+        if p.computed is not None:
+            self.b_type = self.element
         self.segment: tuple[Val, Val] | None = None
         """Of the open piece of a row of results: the row, and where the vector begins in it."""
 
@@ -83,7 +86,7 @@ class _Emission:
             scratch = self.reserve(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent))
             sizes = rows.size(all_rows), rows.size(p.n.extent), rows.size(p.k.extent)
             along_k = rows.f.i64(self.stride(p.a.address, p.k))
-            gemm.emit_panels(rows.f, self.element, along_k, self.right(None), sizes, scratch)
+            gemm.emit_panels(rows.f, (self.element, self.b_type), along_k, self.right(None), sizes, scratch)
         return scratch
 
     def start(self, t: Tensor, address: Affine) -> Val:
@@ -124,7 +127,7 @@ class _Emission:
         return gemm.ContractionSpec(
             self.element, size(p.m.extent), size(p.n.extent), size(p.k.extent), left, right, to,
             None if direct else self.columns, batch, None, None if self.block is None else size(self.block.rows),
-            self.segments if self.merges else None,
+            self.segments if self.merges else None, self.a_type, self.b_type,
         )  # fmt: skip
 
     @property
@@ -136,7 +139,7 @@ class _Emission:
         """The panels for the values of variables around."""
         f, at = self.rows.f, self.rows.base(prepacked)
         for v in self.p.around:
-            at = f.gep(at, f.mul(self.rows.indices[v], self.packed_step(v)), self.element)
+            at = f.gep(at, f.mul(self.rows.indices[v], self.packed_step(v)), self.b_type)
         return at
 
     def packed_step(self, v: LoopVar) -> int:

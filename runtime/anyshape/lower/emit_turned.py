@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from anyshape.lower import elementwise, gemm
 from anyshape.lower.dag import Access, LoopVar, Node, affine
-from anyshape.lower.emit_rows import Rows, Sums
+from anyshape.lower.emit_rows import Range, Rows, Sums
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
 from anyshape.lower.gemm.thin import FEW, THIN_ARGUMENTS, join_name, part_name
@@ -116,15 +116,25 @@ class _Blocks:
         return access.address.coefficient(self.along) == 1 and not access.bounds and not access.address.lets
 
     def copy(self, n: Val, m: Val, split: bool) -> None:
-        """By the library, from the operand to the result."""
+        """By the library, from the operand to the result; the longer side is shared out."""
         rows, f, store = self.rows, self.rows.f, self.loop.stores[0]
         load, element = store.value.data, elementwise.memory_type(store.value.dtype)
         f.module.declare(turn_name(element), VOID, [type_ for _, type_ in TURN_ARGUMENTS])
-        first, last = rows.part_of(n, self.side) if split else (const(I64, 0), n)
+        down, right = (const(I64, 0), n), (const(I64, 0), m)
+        if split:
+            long = f.compare("gt", m, n)
+            down = self._chosen(long, down, rows.part_of(n, self.side))
+            right = self._chosen(long, rows.part_of(m, self.side), right)
         source, to = rows.pointer(load.tensor, load.address), rows.pointer(store.access.tensor, store.access.address)
         steps = (rows.size(x.address.coefficient(v)) for x, v in ((load, self.along), (store.access, self.across)))
         row_step, to_step = steps
-        f.call(turn_name(element), VOID, [source, row_step, m, first, last, n, to, to_step])
+        source, to = f.gep(source, f.mul(right[0], row_step), element), f.gep(to, right[0], element)
+        with rows.when(f.compare("lt", right[0], right[1])):
+            count = f.sub(right[1], right[0])
+            f.call(turn_name(element), VOID, [source, row_step, count, down[0], down[1], n, to, to_step])
+
+    def _chosen(self, condition: Val, yes: Range, no: Range) -> Range:
+        return self.rows.f.select(condition, yes[0], no[0]), self.rows.f.select(condition, yes[1], no[1])
 
     def joins(self) -> Val:
         """Whether a few operand rows become elements side by side."""

@@ -10,36 +10,36 @@ In: the row count. Out: a function with the arguments of every kernel, of which 
 from __future__ import annotations
 
 from ..llvm.builder import Function, Module
-from ..llvm.types import I64, VOID, Val, const
-from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add
+from ..llvm.types import I64, VOID, Type, Val, const
+from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .tiles import Tiles
 
 
-def emit_dot(module: Module, tiles: Tiles, name: str, rows: int) -> None:
+def emit_dot(module: Module, tiles: Tiles, name: str, rows: int, stored: Type) -> None:
     element, lanes = tiles.element, tiles.lanes
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, _, b, b_step, _, c, c_step, count = f.args
         with f.for_range(0, count, lanes) as columns:
             last = f.sub(f.sub(count, columns.index), 1)
-            starts = [f.gep(b, f.mul(f.add(columns.index, f.smin(last, j)), b_step), element) for j in range(lanes)]
+            starts = [f.gep(b, f.mul(f.add(columns.index, f.smin(last, j)), b_step), stored) for j in range(lanes)]
             mask = f.tail_mask(f.sub(count, columns.index), lanes)
             with f.for_range(0, rows, carried=[a, c], at_least_once=True) as each:
                 row, to = each.carried
-                f.masked_store(_dots(f, tiles, k, row, starts), to, mask, columns.index)
+                f.masked_store(_dots(f, tiles, k, row, starts, stored), to, mask, columns.index)
                 each.next(f.gep(row, a_row, element), f.gep(to, c_step, element))
         f.ret()
 
 
-def _dots(f: Function, tiles: Tiles, k: Val, row: Val, starts: list[Val]) -> Val:
+def _dots(f: Function, tiles: Tiles, k: Val, row: Val, starts: list[Val], stored: Type) -> Val:
     """The products of one row with a vector full of columns."""
     lanes = tiles.lanes
-    vector = tiles.element.vector(lanes)
+    vector, narrow = tiles.element.vector(lanes), stored.vector(lanes)
     whole = f.sub(k, f.binary("and", k, const(I64, lanes - 1)))
     with f.for_range(0, whole, lanes, carried=[const(vector, 0)] * lanes) as loop:
         factor = f.load(row, vector, loop.index)
         loop.next(
             *[
-                multiply_add(f, factor, f.load(start, vector, loop.index), total)
+                multiply_add(f, factor, widened(f, f.load(start, narrow, loop.index), vector), total)
                 for start, total in zip(starts, loop.carried)
             ]
         )
@@ -48,7 +48,7 @@ def _dots(f: Function, tiles: Tiles, k: Val, row: Val, starts: list[Val]) -> Val
         factor = f.masked_load(row, vector, rest, whole)
         tail.next(
             *[
-                multiply_add(f, factor, f.masked_load(start, vector, rest, whole), total)
+                multiply_add(f, factor, widened(f, f.masked_load(start, narrow, rest, whole), vector), total)
                 for start, total in zip(starts, tail.carried)
             ]
         )

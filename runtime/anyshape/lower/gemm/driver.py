@@ -14,7 +14,7 @@ micro-kernels cut it by its length alone: results do not depend on the number of
 from __future__ import annotations
 
 from ..llvm.builder import Function
-from ..llvm.types import I1, I64, PTR, VOID, Operand, Val, const
+from ..llvm.types import I1, I64, PTR, VOID, Operand, Type, Val, const
 from .blocks import Block, Operands, Panels, Rows
 from .microkernels import DOT, FULL, MASKED, NARROW, STRIP, WIDE, table_index, table_name
 from .packing import PACK_ARGUMENTS, pack_name
@@ -34,7 +34,9 @@ from .tiles import ALIGN, Tiles, tiles_for
 def emit_contraction(f: Function, spec: ContractionSpec, scratch: Val, part: Operand = 0, nparts: Operand = 1) -> None:
     """Emit the contraction at the current point of `f`. `scratch` is private to the part."""
     tiles = tiles_for(f.target, spec.element)
-    f.module.declare(pack_name(spec.element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
+    packers = pack_name(spec.a_stored or spec.element, spec.element), pack_name(spec.b_stored or spec.element)
+    for name in dict.fromkeys(packers):
+        f.module.declare(name, VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     _Driver(f, spec, tiles, scratch).emit(f.i64(part), f.i64(nparts))
 
 
@@ -44,7 +46,8 @@ class _Driver:
         self.spec = spec
         self.tiles = tiles
         self.m, self.n, self.k = f.i64(spec.m), f.i64(spec.n), f.i64(spec.k)
-        self.table = f.module.declare_table(table_name(spec.element))
+        self.a_type, self.b_type = spec.a_stored or spec.element, spec.b_stored or spec.element
+        self.table = f.module.declare_table(table_name(spec.element, self.b_type))
         self.a_scratch = self._aligned(scratch)
         self.b_scratch = self._aligned(f.gep(self.a_scratch, self._a_elements(), spec.element))
         direct = spec.c is not None and spec.c.column == 1
@@ -137,22 +140,22 @@ class _Driver:
         if extents:
             indices.insert(0, number)
 
-        def moved(pointer: Val | None, strides: list[Operand]) -> Val | None:
+        def moved(pointer: Val | None, strides: list[Operand], element: Type) -> Val | None:
             if pointer is None:
                 return None
             offset = const(I64, 0)
             for index, stride in zip(indices, strides):
                 offset = f.add(offset, f.mul(index, f.i64(stride)))
-            return f.gep(pointer, offset, spec.element)
+            return f.gep(pointer, offset, element)
 
         a = spec.a.pointer if isinstance(spec.a, Strided) else None
         b = spec.b.pointer if not isinstance(spec.b, Packed) else None
         c = spec.c.pointer if spec.c is not None else None
         return Operands(
             Tile(tuple(indices)),
-            moved(a, [batch.a for batch in spec.batch]),
-            moved(b, [batch.b for batch in spec.batch]),
-            moved(c, [batch.c for batch in spec.batch]),
+            moved(a, [batch.a for batch in spec.batch], self.a_type),
+            moved(b, [batch.b for batch in spec.batch], self.b_type),
+            moved(c, [batch.c for batch in spec.batch], spec.element),
         )
 
     def _batch(self, ops: Operands, rows: Rows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
@@ -177,7 +180,7 @@ class _Driver:
         f, spec, width = self.f, self.spec, const(I64, self.tiles.columns)
         if isinstance(spec.b, Prepacked):
             assert ops.b is not None
-            base = f.gep(ops.b, f.mul(first, self.k), spec.element)
+            base = f.gep(ops.b, f.mul(first, self.k), self.b_type)
             return Panels(base, first, end, width, self.k)
         packed = Panels(self.b_scratch, first, end, width, self.k)
         if isinstance(spec.b, Packed):
@@ -185,22 +188,22 @@ class _Driver:
             return packed
         assert ops.b is not None
         one = const(I64, 1)
-        in_place = Panels(f.gep(ops.b, first, spec.element), first, end, f.i64(spec.b.outer), one, None, const(I1, 1))
+        in_place = Panels(f.gep(ops.b, first, self.b_type), first, end, f.i64(spec.b.outer), one, None, const(I1, 1))
         if spec.b.inner == 1:
             return in_place
         inner = f.i64(spec.b.inner)
         unit = f.compare("eq", inner, one)
         dot = const(I1, 0)
-        if isinstance(spec.a, Strided):
+        if isinstance(spec.a, Strided) and self.a_type == spec.element:
             all_rows = self.m if spec.all_rows is None else f.i64(spec.all_rows)
             dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, all_rows)
         if spec.b.panels is not None:
-            start = f.gep(spec.b.panels, f.mul(first, self.k), spec.element)
+            start = f.gep(spec.b.panels, f.mul(first, self.k), self.b_type)
             packed = Panels(start, first, end, width, self.k)
         else:
             with f.if_(f.not_(f.or_(unit, dot))):
                 self._pack_panels(ops, packed)
-        column = f.gep(ops.b, f.mul(first, inner), spec.element)
+        column = f.gep(ops.b, f.mul(first, inner), self.b_type)
         return Panels(
             f.select(dot, column, f.select(unit, in_place.base, packed.base)),
             first,
@@ -215,7 +218,7 @@ class _Driver:
         f, b, tiles = self.f, self.spec.b, self.tiles
         if isinstance(b, Strided):
             assert ops.b is not None
-            pack_strided(f, tiles, ops.b, b, self.k, panels.first, panels.end, panels.base)
+            pack_strided(f, tiles, ops.b, b, self.k, panels.first, panels.end, panels.base, self.b_type)
         elif isinstance(b, Packed):
             with f.for_range(panels.first, panels.end, tiles.columns) as loop:
                 count = f.smin(f.sub(panels.end, loop.index), tiles.columns)
@@ -227,7 +230,7 @@ class _Driver:
         row = rows.start(f, first)
         count = f.sub(rows.start(f, end), row)
         packed = Block(rows, first, end, row, count, self.a_scratch, self.k, const(I64, 1), const(I64, 0), None)
-        if isinstance(spec.a, Packed):
+        if isinstance(spec.a, Packed) or self.a_type != spec.element:
             self._pack_tiles(ops, rows, first, end, row)
             return packed
         assert ops.a is not None
@@ -262,8 +265,8 @@ class _Driver:
             else:
                 assert ops.a is not None
                 outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
-                source = f.gep(ops.a, f.mul(start, outer), spec.element)
-                f.call(pack_name(spec.element), VOID, [source, outer, inner, height, height, self.k, to])
+                source = f.gep(ops.a, f.mul(start, outer), self.a_type)
+                f.call(pack_name(self.a_type, spec.element), VOID, [source, outer, inner, height, height, self.k, to])
 
     # tiles
 
@@ -317,7 +320,7 @@ class _Driver:
         a_step = height
         if block.in_place is not None:
             a_step = f.select(block.in_place, block.k_step, height)
-        b = f.gep(panels.base, f.mul(f.sub(column, panels.first), panels.column_step), element)
+        b = f.gep(panels.base, f.mul(f.sub(column, panels.first), panels.column_step), self.b_type)
         b_panel = f.mul(panels.column_step, self.tiles.columns)
         if self.temporary is not None:
             c, c_step = self.temporary, f.smax(count, self.tiles.columns)

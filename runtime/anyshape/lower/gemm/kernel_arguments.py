@@ -5,8 +5,9 @@ In: nothing. Out: `KERNEL_ARGUMENTS`, so that one call of the driver fits every 
 
 from __future__ import annotations
 
+from ..llvm import half
 from ..llvm.builder import Function
-from ..llvm.types import I64, PTR, Val
+from ..llvm.types import I64, PTR, Type, Val
 
 KERNEL_ARGUMENTS = [
     ("k", I64),  # length of the sums
@@ -20,6 +21,11 @@ KERNEL_ARGUMENTS = [
     ("c_step", I64),
     ("count", I64),  # columns that exist, read by masked kernels only
 ]
+
+
+def widened(f: Function, a: Val, to: Type) -> Val:
+    """What was read from memory as the kernel computes: floats of 16 bits as f32."""
+    return half.widen(f, a) if a.type.is_half and not to.is_half else a
 
 
 def multiply_add(f: Function, a: Val, b: Val, total: Val) -> Val:

@@ -14,7 +14,7 @@ from anyshape.equations import entropy
 
 from ..llvm.builder import Module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
-from ..llvm.types import F32, F64, I32, I64, Type
+from ..llvm.types import BF16, F16, F32, F64, I32, I64, Type
 from ..target import Target
 from .microkernels import emit_kernels, table_name
 from .packing import emit_pack, pack_name
@@ -24,11 +24,19 @@ from .turning import emit_turn, turn_name
 
 ELEMENTS = (F32, F64, I32, I64)
 """Element types that have kernels. Narrower ones are computed in one of these."""
+STORED = (F16, BF16)
+"""What operands of f32 products may be in memory: kernels of their own widen B as they read it, packers A as they pack it."""
 
 
 def library_module(target: Target, element: Type) -> Module:
     """The module of one element type, as text to compile."""
     module = Module(target)
+    if element in STORED:
+        tiles = tiles_for(target, F32)
+        emit_kernels(module, tiles, element)
+        emit_pack(module, tiles, element)
+        emit_pack(module, tiles, element, element)
+        return module
     tiles = tiles_for(target, element)
     emit_kernels(module, tiles)
     emit_pack(module, tiles)
@@ -39,7 +47,7 @@ def library_module(target: Target, element: Type) -> Module:
 
 def library_key(target: Target, element: Type) -> str:
     """The name of its object in caches."""
-    return object_key(f"products of {element} by {code_version('anyshape.lower')}", target)
+    return object_key(f"products of {element.as_float} by {code_version('anyshape.lower')}", target)
 
 
 def library_object(target: Target, element: Type) -> bytes:
@@ -53,13 +61,15 @@ def load_library(target: Target, element: Type) -> Loaded:
 
 def symbols_of(element: Type) -> tuple[str, ...]:
     """What the library of an element type defines for drivers."""
+    if element in STORED:
+        return table_name(F32, element), pack_name(element, F32), pack_name(element)
     return table_name(element), pack_name(element), turn_name(element), join_name(element), part_name(element)
 
 
 def elements_of(symbols: Iterable[str]) -> list[Type]:
     """Whose libraries a module with these `imports` needs."""
     wanted = set(symbols)
-    return [e for e in ELEMENTS if wanted & set(symbols_of(e))]
+    return [e for e in (*ELEMENTS, *STORED) if wanted & set(symbols_of(e))]
 
 
 def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
@@ -69,7 +79,7 @@ def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
         if symbol == entropy.SYMBOL:
             found[symbol] = entropy.ADDRESS
             continue
-        element = next((e for e in ELEMENTS if symbol in symbols_of(e)), None)
+        element = next((e for e in (*ELEMENTS, *STORED) if symbol in symbols_of(e)), None)
         if element is None:
             raise CodegenError(f"{symbol!r} is no symbol of the matrix-product library")
         found[symbol] = load_library(target, element).address(symbol)

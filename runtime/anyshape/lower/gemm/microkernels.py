@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..llvm.builder import Function, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
 from .dots import emit_dot
-from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add
+from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .strips import emit_strip
 from .tiles import Tiles
 
@@ -23,16 +23,22 @@ panels (few rows only); rows and columns that are both contiguous along k (few r
 of columns of a B in place (see `strips`)."""
 
 
-def table_name(element: Type) -> str:
-    return f"anyshape_gemm_{element.suffix}_kernels"
+def table_name(element: Type, stored: Type | None = None) -> str:
+    """`stored`: what B is in memory, if it is narrower and widened as it is read."""
+    return f"anyshape_gemm_{_called(element, stored)}_kernels"
+
+
+def _called(element: Type, stored: Type | None) -> str:
+    return element.suffix if stored is None or stored == element else stored.element
 
 
 def table_index(tiles: Tiles, kind: int, rows: int) -> int:
     return kind * (tiles.rows + 1) + rows
 
 
-def emit_kernels(module: Module, tiles: Tiles) -> None:
-    """All kernels of an element type, and the exported table of them."""
+def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> None:
+    """All kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
+    stored = stored or tiles.element
     names = []
     for kind in (FULL, MASKED, NARROW, WIDE):
         for rows in range(tiles.rows + 1):
@@ -44,22 +50,22 @@ def emit_kernels(module: Module, tiles: Tiles) -> None:
             else:
                 names.append(_name(tiles, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
-                _emit(module, tiles, names[-1], rows, vectors, kind in (MASKED, NARROW))
+                _emit(module, tiles, names[-1], rows, vectors, kind in (MASKED, NARROW), stored)
     for rows in range(tiles.few_rows + 1):
         names.append(_name(tiles, DOT, rows) if rows else "")
         if rows:
-            emit_dot(module, tiles, names[-1], rows)
+            emit_dot(module, tiles, names[-1], rows, stored)
     names += [""] * (table_index(tiles, STRIP, 1) - len(names)) + [_name(tiles, STRIP, 1)]
-    emit_strip(module, tiles, names[-1])
-    module.pointer_table(table_name(tiles.element), names, exported=True)
+    emit_strip(module, tiles, names[-1], stored)
+    module.pointer_table(table_name(tiles.element, stored), names, exported=True)
 
 
 def _name(tiles: Tiles, kind: int, rows: int) -> str:
     return f"{tiles.element.suffix}_{('full', 'masked', 'narrow', 'wide', 'dot', 'strip')[kind]}_{rows}"
 
 
-def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, masked: bool) -> None:
-    vector = tiles.element.vector(tiles.lanes)
+def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, masked: bool, stored: Type) -> None:
+    vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count = f.args
         masks = [f.tail_mask(count, tiles.lanes, v * tiles.lanes) if masked else None for v in range(vectors)]
@@ -74,7 +80,9 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, mask
             with f.for_range(chunk.index, end, carried=[*chunk.carried, *start]) as loop:
                 b_now, *rest = loop.carried
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
-                columns = [_read(f, b_now, vector, offset, mask) for offset, mask in zip(offsets, masks)]
+                columns = [
+                    widened(f, _read(f, b_now, narrow, offset, mask), vector) for offset, mask in zip(offsets, masks)
+                ]
                 for i in range(rows):
                     origin, times = places[i]
                     address = f.gep(a_now[origin], row_bytes, Type(f"i{8 * times}")) if times else a_now[origin]
@@ -82,7 +90,7 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, mask
                     for v in range(vectors):
                         sums[i * vectors + v] = multiply_add(f, factor, columns[v], sums[i * vectors + v])
                 following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
-                loop.next(f.gep(b_now, b_step, tiles.element), *following, *sums)
+                loop.next(f.gep(b_now, b_step, stored), *following, *sums)
             totals = loop.results[1 + len(origins) :]
             with f.if_else(f.compare("eq", chunk.index, 0)) as first:
                 with first.then():

@@ -11,14 +11,17 @@ past the end may be written.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..llvm import half
 from ..llvm.builder import Function, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import I64, PTR, VOID, Type, Val, const
+from ..llvm.types import I64, PTR, VOID, Operand, Type, Val, const
+from .kernel_arguments import widened
 from .later import later
 from .tiles import Tiles
 
@@ -33,80 +36,99 @@ PACK_ARGUMENTS = [
 ]
 
 
-def pack_name(element: Type) -> str:
-    return f"anyshape_gemm_{element.suffix}_pack"
+def pack_name(source: Type, to: Type | None = None) -> str:
+    """`to`: what the packed strips are of, if it is wider than what they are packed from."""
+    name = source.element if source.is_half else source.suffix
+    return f"anyshape_gemm_{name}_pack" + ("" if to is None or to == source else "_wide")
 
 
-def emit_pack(module: Module, tiles: Tiles) -> None:
+@dataclass(frozen=True)
+class _Move:
+    """From elements of one type to those of another, in registers of the tiles' type."""
+
+    tiles: Tiles
+    source: Type
+    to: Type
+
+    def read(self, f: Function, base: Val, index: Operand = 0, mask: Val | None = None, lanes: int = 0) -> Val:
+        narrow, vector = self.source.vector(lanes), self.tiles.element.vector(lanes)
+        found = f.load(base, narrow, index) if mask is None else f.masked_load(base, narrow, mask, index)
+        return widened(f, found, vector)
+
+    def made(self, f: Function, value: Val) -> Val:
+        return half.shorten(f, value, self.to) if self.to.is_half and not value.type.is_half else value
+
+
+def emit_pack(module: Module, tiles: Tiles, source: Type | None = None, to: Type | None = None) -> None:
     """The exported packer: takes strips of one vector of rows each, from the last to the first, by the best way."""
-    element, lanes = tiles.element, tiles.lanes
+    lanes, source, element = tiles.lanes, source or tiles.element, to or tiles.element
+    whole = pack_name(source, element)
+    move = _Move(tiles, source, element)
     for name, emit in (("along_k", _emit_along_k), ("along_rows", _emit_along_rows), ("any", _emit_any)):
-        with module.function(f"{element.suffix}_pack_{name}", VOID, PACK_ARGUMENTS, internal=True) as f:
-            emit(f, tiles)
+        with module.function(f"{whole}_{name}", VOID, PACK_ARGUMENTS, internal=True) as f:
+            emit(f, move)
             f.ret()
-    with module.function(pack_name(element), VOID, PACK_ARGUMENTS) as f:
-        source, row_step, k_step, rows, width, k, to = f.args
+    with module.function(whole, VOID, PACK_ARGUMENTS) as f:
+        at, row_step, k_step, rows, width, k, target = f.args
         strips = f.ceil_div(rows, lanes)
         with f.for_range(0, strips) as loop:
             first = f.mul(f.sub(f.sub(strips, 1), loop.index), lanes)
-            start = f.gep(source, f.mul(first, row_step), element)
-            args = [start, row_step, k_step, f.smin(f.sub(rows, first), lanes), width, k, f.gep(to, first, element)]
+            start = f.gep(at, f.mul(first, row_step), source)
+            args = [start, row_step, k_step, f.smin(f.sub(rows, first), lanes), width, k, f.gep(target, first, element)]
             with f.if_else(f.compare("eq", k_step, 1)) as unit_k:
                 with unit_k.then():
-                    f.call(f"{element.suffix}_pack_along_k", VOID, args)
+                    f.call(f"{whole}_along_k", VOID, args)
                 with unit_k.otherwise(), f.if_else(f.compare("eq", row_step, 1)) as unit_row:
                     with unit_row.then():
-                        f.call(f"{element.suffix}_pack_along_rows", VOID, args)
+                        f.call(f"{whole}_along_rows", VOID, args)
                     with unit_row.otherwise():
-                        f.call(f"{element.suffix}_pack_any", VOID, args)
+                        f.call(f"{whole}_any", VOID, args)
         f.ret()
 
 
-def _emit_along_k(f: Function, tiles: Tiles) -> None:
+def _emit_along_k(f: Function, move: _Move) -> None:
     """Rows contiguous along k: square blocks are turned in registers."""
     source, row_step, _, rows, width, k, to = f.args
-    element, lanes = tiles.element, tiles.lanes
-    vector = element.vector(lanes)
+    lanes = move.tiles.lanes
     last = f.sub(rows, 1)
-    starts = [f.gep(source, f.mul(f.smin(last, i), row_step), element) for i in range(lanes)]
+    starts = [f.gep(source, f.mul(f.smin(last, i), row_step), move.source) for i in range(lanes)]
     whole = f.sub(k, f.binary("and", k, const(I64, lanes - 1)))
     with f.for_range(0, whole, lanes) as loop:
-        turned = transpose(f, [f.load(start, vector, loop.index) for start in starts])
-        _store_steps(f, turned, f.gep(to, f.mul(loop.index, width), element), width)
+        turned = transpose(f, [move.read(f, start, loop.index, lanes=lanes) for start in starts])
+        _store_steps(f, move, turned, f.gep(to, f.mul(loop.index, width), move.to), width)
     rest = f.sub(k, whole)
     with f.if_(f.compare("gt", rest, 0)):
         mask = f.tail_mask(rest, lanes)
-        turned = transpose(f, [f.masked_load(start, vector, mask, whole) for start in starts])
-        _store_steps(f, turned, f.gep(to, f.mul(whole, width), element), width)
+        turned = transpose(f, [move.read(f, start, whole, mask, lanes) for start in starts])
+        _store_steps(f, move, turned, f.gep(to, f.mul(whole, width), move.to), width)
 
 
-def _store_steps(f: Function, steps: list[Val], to: Val, width: Val) -> None:
+def _store_steps(f: Function, move: _Move, steps: list[Val], to: Val, width: Val) -> None:
     for step in steps:
-        f.store(step, to)
-        to = f.gep(to, width, step.type)
+        f.store(move.made(f, step), to)
+        to = f.gep(to, width, move.to)
 
 
-def _emit_along_rows(f: Function, tiles: Tiles) -> None:
+def _emit_along_rows(f: Function, move: _Move) -> None:
     """Rows contiguous among themselves: one masked vector per step."""
     source, _, k_step, rows, width, k, to = f.args
-    element, lanes = tiles.element, tiles.lanes
+    lanes = move.tiles.lanes
     mask = f.tail_mask(rows, lanes)
     with f.for_range(0, k, carried=[source, to]) as loop:
         at, target = loop.carried
-        f.store(f.masked_load(at, element.vector(lanes), mask), target)
-        loop.next(f.gep(at, k_step, element), f.gep(target, width, element))
+        f.store(move.made(f, move.read(f, at, 0, mask, lanes)), target)
+        loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
 
-def _emit_any(f: Function, tiles: Tiles) -> None:
+def _emit_any(f: Function, move: _Move) -> None:
     """Neither: element by element, again in ascending order of steps."""
     source, row_step, k_step, rows, width, k, to = f.args
-    element = tiles.element
     with f.for_range(0, k, carried=[source, to]) as loop:
         at, target = loop.carried
         with f.for_range(0, rows, carried=[at], at_least_once=True) as inner:
-            f.store(f.load(inner.carried[0], element), target, inner.index)
-            inner.next(f.gep(inner.carried[0], row_step, element))
-        loop.next(f.gep(at, k_step, element), f.gep(target, width, element))
+            f.store(move.made(f, move.read(f, inner.carried[0])), target, inner.index)
+            inner.next(f.gep(inner.carried[0], row_step, move.source))
+        loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
 
 def prepack_b(array: npt.NDArray[Any], tiles: Tiles) -> npt.NDArray[Any]:

@@ -18,18 +18,20 @@ def emit_prepack(f: Function, element: Type, b: Strided, k: Operand, n: Operand,
     tiles = tiles_for(f.target, element)
     f.module.declare(pack_name(element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     columns, depth = f.i64(n), f.i64(k)
-    pack_strided(f, tiles, b.pointer, b, depth, const(I64, 0), columns, to)
+    pack_strided(f, tiles, b.pointer, b, depth, const(I64, 0), columns, to, element)
 
 
-def emit_panels(f: Function, element: Type, along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val) -> None:
+def emit_panels(
+    f: Function, types: tuple[Type, Type], along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val
+) -> None:
     """Pack B for products of `sizes` (rows of all together, columns, length of the sums), if they need it packed. `along_k` is the step
-    of A from one term of a sum to the next; `to` has room for `panel_bytes`."""
-    tiles = tiles_for(f.target, element)
-    f.module.declare(pack_name(element), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
+    of A from one term of a sum to the next; `to` has room for `panel_bytes`. `types`: what sums are, and what B is in memory."""
+    tiles, stored = tiles_for(f.target, types[0]), types[1]
+    f.module.declare(pack_name(stored), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     m, n, k = sizes
     unit = f.compare("eq", f.i64(b.inner), 1)
     with f.if_(f.not_(f.or_(unit, fits_dot(f, tiles, along_k, b, m)))):
-        pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to)
+        pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to, stored)
 
 
 def fits_dot(f: Function, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
@@ -39,12 +41,14 @@ def fits_dot(f: Function, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val
     return f.and_(f.and_(both, f.not_(unit)), f.compare("le", m, tiles.few_rows))
 
 
-def pack_strided(f: Function, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val) -> None:
+def pack_strided(
+    f: Function, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val, stored: Type
+) -> None:
     """Columns first .. end - 1 of a B in memory, as panels."""
     inner, width = f.i64(b.inner), tiles.columns
     with f.for_range(first, end, width) as loop:
-        source = f.gep(pointer, f.mul(loop.index, inner), tiles.element)
-        target = f.gep(to, f.mul(f.sub(loop.index, first), k), tiles.element)
+        source = f.gep(pointer, f.mul(loop.index, inner), stored)
+        target = f.gep(to, f.mul(f.sub(loop.index, first), k), stored)
         count = f.smin(f.sub(end, loop.index), width)
         args = [source, inner, f.i64(b.outer), count, const(I64, width), k, target]
-        f.call(pack_name(tiles.element), VOID, args)
+        f.call(pack_name(stored), VOID, args)

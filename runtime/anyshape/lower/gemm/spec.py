@@ -113,6 +113,10 @@ class ContractionSpec:
     all_rows: Operand | None = None
     """Rows of the product that this is a part of, if it is one: what is chosen by their number is chosen for all alike."""
     segments: Segments | None = None
+    a_stored: Type | None = None
+    b_stored: Type | None = None
+    """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits for f32.
+    A, which is always packed then, is widened while it is packed, B by the kernels as they read it."""
 
     def __post_init__(self) -> None:
         if (self.c is None) == (self.epilogue is None):

@@ -10,14 +10,14 @@ In: the arguments of every kernel; `count` columns, any number. Out: the functio
 from __future__ import annotations
 
 from ..llvm.builder import Function, Module
-from ..llvm.types import I64, VOID, Val, const
-from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add
+from ..llvm.types import I64, VOID, Type, Val, const
+from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .tiles import Tiles
 
 _ABREAST = 4
 
 
-def emit_strip(module: Module, tiles: Tiles, name: str) -> None:
+def emit_strip(module: Module, tiles: Tiles, name: str, stored: Type) -> None:
     element, lanes = tiles.element, tiles.lanes
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, _, a_step, b, b_step, _, c, _, count = f.args
@@ -35,23 +35,32 @@ def emit_strip(module: Module, tiles: Tiles, name: str) -> None:
                 for i in range(step):
                     at = f.add(loop.index, i)
                     factors.append(f.splat(f.load(a, element, f.mul(at, a_step)), lanes))
-                    rows.append(f.gep(b, f.mul(at, b_step), element))
-                _add_rows(f, tiles, factors, rows, c, whole, ragged, mask)
+                    rows.append(f.gep(b, f.mul(at, b_step), stored))
+                _add_rows(f, tiles, factors, (rows, stored), c, whole, ragged, mask)
         f.ret()
 
 
 def _add_rows(
-    f: Function, tiles: Tiles, factors: list[Val], rows: list[Val], c: Val, whole: Val, ragged: Val, mask: Val
+    f: Function,
+    tiles: Tiles,
+    factors: list[Val],
+    of: tuple[list[Val], Type],
+    c: Val,
+    whole: Val,
+    ragged: Val,
+    mask: Val,
 ) -> None:
     """c += the rows, each times its factor."""
     vector = tiles.element.vector(tiles.lanes)
+    rows, narrow = of[0], of[1].vector(tiles.lanes)
     with f.for_range(0, whole, tiles.lanes) as loop:
         total = f.load(c, vector, loop.index)
         for factor, row in zip(factors, rows):
-            total = multiply_add(f, factor, f.load(row, vector, loop.index), total)
+            total = multiply_add(f, factor, widened(f, f.load(row, narrow, loop.index), vector), total)
         f.store(total, c, loop.index)
     with f.if_(ragged):
         total = f.masked_load(c, vector, mask, whole)
         for factor, row in zip(factors, rows):
-            total = multiply_add(f, factor, f.masked_load(row, vector, mask, whole), total)
+            read = f.masked_load(row, narrow, mask, whole)
+            total = multiply_add(f, factor, widened(f, read, vector), total)
         f.masked_store(total, c, mask, whole)
