@@ -96,11 +96,11 @@ def gru_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, clip: A
 def lstm_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, p: Any, clip: Any, input_forget: Any) -> Any:
     h = r.shape[2]
     a = np.reshape(w[u] @ row + r[u] @ s[0], (4, h)) + k[u, 0] + k[u, 1]
-    peeped = (lambda g, q, c: a[g] + np.reshape(p[u], (3, h))[q] * c) if np.ndim(p) else lambda g, q, c: a[g]
-    enter = act[u][0](clipped(clip, peeped(0, 0, s[1])))
-    stay = 1 - enter if input_forget else act[u][0](clipped(clip, peeped(2, 2, s[1])))
+    peep = np.reshape(p[u], (3, h)) if np.ndim(p) else None
+    enter = act[u][0](clipped(clip, a[0] if peep is None else a[0] + peep[0] * s[1]))
+    stay = 1 - enter if input_forget else act[u][0](clipped(clip, a[2] if peep is None else a[2] + peep[2] * s[1]))
     c = stay * s[1] + enter * act[u][1](clipped(clip, a[3]))
-    return [act[u][0](clipped(clip, peeped(1, 1, c))) * act[u][2](c), c]
+    return [act[u][0](clipped(clip, a[1] if peep is None else a[1] + peep[1] * c)) * act[u][2](c), c]
 
 
 # specs/recurrent.yaml:90
