@@ -27,9 +27,14 @@ def sliced(shape: tuple[int, ...], starts: list[int], ends: list[int], steps: li
     )
 
 
-def reshaped(shape: tuple[int, ...], new: list[int], wanted: tuple[int, ...]) -> Case:
+def reshaped(shape: tuple[int, ...], new: list[int], wanted: tuple[int, ...], op: Any = ops.dyn.reshape) -> Case:
     types = [f"f32[{', '.join(map(str, shape))}]", f"i64[{len(new)}]"]
-    return Case(types, ops.dyn.reshape, [shape, new], lambda x, _: x.reshape(wanted))
+    return Case(types, op, [shape, new], lambda x, _: x.reshape(wanted))
+
+
+def by_all_codes(shape: tuple[int, ...], new: tuple[int, ...], wanted: tuple[int, ...]) -> Case:
+    types = [f"f32[{', '.join('?' for _ in shape)}]"]
+    return Case(types, lambda x: ops.reshape_by_all_codes(x, newshape=new), [shape], lambda x: x.reshape(wanted))
 
 
 DYN: dict[str, Case] = {
@@ -39,6 +44,11 @@ DYN: dict[str, Case] = {
     "reshape copies one dim": reshaped((2, 3, 4), [4, 0, 2], (4, 3, 2)),
     "reshape with -1": reshaped((2, 3, 4), [0, -1], (2, 12)),
     "reshape with -1 first": reshaped((2, 3, 4), [-1, 0], (8, 3)),
+    "reshape with -3": reshaped((2, 3, 4), [-3, 0], (6, 4), ops.dyn.reshape_by_codes),
+    "reshape with -3 and -1": reshaped((2, 3, 4, 5), [0, -3, -1], (2, 12, 5), ops.dyn.reshape_by_codes),
+    "reshape with -2": by_all_codes((2, 3, 4), (0, -2), (2, 3, 4)),
+    "reshape with -2 and -3": by_all_codes((2, 3, 4), (-3, -2, 1), (6, 4, 1)),
+    "reshape with -4": by_all_codes((6, 4), (-4, 2, -1, -2), (2, 3, 4)),
     "reshape that joins dims": Case(
         ["f32[?, ?, ?]"],
         lambda x: ops.reshape(
