@@ -2176,8 +2176,8 @@ def argmin(
 
 # specs/reshaping.yaml:23
 def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str = "") -> Value:
-    """The same elements in row-major order under a shape in which 0 copies the next dim of x, -3 is the product of
-    the next two and -1 what is left.
+    """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
+    what is left.
 
     Whichever of newshape is a Value makes this the dyn variant; without any it is the static one.
 
@@ -2188,8 +2188,8 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str
 
 # specs/reshaping.yaml:54
 def reshape_by_all_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -> Value:
-    """The same elements in row-major order under a shape of all codes of TVM Relay; -2 copies all dims that are
-    left and -4 divides one into the next two entries.
+    """The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the
+    next two entries.
 
     (x: T[*d]) -> (y: T[*s])
     """

@@ -623,8 +623,8 @@ def all(
 
 # specs/reshaping.yaml:23
 def reshape_by_codes(x: Operand, newshape: Operand, *, source: str = "") -> Value:
-    """The same elements in row-major order under a shape in which 0 copies the next dim of x, -3 is the product of
-    the next two and -1 what is left.
+    """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
+    what is left.
 
     Here newshape may be computed at run time: operands.
 
