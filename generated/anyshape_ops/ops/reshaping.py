@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import anyshape_ops.relations.reshaping as relations
-import anyshape_ops.rewrites.reshaping as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/reshaping.yaml:23
@@ -46,7 +45,6 @@ STATIC_RESHAPE_BY_CODES = OpDef(
     summary="The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1 what is left.",
     source="specs/reshaping.yaml:23",
     moves=("T",),
-    rewrites=rewrites.RESHAPE_BY_CODES,
 )
 DYN_RESHAPE_BY_CODES = OpDef(
     name="reshape_by_codes",
@@ -87,7 +85,6 @@ DYN_RESHAPE_BY_CODES = OpDef(
     source="specs/reshaping.yaml:23",
     shaping=("newshape",),
     moves=("T",),
-    rewrites=rewrites.RESHAPE_BY_CODES,
 )
 
 # specs/reshaping.yaml:54

@@ -36,7 +36,7 @@ def reshape_by_codes_case(d: Draw) -> Case:
     return Case({"x": d_}, {"newshape": newshape})
 
 
-# specs/reshaping.yaml:43
+# specs/reshaping.yaml:41
 def reshape_by_codes_reference(x: Any, newshape: Any) -> Any:
     return np.reshape(x, by_codes(x.shape, newshape))
 
@@ -46,18 +46,20 @@ RESHAPE_BY_CODES = Property(
     reshape_by_codes_case,
     reshape_by_codes_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"newshape": (-3, 0)}, {"y": Given((6, 4))}, None, "specs/reshaping.yaml:45"),
-        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -3)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:46"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (-3, 0)}, {"y": Given((6, 4))}, None, "specs/reshaping.yaml:43"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -3)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:44"),
         Example(
             {"x": Given((2, 3, 4, 5))},
             {"newshape": (0, -1, 0)},
             {"y": Given((2, 15, 4))},
             None,
-            "specs/reshaping.yaml:47",
+            "specs/reshaping.yaml:45",
         ),
         Example(
-            {"x": Given((2, 3, 4))}, {"newshape": (3, 2, 0)}, {"y": Given((3, 2, 4))}, None, "specs/reshaping.yaml:48"
+            {"x": Given((2, 3, 4))}, {"newshape": (3, 2, 0)}, {"y": Given((3, 2, 4))}, None, "specs/reshaping.yaml:46"
         ),
+        Example({"x": Given((6,))}, {"newshape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/reshaping.yaml:47"),
+        Example({"x": Given((6,))}, {"newshape": (1, -1, 2)}, {"y": Given((1, 3, 2))}, None, "specs/reshaping.yaml:48"),
         Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "entries of newshape", "specs/reshaping.yaml:49"),
         Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one entry", "specs/reshaping.yaml:50"),
         Example({"x": Given((2, 3))}, {"newshape": (0, -3)}, {}, "more dims than", "specs/reshaping.yaml:51"),
@@ -115,14 +117,49 @@ RESHAPE_BY_ALL_CODES = Property(
             "specs/reshaping.yaml:90",
         ),
         Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/reshaping.yaml:91"),
-        Example({"x": Given((2, 3))}, {"newshape": (-5,)}, {}, "at least -4", "specs/reshaping.yaml:92"),
-        Example({"x": Given((6,))}, {"newshape": (-4, 2)}, {}, "behind -4 stand two", "specs/reshaping.yaml:93"),
-        Example({"x": Given((6,))}, {"newshape": (-4, -1, -1)}, {}, "is known", "specs/reshaping.yaml:94"),
-        Example({"x": Given((6,))}, {"newshape": (-2, -2)}, {}, "may be -2", "specs/reshaping.yaml:95"),
-        Example({"x": Given((6,))}, {"newshape": (0, 0)}, {}, "more dims than", "specs/reshaping.yaml:96"),
-        Example({"x": Given((6,))}, {"newshape": (-2, 0)}, {}, "no dims are left", "specs/reshaping.yaml:97"),
-        Example({"x": Given((6,))}, {"newshape": (-1, -1)}, {}, "may be -1", "specs/reshaping.yaml:98"),
-        Example({"x": Given((6,))}, {"newshape": (5,)}, {}, "cannot view", "specs/reshaping.yaml:99"),
+        Example({"x": Given((6,))}, {"newshape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/reshaping.yaml:92"),
+        Example({"x": Given((6,))}, {"newshape": (1, -1, 2)}, {"y": Given((1, 3, 2))}, None, "specs/reshaping.yaml:93"),
+        Example(
+            {"x": Given((2, 12))},
+            {"newshape": (0, -4, -1, 4)},
+            {"y": Given((2, 3, 4))},
+            None,
+            "specs/reshaping.yaml:94",
+        ),
+        Example(
+            {"x": Given((2, 3, 4, 10))},
+            {"newshape": (-3, 0, -4, 5, -1)},
+            {"y": Given((6, 4, 5, 2))},
+            None,
+            "specs/reshaping.yaml:95",
+        ),
+        Example(
+            {"x": Given((6, 5, 4))},
+            {"newshape": (-4, 2, 3, 0, -1)},
+            {"y": Given((2, 3, 5, 4))},
+            None,
+            "specs/reshaping.yaml:96",
+        ),
+        Example(
+            {"x": Given((2, 3, 4, 5))},
+            {"newshape": (-4, 1, -1, -3, 0)},
+            {"y": Given((1, 2, 12, 5))},
+            None,
+            "specs/reshaping.yaml:97",
+        ),
+        Example(
+            {"x": Given((2, 3))}, {"newshape": (-2, 1, -1)}, {"y": Given((2, 3, 1, 1))}, None, "specs/reshaping.yaml:98"
+        ),
+        Example({"x": Given((6,))}, {"newshape": (-4, 0, 6)}, {}, "behind -4 stand two", "specs/reshaping.yaml:99"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 6, 0)}, {}, "behind -4 stand two", "specs/reshaping.yaml:100"),
+        Example({"x": Given((2, 3))}, {"newshape": (-5,)}, {}, "at least -4", "specs/reshaping.yaml:101"),
+        Example({"x": Given((6,))}, {"newshape": (-4, 2)}, {}, "behind -4 stand two", "specs/reshaping.yaml:102"),
+        Example({"x": Given((6,))}, {"newshape": (-4, -1, -1)}, {}, "is known", "specs/reshaping.yaml:103"),
+        Example({"x": Given((6,))}, {"newshape": (-2, -2)}, {}, "may be -2", "specs/reshaping.yaml:104"),
+        Example({"x": Given((6,))}, {"newshape": (0, 0)}, {}, "more dims than", "specs/reshaping.yaml:105"),
+        Example({"x": Given((6,))}, {"newshape": (-2, 0)}, {}, "no dims are left", "specs/reshaping.yaml:106"),
+        Example({"x": Given((6,))}, {"newshape": (-1, -1)}, {}, "may be -1", "specs/reshaping.yaml:107"),
+        Example({"x": Given((6,))}, {"newshape": (5,)}, {}, "cannot view", "specs/reshaping.yaml:108"),
     ),
     "specs/reshaping.yaml:54",
     asserts=(
