@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "anyshape", deadline=None, derandomize=True
+    "anyshape", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )  # a busy machine is no failure; each run is alike
 settings.load_profile("anyshape")
 

@@ -1378,7 +1378,7 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
     return call_alias(STATIC_RESHAPE, DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:37
+# specs/movement.yaml:34
 def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -1389,7 +1389,7 @@ def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: 
     return call_alias(STATIC_TRANSPOSE, DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:51
 def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -1400,7 +1400,7 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
     return call_alias(STATIC_SQUEEZE, DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:71
+# specs/movement.yaml:68
 def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -1411,7 +1411,7 @@ def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") ->
     return call_alias(STATIC_EXPAND_DIMS, DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:85
+# specs/movement.yaml:82
 def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
 
@@ -1420,7 +1420,7 @@ def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     return call(FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:105
+# specs/movement.yaml:102
 def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -1432,7 +1432,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:122
+# specs/movement.yaml:119
 def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
 
@@ -1441,7 +1441,7 @@ def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") ->
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:139
+# specs/movement.yaml:136
 def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors of one shape, side by side along a new axis.
 
@@ -1450,7 +1450,7 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
     return call(STACK, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:149
 def split(
     x: Operand,
     axis: int = 0,
@@ -1472,7 +1472,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:180
+# specs/movement.yaml:177
 def slice(
     x: Operand,
     starts: Sequence[int] | Value,
@@ -1495,7 +1495,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:207
+# specs/movement.yaml:204
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
 
@@ -1504,7 +1504,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:223
+# specs/movement.yaml:220
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -2186,7 +2186,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str
     return call_alias(STATIC_RESHAPE_BY_CODES, DYN_RESHAPE_BY_CODES, [x], {"newshape": newshape}, source)[0]
 
 
-# specs/reshaping.yaml:54
+# specs/reshaping.yaml:51
 def reshape_by_all_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -> Value:
     """The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the
     next two entries.

@@ -341,7 +341,7 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
     return call(DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:37
+# specs/movement.yaml:34
 def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -352,7 +352,7 @@ def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:51
 def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -363,7 +363,7 @@ def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:71
+# specs/movement.yaml:68
 def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -374,7 +374,7 @@ def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     return call(DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:105
+# specs/movement.yaml:102
 def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -386,7 +386,7 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:149
 def split(
     x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
 ) -> tuple[Value, ...]:
@@ -402,7 +402,7 @@ def split(
     return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:180
+# specs/movement.yaml:177
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
 ) -> Value:
@@ -416,7 +416,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:223
+# specs/movement.yaml:220
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 

@@ -347,7 +347,7 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
     return call(STATIC_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:37
+# specs/movement.yaml:34
 def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -358,7 +358,7 @@ def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = ""
     return call(STATIC_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:51
 def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -369,7 +369,7 @@ def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") 
     return call(STATIC_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:71
+# specs/movement.yaml:68
 def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -380,7 +380,7 @@ def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:105
+# specs/movement.yaml:102
 def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -392,7 +392,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
     return call(STATIC_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:149
 def split(
     x: Operand,
     axis: int = 0,
@@ -414,7 +414,7 @@ def split(
     return call(STATIC_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:180
+# specs/movement.yaml:177
 def slice(
     x: Operand,
     starts: Sequence[int],
@@ -434,7 +434,7 @@ def slice(
     return call(STATIC_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:223
+# specs/movement.yaml:220
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 

@@ -130,7 +130,8 @@ class NameChecker:
             self.findings.unknown(node.span, "function", node.func, [*allowed, *self.functions])
             return
         if known.where not in ("both", where):
-            self.findings.add(node.span, f"'{node.func}' computes elements; it cannot stand in a {where}")
+            what = "computes elements" if known.where == "kernel" else "makes a shape"
+            self.findings.add(node.span, f"'{node.func}' {what}; it cannot stand in a {where}")
         if (given < known.least or (known.most is not None and given > known.most)) and not starred:
             self.findings.add(node.span, arity_text(node.func, known.least, known.most, given))
         for keyword, _ in node.keywords:

@@ -52,7 +52,7 @@ PARAM_KINDS = {
 }
 VECTOR_FUNCTIONS = {
     "shape", "fill", "put", "range", "sorted", "unique", "prefix", "unravel", "broadcast", "list", "drop", "place",
-    "argsort", "zip", "enumerate",
+    "argsort", "zip", "enumerate", "infer_size",
 }  # fmt: skip
 INT_FUNCTIONS = {"len", "rank", "prod", "count", "ravel", "index", "exact_div", "sum", "argmax", "argmin", "int"}
 BOOL_FUNCTIONS = {"broadcasts", "any", "all", "inside", "present", "is_int", "is_float", "is_narrow_float"}

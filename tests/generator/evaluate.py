@@ -94,6 +94,15 @@ def exact_div(a: int, b: int) -> int:
     return a // b
 
 
+def infer_size(sizes: list[int], total: int) -> list[int]:
+    if sizes.count(-1) > 1:
+        raise Refused(f"only one size may be -1, got {sizes}")
+    found = [exact_div(total, -math.prod(sizes)) if n == -1 else n for n in sizes]
+    if math.prod(found) != total:
+        raise Refused(f"cannot view {total} elements as {found}")
+    return found
+
+
 def broadcast(*shapes: list[int]) -> list[int]:
     out: list[int] = []
     for dims in itertools.zip_longest(*(reversed(s) for s in shapes), fillvalue=1):
@@ -146,6 +155,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "prod": math.prod,
     "min": extreme(min),
     "max": extreme(max),
+    "infer_size": infer_size,
     "broadcast": broadcast,
     "broadcasts": lambda p, to: len(p) <= len(to) and all(a in (1, b) for a, b in zip(p[::-1], to[::-1])),
     "inside": lambda index, d: all(0 <= i < n for i, n in zip(index, d, strict=True)),

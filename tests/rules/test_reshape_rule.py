@@ -181,7 +181,7 @@ def test_an_undecided_entry_is_not_guessed() -> None:
     [
         ((2, 3), (4, -1), "reshape: 6 is not a multiple of 4"),
         ((2,), (2, 0), "reshape: a 0 copies a dim of x, which has only 1"),
-        ((2, 3), (-1, -1), "reshape: only one entry of newshape may be -1, got [-1, -1]"),
+        ((2, 3), (-1, -1), "reshape: only one size may be -1, got [-1, -1]"),
         ((2, 3), (5,), "reshape: cannot view 6 elements as [5]"),
         ((0, 3), (0, -1), "reshape: division by zero"),
     ],

@@ -76,6 +76,8 @@ CALLS: dict[str, Call] = {
     "clamp": lambda r, p, q: rules.clamp(p, 0, _first(q)),
     "reflect": lambda r, p, q: rules.reflect(q, _first(p)),
     "int": lambda r, p, q: rules.int_(Vec((rules.eq(p, 1), rules.lt(_first(q), 2)))),
+    "infer_size": lambda r, p, q: r.infer_size(q, rules.prod(p)),
+    "infer_size_known": lambda r, p, q: r.infer_size(Vec((*p[:1], -1)), rules.prod(p)),
     "broadcast": lambda r, p, q: r.broadcast(p, q),
     "broadcast_three": lambda r, p, q: r.broadcast(p, q, Vec((_first(q), 1))),
     "broadcasts": lambda r, p, q: r.broadcasts(p, q),

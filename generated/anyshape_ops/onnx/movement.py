@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/movement.yaml:26
+# specs/movement.yaml:23
 def reshape_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=n.attr("shape"), source=n.source)]
 
 
-# specs/movement.yaml:26
+# specs/movement.yaml:23
 def reshape_5(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=needed(n, n.input(1), "newshape"), source=n.source)]
 
 
-# specs/movement.yaml:26
+# specs/movement.yaml:23
 def reshape_14(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -32,52 +32,52 @@ def reshape_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:49
+# specs/movement.yaml:46
 def transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(n.input(0), axes=n.attr("perm"), source=n.source)]
 
 
-# specs/movement.yaml:65
+# specs/movement.yaml:62
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:65
+# specs/movement.yaml:62
 def squeeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.input(1), source=n.source)]
 
 
-# specs/movement.yaml:80
+# specs/movement.yaml:77
 def unsqueeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:80
+# specs/movement.yaml:77
 def unsqueeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=needed(n, n.input(1), "axes"), source=n.source)]
 
 
-# specs/movement.yaml:97
+# specs/movement.yaml:94
 def flatten_1(n: OnnxNode) -> Sequence[Value]:
     return [api.flatten(n.input(0), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:115
+# specs/movement.yaml:112
 def expand_8(n: OnnxNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/movement.yaml:131
+# specs/movement.yaml:128
 def concat_1(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis", 1), source=n.source)]
 
 
-# specs/movement.yaml:131
+# specs/movement.yaml:128
 def concat_4(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:132
+# specs/movement.yaml:129
 def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [api.stack(needed(n, n.input(0), "xs"), axis=n.attr("axis"), source=n.source)]
@@ -87,12 +87,12 @@ def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:133
+# specs/movement.yaml:130
 def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(api.concat(n.inputs(), axis=-1, source=n.source), to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/movement.yaml:168
+# specs/movement.yaml:165
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -104,7 +104,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:169
+# specs/movement.yaml:166
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -116,19 +116,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:170
+# specs/movement.yaml:167
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:200
+# specs/movement.yaml:197
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:200
+# specs/movement.yaml:197
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -142,12 +142,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:217
+# specs/movement.yaml:214
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:218
+# specs/movement.yaml:215
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gather(
@@ -159,7 +159,7 @@ def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:232
+# specs/movement.yaml:229
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 

@@ -14,7 +14,6 @@ from anyshape.rules import (
     Vec,
     all_,
     clamp,
-    count,
     count_of,
     drop,
     each_of,
@@ -42,9 +41,6 @@ def reshape_relation(rule: Rule, *, x: Vec, newshape: Any, allowzero: bool) -> B
     d = x
     rule.require(ge(newshape, -1), lambda: f"entries of newshape must be at least -1, got {newshape}")
     rule.require(
-        le(count(eq(n, -1) for n in newshape), 1), lambda: f"only one entry of newshape may be -1, got {newshape}"
-    )
-    rule.require(
         rule.or_(allowzero, lambda: all_(ne(n, 0) for n in newshape[len(d):])),
         lambda: f"a 0 copies a dim of x, which has only {len(d)}",
     )
@@ -52,13 +48,11 @@ def reshape_relation(rule: Rule, *, x: Vec, newshape: Any, allowzero: bool) -> B
         rule.where(rule.and_(eq(n, 0), lambda: not allowzero), lambda: rule.item(d, k), lambda: n)
         for k, n in enumerate_(newshape)
     )
-    known = prod(rule.where(ne(n, -1), lambda: n, lambda: 1) for n in wanted)
-    s = Vec(rule.where(eq(n, -1), lambda: rule.exact_div(prod(d), known), lambda: n) for n in wanted)
-    rule.require(eq(prod(s), prod(d)), lambda: f"cannot view {prod(d)} elements as {s}")
+    s = rule.infer_size(wanted, prod(d))
     return rule.bind(outputs={"y": s}, newshape=newshape, allowzero=allowzero)
 
 
-# specs/movement.yaml:37
+# specs/movement.yaml:34
 def transpose_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     d = x
     if axes is None:
@@ -68,7 +62,7 @@ def transpose_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": d[axes]}, d=d, axes=axes)
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:51
 def squeeze_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = keep((a for a, n in enumerate_(x)), (eq(n, 1) for a, n in enumerate_(x)))
@@ -80,14 +74,14 @@ def squeeze_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": o}, axes=axes)
 
 
-# specs/movement.yaml:71
+# specs/movement.yaml:68
 def expand_dims_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     axes = rule.axes("axes", axes, len(x) + len(axes))
     d = x
     return rule.bind(outputs={"y": place(d, fill(len(axes), 1), axes)}, axes=axes)
 
 
-# specs/movement.yaml:85
+# specs/movement.yaml:82
 def flatten_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     d = x
     cut = rule.where(lt(axis, 0), lambda: axis + len(d), lambda: axis)
@@ -97,7 +91,7 @@ def flatten_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((prod(d[:cut]), prod(d[cut:])))}, axis=axis)
 
 
-# specs/movement.yaml:105
+# specs/movement.yaml:102
 def broadcast_to_relation(rule: Rule, *, x: Vec, shape: Any) -> Bound:
     d = x
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
@@ -105,7 +99,7 @@ def broadcast_to_relation(rule: Rule, *, x: Vec, shape: Any) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, d=d, shape=shape)
 
 
-# specs/movement.yaml:122
+# specs/movement.yaml:119
 def concat_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> Bound:
     rule.require(gt(count_of(xs), 0), lambda: "xs needs at least one tensor")
     axis = rule.axis("axis", axis, len(xs[0]))
@@ -122,7 +116,7 @@ def concat_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> 
     return rule.bind(outputs={"y": Vec((*o, total_of(n), *i))}, o=o, n=n, i=i, axis=axis)
 
 
-# specs/movement.yaml:139
+# specs/movement.yaml:136
 def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> Bound:
     rule.require(gt(count_of(xs), 0), lambda: "xs needs at least one tensor")
     axis = rule.axis("axis", axis, len(xs[0]) + 1)
@@ -137,7 +131,7 @@ def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> B
     return rule.bind(outputs={"y": Vec((*o, c, *i))}, o=o, i=i, axis=axis)
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:149
 def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -159,7 +153,7 @@ def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> 
     )
 
 
-# specs/movement.yaml:180
+# specs/movement.yaml:177
 def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, steps: Any) -> Bound:
     def edge(e: Any, n: Any, p: Any) -> Any:
         return clamp(
@@ -186,7 +180,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
     return rule.bind(outputs={"y": s}, s=s, lo=lo, step=step, starts=starts, ends=ends, axes=axes, steps=steps)
 
 
-# specs/movement.yaml:207
+# specs/movement.yaml:204
 def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -197,7 +191,7 @@ def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, *j, *i))}, o=o, j=j, i=i, n=n, axis=axis)
 
 
-# specs/movement.yaml:223
+# specs/movement.yaml:220
 def trilu_relation(rule: Rule, *, x: Vec, k: Any, upper: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

@@ -15,9 +15,6 @@ def reshape_by_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound:
         all_(rule.or_(ge(n, -1), lambda: eq(n, -3)) for n in newshape),
         lambda: f"entries of newshape are sizes, 0, -1 and -3, got {newshape}",
     )
-    rule.require(
-        le(count(eq(n, -1) for n in newshape), 1), lambda: f"only one entry of newshape may be -1, got {newshape}"
-    )
     passed_ = prefix(Vec(rule.where(eq(n, -3), lambda: 2, lambda: 1) for n in newshape))
     rule.require(
         all_(
@@ -37,13 +34,11 @@ def reshape_by_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound:
         )
         for n, p in rule.zip(newshape, passed_)
     )
-    known = prod(rule.where(ne(n, -1), lambda: n, lambda: 1) for n in wanted)
-    s = Vec(rule.where(eq(n, -1), lambda: rule.exact_div(prod(d), known), lambda: n) for n in wanted)
-    rule.require(eq(prod(s), prod(d)), lambda: f"cannot view {prod(d)} elements as {s}")
+    s = rule.infer_size(wanted, prod(d))
     return rule.bind(outputs={"y": s}, newshape=newshape)
 
 
-# specs/reshaping.yaml:54
+# specs/reshaping.yaml:51
 def reshape_by_all_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound:
     d = x
     rule.require(ge(newshape, -4), lambda: f"entries of newshape are at least -4, got {newshape}")
@@ -130,10 +125,5 @@ def reshape_by_all_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound
             *newshape[end + 1:],
         )
     )
-    known = prod(rule.where(ne(n, -1), lambda: n, lambda: 1) for n in wanted)
-    rule.require(
-        le(count(eq(n, -1) for n in wanted), 1), lambda: f"only one entry of newshape may be -1, got {newshape}"
-    )
-    s = Vec(rule.where(eq(n, -1), lambda: rule.exact_div(prod(d), known), lambda: n) for n in wanted)
-    rule.require(eq(prod(s), prod(d)), lambda: f"cannot view {prod(d)} elements as {s}")
+    s = rule.infer_size(wanted, prod(d))
     return rule.bind(outputs={"y": s}, newshape=newshape)

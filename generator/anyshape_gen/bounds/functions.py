@@ -154,6 +154,14 @@ class Functions:
         """As many items, in an order that is not modelled."""
         return self.context.run("sorted", x.length) if isinstance(x, Run) else None
 
+    def _f_infer_size(self, sizes: Any, total: Any) -> Any:
+        """As many sizes, whose product is the total: where it is not, the rule has refused."""
+        if not isinstance(sizes, Run):
+            return None
+        found = self.context.run("size", sizes.length)
+        self.context.opaque[("prod", id(found))] = total
+        return found
+
     def _f_wrap(self, i: Any, n: Any) -> Any:
         """In a kernel an index of data is checked; elsewhere it is what it says."""
         return spread(self._wrapped, i, n)

@@ -50,7 +50,7 @@ _TOTAL = {
     "ravel": "ravel", "unravel": "unravel", "index": "index", "clamp": "clamp", "drop": "drop", "place": "place",
     "reflect": "reflect", "int": "int_",
 }  # fmt: skip
-_PARTIAL = {"zip", "broadcast", "broadcasts", "ceil_div", "exact_div", "wrap", "min", "max"}
+_PARTIAL = {"zip", "infer_size", "broadcast", "broadcasts", "ceil_div", "exact_div", "wrap", "min", "max"}
 _NAMED = {"//": "floordiv", "%": "mod", "**": "pow"}
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _FOLDS = {"sum": "sum_", "prod": "prod", "any": "any_", "all": "all_", "count": "count"}

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Facts, Size, template
 from anyshape.errors import ShapeError
-from anyshape.rules.vec import Truth, Undetermined, Vec, is_vector, spread, truth
+from anyshape.rules.vec import Truth, Undetermined, Vec, count, eq, ge, is_vector, prod, spread, truth
 
 Message = Callable[[], str]
 
@@ -292,6 +292,21 @@ class Rule:
         return spread(f, *xs)
 
     # --- shapes
+
+    def infer_size(self, sizes: Sequence[Any], total: Any) -> Vec:
+        """Sizes of which at most one is -1, that one replaced by what makes the product of all `total`; checked."""
+        self.require(ge(sizes, -1), lambda: f"sizes are at least -1, got {_shown(sizes)}")
+        self.require(
+            dims.le(count(eq(n, -1) for n in sizes), 1), lambda: f"only one size may be -1, got {_shown(sizes)}"
+        )
+
+        def filled(value: Callable[[], Any]) -> Vec:
+            return Vec(map(lambda n: self.where(dims.eq(n, -1), value, lambda: n), sizes))
+
+        known = prod(filled(lambda: 1))
+        found = filled(lambda: self.exact_div(total, known))
+        self.require(dims.eq(prod(found), total), lambda: f"cannot view {total} elements as {found}")
+        return found
 
     def broadcast(self, *shapes: Sequence[Any]) -> Vec:
         """NumPy's broadcast of the shapes; dims of which nothing is known stay open as bcast(n, m), checked."""

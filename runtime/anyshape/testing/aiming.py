@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from hypothesis import given, reject, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis.errors import Unsatisfiable
 from numpy.typing import NDArray
 
@@ -89,7 +89,9 @@ def says(r: Refusal, message: str) -> bool:
 def _valid_calls(p: Property) -> list[Call]:
     found: list[Call] = []
 
-    @settings(max_examples=STARTS, database=None, derandomize=True)
+    @settings(
+        max_examples=STARTS, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(calls(p, random_call))
     def run(c: Call) -> None:
         if sum(a.size for a in c.flat_inputs()) > 500:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 
 from anyshape.errors import ShapeError
@@ -129,7 +129,9 @@ class Tests:
     def _draw(self, drawn: int, most: float) -> list[Drawn]:
         found: list[tuple[float, Drawn]] = []
 
-        @settings(max_examples=drawn, database=None, derandomize=True)
+        @settings(
+            max_examples=drawn, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+        )
         @given(calls(self.property, random_call))
         def run(c: Call) -> None:
             if sum(a.size for a in c.flat_inputs()) > LARGEST:
