@@ -1,6 +1,6 @@
 """The matrix product beside onnxruntime and NumPy, one thread, contenders interleaved in one process.
 
-    PYTHONPATH=runtime python benchmarks/gemm.py [--rows 1,8,64] [--constant-b | --variable-b]
+    PYTHONPATH=runtime python benchmarks/gemm.py [--rows 1,8,64] [--variable-b] [--shift 16]
 
 Each contender runs in batches of about half a millisecond, in turn, and its best batch counts: on a shared machine that
 is the figure that repeats. `peak` is measured too, by twenty independent chains of multiply-adds.
@@ -45,12 +45,15 @@ def product_kernel(prepacked: bool) -> Loaded:
     return compile_module(module, gemm.resolve(module.imports, module.target))
 
 
-def own(loaded: Loaded, a: Array, b: Array, c: Array, k: int, n: int, prepacked: bool) -> Callable[[], object]:
+def own(
+    loaded: Loaded, a: Array, b: Array, c: Array, k: int, n: int, prepacked: bool, shift: int
+) -> Callable[[], object]:
+    """`shift`: bytes, a multiple of 4, that the panels begin behind a line of the cache."""
     tiles = gemm.tiles_for(host_target(), F32)
     if prepacked:
         packed = gemm.prepack_b(b, tiles)
-        b = aligned(*packed.shape)
-        b[...] = packed
+        b = aligned(packed.size + shift // 4)[shift // 4 :]
+        b[...] = packed.reshape(-1)
     scratch = aligned(gemm.scratch_bytes(tiles, len(a), n, k, False) // 4 + 16)
     scalars = np.array([len(a), n, k])
     buffers = np.array([a.ctypes.data, b.ctypes.data, c.ctypes.data])
@@ -85,6 +88,9 @@ def main() -> None:
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--budget", type=float, default=0.4, help="seconds per case")
     parser.add_argument("--variable-b", action="store_true", help="B is an input, not a constant")
+    parser.add_argument(
+        "--shift", type=int, default=0, help="bytes that a constant B begins behind a line of the cache"
+    )
     options = parser.parse_args()
     peak = measure_peak()
     prepacked = not options.variable_b
@@ -101,7 +107,7 @@ def main() -> None:
             rng = np.random.default_rng(0)
             a, b, c, d, e = aligned(m, k), aligned(k, n), aligned(m, n), aligned(m, n), aligned(m, n)
             a[...], b[...] = rng.standard_normal(a.shape), rng.standard_normal(b.shape)
-            calls = [own(loaded, a, b, c, k, n, prepacked), onnx_call(a, b, d, prepacked)]
+            calls = [own(loaded, a, b, c, k, n, prepacked, options.shift), onnx_call(a, b, d, prepacked)]
             calls.append(lambda a=a, b=b, e=e: np.matmul(a, b, out=e))
             times = best_times(calls, 2.0 * m * k * n, peak, options.budget)
             assert np.allclose(c, d, atol=1e-3 * math.sqrt(k))

@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import mmap
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -364,20 +364,3 @@ def test_rows_a_page_apart(lda: int) -> None:
     check(contract(a, b, "unit"), a, b)
     tall = np.ascontiguousarray(random_of("float32", 1, 1, 50, lda))[..., :30].swapaxes(2, 3)
     check(contract(tall, b, "unit"), tall, b)
-
-
-def test_large_constants_are_packed_together() -> None:
-    tiles = gemm.tiles_for(host_target(), F32)
-    large = np.random.default_rng(3).normal(size=(2, 300, 5 * tiles.columns + 3)).astype(np.float32)
-    small, wanted = large[:, :2], gemm.prepack_b(large, tiles)
-    with gemm.collected() as jobs:
-        got, at_once = gemm.prepack_b(large, tiles), gemm.prepack_b(small, tiles)
-    assert len(jobs) == 1 and not got.any()
-    np.testing.assert_array_equal(at_once, wanted[:, :, :2])
-    gemm.do_all(jobs, 3)
-    np.testing.assert_array_equal(got, wanted)
-    done: list[int] = []
-    gemm.do_all([partial(done.append, k) for k in range(50)], 4)
-    assert sorted(done) == list(range(50))
-    with pytest.raises(ZeroDivisionError):
-        gemm.do_all([lambda: done.append(0), lambda: 1 // 0], 2)

@@ -22,7 +22,7 @@ from ..llvm.builder import Function, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import I64, PTR, VOID, Operand, Type, Val, const
 from .kernel_arguments import widened
-from .later import later
+from .later import later, zeros
 from .tiles import Tiles
 
 PACK_ARGUMENTS = [
@@ -139,7 +139,7 @@ def prepack_b(array: npt.NDArray[Any], tiles: Tiles) -> npt.NDArray[Any]:
     """
     *batch, k, n = array.shape
     width = tiles.columns
-    panels = np.zeros((*batch, -(-n // width), k, width), array.dtype)
+    panels = zeros((*batch, -(-n // width), k, width), array.dtype)
     whole = n // width
 
     def fill() -> None:
