@@ -95,18 +95,23 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
 
 
 def apply_numeric(e: Apply, args: list[Array]) -> Array:
-    if e.op == "cast":
-        assert e.dtype is not None
-        return _cast(args[0], e.dtype)
-    if e.op == "philox":
-        assert e.dtype is not None
-        return philox.numbers(args[0], args[1], e.dtype)
-    if e.op == "entropy":
+    return compute(e.op, e.dtype, args)
+
+
+def compute(op: str, dtype: DType | None, args: list[Array]) -> Array:
+    """The operation of a name; `dtype`: of the result, None where it is that of the operands."""
+    if op == "cast":
+        assert dtype is not None
+        return _cast(args[0], dtype)
+    if op == "philox":
+        assert dtype is not None
+        return philox.numbers(args[0], args[1], dtype)
+    if op == "entropy":
         return np.array(entropy.draw())
     if len(args) == 2:
-        return np.asarray(_BINARY[e.op](args[0], args[1]))
-    out = np.asarray(_UNARY[e.op](args[0]))
-    return out if e.op == "not" or e.dtype is None else out.astype(e.dtype.computed, copy=False)
+        return np.asarray(_BINARY[op](args[0], args[1]))
+    out = np.asarray(_UNARY[op](args[0]))
+    return out if op == "not" or dtype is None else out.astype(dtype.computed, copy=False)
 
 
 def _cast(a: Array, dtype: DType) -> Array:

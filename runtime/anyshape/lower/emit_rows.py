@@ -17,6 +17,7 @@ from anyshape.lower import elementwise
 from anyshape.lower.classify import accesses, contiguous, cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine
 from anyshape.lower.emit_choices import chosen_store, emit_choices
+from anyshape.lower.emit_idle import Spans
 from anyshape.lower.emit_row_blocks import Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit_scope import Turn
 from anyshape.lower.emit_value import Buffer, Values, Vector
@@ -153,17 +154,21 @@ class Rows(Values):
         sums: Sums,
         body: Body,
         split: bool = False,
+        spans: Spans | None = None,
     ) -> Sums:
         """Loops over the variables, outermost first, around the body; accumulators are carried through all of them."""
         if not variables:
             return body(sums)
         v = variables[0]
         if v is vector:
-            return self.vector_loop(v, tiers, sums, body, split)
-        first, last = self.part_of(self.size(v.extent), 1) if split else (const(I64, 0), self.size(v.extent))
+            range_ = self.vector_share(v, tiers, split) if spans is None else spans.of(v)
+            return self.vector_range(v, tiers, range_, sums, body)
+        whole = (const(I64, 0), self.size(v.extent)) if spans is None else spans.of(v)
+        first, last = self.part_of(whole[1], 1) if split else whole
         with self.loop(first, last, 1, _flat(sums)) as turn:
             self.turn_of(v, turn.index)
-            turn.next(_flat(self.nest(variables[1:], vector, tiers, _shaped(turn.carried, sums), body)))
+            inner = self.nest(variables[1:], vector, tiers, _shaped(turn.carried, sums), body, spans=spans)
+            turn.next(_flat(inner))
         return _shaped(turn.results, sums)
 
     @contextmanager
@@ -272,7 +277,9 @@ class Rows(Values):
         if self.vector is not None or step.vector is None:
             copies = self.vector.copies if self.vector is not None else 1
             sums = [self._start(r, copies) for r in step.reductions]
-            sums = self.nest(step.variables, None, (), sums, lambda s: self._turn(step, s, keeps))
+            sums = self.nest(
+                step.variables, None, (), sums, lambda s: self._turn(step, s, keeps), spans=Spans(self, step)
+            )
             for r, accumulators in zip(step.reductions, sums, strict=True):
                 for copy, value in enumerate(accumulators):
                     self.remember((r, copy if self.varies(r) else -1), value)
@@ -295,7 +302,7 @@ class Rows(Values):
             out = self._turn(step, turn[: len(step.reductions)], keeps, watched)
             return out + [[self._watch(r, seen[0])] for r, seen in zip(watched, turn[len(step.reductions) :])]
 
-        sums = self.nest(step.variables, step.vector, tiers, sums, body)
+        sums = self.nest(step.variables, step.vector, tiers, sums, body, spans=Spans(self, step))
         seen_nan = dict(zip(watched, sums[len(step.reductions) :]))
         for r, accumulators in zip(step.reductions, sums):
             seen = seen_nan[r][0] if r in seen_nan else None

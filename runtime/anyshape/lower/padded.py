@@ -1,10 +1,12 @@
 """Reads with pads: told from other choices, since what they ask can be asked again of the read's own bounds.
 
-In: a node. Out: the load in it, if it is the element where every bound of the load holds and a constant elsewhere.
+In: a node. Out: the load in it, if it is the element where every bound of the load holds and a constant elsewhere; a condition as the
+comparisons that it asks for, and an integer as an affine form.
 """
 
 from __future__ import annotations
 
+from anyshape.dims import Dim
 from anyshape.lower.dag import Affine, Node, affine
 
 
@@ -16,9 +18,9 @@ def padded_load(n: Node) -> Node | None:
     if load.kind != "load" or outside.kind != "const" or not load.data.bounds:
         return None
     lower, upper = set(), set()
-    for c in _conjuncts(condition):
-        index = _index(c.args[0]) if c.kind == "op" and c.data in ("ge", "lt") else None
-        limit = _index(c.args[1]) if index is not None else None
+    for c in conjuncts(condition):
+        index = index_of(c.args[0]) if c.kind == "op" and c.data in ("ge", "lt") else None
+        limit = index_of(c.args[1]) if index is not None else None
         if index is None or limit is None or not limit.is_constant or (c.data == "ge" and limit.offset != 0):
             return None
         if c.data == "ge":
@@ -31,21 +33,22 @@ def padded_load(n: Node) -> Node | None:
     return load if plain and same else None
 
 
-def _conjuncts(n: Node) -> list[Node]:
-    return [c for a in n.args for c in _conjuncts(a)] if n.kind == "op" and n.data == "and" else [n]
+def conjuncts(n: Node) -> list[Node]:
+    """What must hold, all of it, for the condition to hold."""
+    return [c for a in n.args for c in conjuncts(a)] if n.kind == "op" and n.data == "and" else [n]
 
 
-def _index(n: Node) -> Affine | None:
+def index_of(n: Node) -> Affine | None:
     """An integer expression of variables and sizes."""
     if n.kind == "var":
         return affine([(n.data, 1)], 0)
-    if n.kind == "dim" or (n.kind == "const" and isinstance(n.data, int)):
+    if (n.kind == "dim" and isinstance(n.data, (int, Dim))) or (n.kind == "const" and isinstance(n.data, int)):
         return affine([], n.data)
-    if n.kind != "op" or n.data not in ("add", "mul"):
+    if n.kind != "op" or n.data not in ("add", "sub", "mul"):
         return None
-    a, b = map(_index, n.args)
+    a, b = map(index_of, n.args)
     if a is None or b is None:
         return None
-    if n.data == "add":
-        return a + b
+    if n.data != "mul":
+        return a + (b if n.data == "add" else b.scaled(-1))
     return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset) if a.is_constant else None

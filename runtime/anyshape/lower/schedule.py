@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from anyshape.lower.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.dag import LoopVar, Node, Store, walk
+from anyshape.lower.idle import is_cut
 from anyshape.lower.windows import Windows
 
 
@@ -250,7 +251,7 @@ def keep_shared_values(scope: Scope) -> None:
     kept: set[Node] = set()
     for i, first in enumerate(loops):
         later = [s for s in loops[i + 1 :] if set(s.variables) == set(first.variables)]
-        if later:
+        if later and not is_cut(first.reductions, first.variables):
             first.keep = _worth_keeping(first, later, frozenset(kept))
             kept |= set(first.keep)
     for s in scope.steps:
