@@ -2,7 +2,7 @@
 
 In: a key (a hash of all that the bytes depend on) and bytes. Out: the same bytes later, or None. A file is written
 under another name and renamed, carries a checksum of its key and contents, and is ignored (and removed) if it is damaged;
-the oldest files go when the directory grows beyond its bound. Any number of processes may share it. No failure here is
+the oldest files go when the directory grows beyond its bound. Files that another user wrote, or could write, are not read. Any number of processes may share it. No failure here is
 ever an error: what is not there is made again.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -23,6 +24,19 @@ _ABANDONED_SECONDS = 3600
 
 def _checksum(key: str, data: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + data).digest()
+
+
+def _read_own(path: Path) -> bytes | None:
+    """A plain file that nobody else could have written (this user's or the superuser's, writable for its owner alone), else None: what
+    it holds is run, and a checksum that anybody can compute says nothing of who wrote it."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if hasattr(os, "geteuid") and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o022):
+            return None
+        return file.read()
 
 
 @dataclass
@@ -64,8 +78,10 @@ class DiskCache:
             return None
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            data = _read_own(path)
         except OSError:
+            return None
+        if data is None:
             return None
         head = len(_MAGIC) + 32
         if data.startswith(_MAGIC) and _checksum(key, data[head:]) == data[len(_MAGIC) : head]:

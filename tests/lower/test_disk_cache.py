@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,52 @@ def test_an_object_under_another_name_is_refused(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     path.rename(path.with_name(path.name.replace("one", "two")))
     assert cache.get("two") is None
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_can_write_is_not_read(tmp_path: Path, mode: int) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put("k", CODE)
+    (path,) = tmp_path.iterdir()
+    path.chmod(mode)
+    assert cache.get("k") is None
+    cache.put("k", CODE)
+    assert cache.get("k") == CODE, "one's own takes its place"
+
+
+@pytest.mark.parametrize(("owner", "user", "is_read"), [(1234, 1234, True), (0, 1234, True), (4321, 1234, False)])
+def test_a_file_of_another_user_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, user: int, is_read: bool
+) -> None:
+    cache, status_of = DiskCache(tmp_path), os.fstat
+    cache.put("k", CODE)
+
+    def owned(handle: int) -> os.stat_result:
+        status = list(status_of(handle))
+        status[stat.ST_UID] = owner
+        return os.stat_result(status)
+
+    monkeypatch.setattr(os, "fstat", owned)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert cache.get("k") == (CODE if is_read else None)
+
+
+def test_links_pipes_and_what_cannot_be_read_are_no_objects(tmp_path: Path) -> None:
+    """A pipe would be waited for; what a link leads to is somebody else's choice."""
+    cache = DiskCache(tmp_path)
+    cache.put("k", CODE)
+    cache._path("link").symlink_to(cache._path("k"))
+    cache._path("nowhere").symlink_to(tmp_path / "gone")
+    os.mkfifo(cache._path("pipe"))
+    assert [cache.get(name) for name in ("link", "nowhere", "pipe")] == [None] * 3
+
+
+def test_an_object_of_another_version_is_refused(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path)
+    cache.put("k", CODE)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"object-2", b"object-1", 1))
+    assert cache.get("k") is None and not path.exists()
 
 
 def test_the_oldest_go_first(tmp_path: Path) -> None:
