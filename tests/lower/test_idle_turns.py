@@ -12,7 +12,7 @@ from anyshape.dtypes import F64
 from anyshape.equations import Tensor
 from anyshape.equations.functions import abs_, and_, cast, ge, gt, le, lt, pad, pow_, reduce_, where
 from anyshape.lower import Group
-from tests.lower.groups import B, Builder
+from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native, check
 
 H, W = dims.symbol("h"), dims.symbol("w")
@@ -116,3 +116,38 @@ def test_the_time_does_not_grow_with_the_window(taps: int) -> None:
     assert wide.tolist() == [[[8], [8]]]
     (places,) = ran(both(taps), {B: 1, H: 2, W: 1})
     assert places.tolist() == [[[5 * taps + 20], [4 * taps + 20]]]
+
+
+def added(rank: int) -> Group:
+    """Rows that cannot be one loop, since the second operand has one for all."""
+    b = Builder("added")
+    x, z = b.input([N, *[M] * (rank - 2), K]), b.input([K])
+    b.output(b.map(lambda u, v: u + v, x, z))
+    return b.group()
+
+
+def normed() -> Group:
+    """Rows of several loops."""
+    b = Builder("normed")
+    x = b.input([N, K])
+    b.output(b.softmax(x, 1))
+    return b.group()
+
+
+def summed() -> Group:
+    """Over the first and the last dim, which are not side by side."""
+    b = Builder("summed")
+    b.output(b.reduce("sum", b.input([N, M, K]), [0, 2]))
+    return b.group()
+
+
+@pytest.mark.parametrize(
+    ("group", "shape"), [(added(2), [1 << 40, 0]), (added(3), [1, 1 << 40, 0]), (normed(), [1 << 40, 0]), (summed(), [1 << 40, 3, 0])]
+)  # fmt: skip
+def test_rows_of_nothing_take_no_time(group: Group, shape: list[int]) -> None:
+    native = Native(group)
+    given = dict(zip([N, M, K] if len(shape) == 3 else [N, K], shape, strict=True))
+    arrays = {t: np.zeros([int(dims.evaluate(n, given)) for n in t.shape], np.float32) for t in group.inputs}
+    status, (found,) = native.run(arrays, given)
+    assert status == 0 and (found == 0).all()
+    check(group, [{N: 2, M: 3, K: 5}, {N: 0, M: 3, K: 5}, {N: 2, M: 3, K: 0}, {N: 3, M: 0, K: 5}, {N: 2, M: 1, K: 40}])

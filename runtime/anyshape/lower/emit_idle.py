@@ -1,12 +1,14 @@
-"""Loops of reductions cut to the turns that add something.
+"""Loops cut to the turns that do something.
 
-In: the reductions of a loop, and where code is written. Out: for a variable the least range outside of which no turn of any of them adds
-anything, as far as affine conditions on positions tell.
+In: the loop of some reductions, and where code is written. Out: for a variable the least range outside of which no turn of any of them
+adds anything, as far as affine conditions on positions tell. No turn of a loop does anything if one further in has none: a tensor of
+2^40 rows of no elements takes no memory, and must take no time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from anyshape.lower.dag import Affine, LoopVar
 from anyshape.lower.idle import Forms, idle_forms, is_long
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
-from anyshape.lower.schedule import Loop
+from anyshape.lower.schedule import Loop, Scope, stores_of
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_rows import Range, Rows
@@ -25,7 +27,7 @@ class Spans:
     """The ranges of one loop's variables."""
 
     def __init__(self, rows: Rows, step: Loop) -> None:
-        self.rows = rows
+        self.rows, self.variables = rows, step.variables
         alone = not step.stores and not step.keep and is_long(step.variables)
         self.forms = [idle_forms(r) for r in step.reductions] if alone else []
 
@@ -35,12 +37,23 @@ class Spans:
         extent = rows.size(v.extent)
         parts = [self._usable(forms, v) for forms in self.forms]
         if not parts or not all(parts):
-            return const(I64, 0), extent
+            return const(I64, 0), self._unless_empty(v, extent)
         with rows.at(self._depth(v, parts)):
             ranges = [self._range(forms, v, extent) for forms in parts]
             first = reduce(f.smin, (low for low, _ in ranges))
             last = reduce(f.smax, (high for _, high in ranges))
             return first, f.smax(first, last)
+
+    def _unless_empty(self, v: LoopVar, extent: Val) -> Val:
+        """No turns where loops further in have none."""
+        inner = may_be_empty(self.variables[self.variables.index(v) + 1 :])
+        key = ("turns", v, inner)
+        found = self.rows.find(key) if inner else extent
+        if found is None:
+            with self.rows.at(self.rows.step_depth([v.extent, *(w.extent for w in inner)])):
+                turns = self.rows.f.select(not_empty(self.rows, inner), extent, const(I64, 0))
+                found = self.rows.remember(key, turns)
+        return found
 
     def _usable(self, forms: Forms, v: LoopVar) -> list[Affine]:
         """Those that go one way along the variable, the others of theirs having values."""
@@ -82,3 +95,23 @@ class Spans:
             return most
         across = f.mul(rows.size(step), vector.lanes * vector.copies - 1)
         return f.add(most, f.smax(across, 0))
+
+
+def may_be_empty(variables: Iterable[LoopVar]) -> tuple[LoopVar, ...]:
+    return tuple(v for v in variables if dims.ge(v.extent, 1) is not True)
+
+
+def not_empty(rows: Rows, variables: Iterable[LoopVar]) -> Val:
+    """All of these loops have turns."""
+    return reduce(rows.f.and_, (rows.f.compare("gt", rows.size(v.extent), 0) for v in variables))
+
+
+@contextmanager
+def unless_empty(rows: Rows, scope: Scope) -> Iterator[None]:
+    """Around the loops of a scope of which every result may lack elements although the outermost loop has turns."""
+    asked = [may_be_empty(s.variables) for s in stores_of(scope)]
+    if not scope.variables or not all(set(inner) - {scope.variables[0]} for inner in asked):
+        yield
+        return
+    with rows.when(reduce(rows.f.or_, (not_empty(rows, inner) for inner in dict.fromkeys(asked)))):
+        yield

@@ -20,6 +20,7 @@ from anyshape.lower.contraction import Product, split_phases
 from anyshape.lower.dag import Dag, Ordered, Store, walk
 from anyshape.lower.depth import room_for
 from anyshape.lower.emit_blocked import emit_blocked
+from anyshape.lower.emit_idle import unless_empty
 from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
 from anyshape.lower.emit_procedure import emit_procedure
 from anyshape.lower.emit_product import OfBlock, emit_product, prepack
@@ -192,12 +193,14 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
     def emit(step: Scope | Product, block: OfBlock | None = None) -> None:
         if isinstance(step, Product):
             emit_product(rows, step, panels.get(step), block)
-        elif step.windows is not None:
-            emit_windows(rows, step)
-        elif can_turn(step):
-            emit_turned(rows, step)
-        else:
-            rows.top(step)
+            return
+        with unless_empty(rows, step):
+            if step.windows is not None:
+                emit_windows(rows, step)
+            elif can_turn(step):
+                emit_turned(rows, step)
+            else:
+                rows.top(step)
 
     with rows.alone() if schedule.recurrences else nullcontext():
         for step in schedule.steps:

@@ -57,6 +57,11 @@ class Scope:
     """The one reduction by taps, where it runs over a window."""
 
 
+def stores_of(scope: Scope) -> list[Store]:
+    """Of all loops in it."""
+    return [s for step in scope.steps for s in (stores_of(step) if isinstance(step, Scope) else step.stores)]
+
+
 Target = Store | Scratch
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
-from anyshape.vm.available import available_memory
+from anyshape.vm.available import LOOKED_AT, available_memory
 
 ALIGNMENT = 64
 MAPPED = 1 << 21
@@ -26,8 +26,6 @@ SMALL = 1 << 16
 """Where the size varies, it is at least this, touched at once; what needs more is mapped."""
 ROOMY = 1 << 12
 """What typically needs more than this is mapped at once: a call at a shape that is not typical may need many times as much."""
-LOOKED_AT = 1 << 26
-"""From this many bytes on, it is seen first whether they are there: a system may promise more than it has."""
 
 
 class Region:

@@ -18,6 +18,7 @@ from anyshape.graph.tuples import flat, form_of, member_names
 from anyshape.graph.value import Value
 from anyshape.strings import as_chars, is_text
 from anyshape.types import ListType, TensorType
+from anyshape.vm.available import LOOKED_AT, available_memory
 
 Array = NDArray[Any]
 _ndarray = np.ndarray
@@ -86,6 +87,13 @@ def adapt(name: str, type: TensorType, given: Any) -> Any:
     """A dense native array of the type's dtype and rank, or a list of such."""
     if isinstance(type, ListType):
         return _adapted_list(name, type, given)
+    try:
+        return _adapted(name, type, given)
+    except MemoryError:
+        raise _no_memory(name, given) from None
+
+
+def _adapted(name: str, type: TensorType, given: Any) -> Any:
     if type.dtype is CHAR:
         return _characters(name, type, given)
     a = _as_array(name, type, given)
@@ -93,10 +101,22 @@ def adapt(name: str, type: TensorType, given: Any) -> Any:
     if a.dtype != wanted:
         if a.dtype.newbyteorder("=") != wanted:
             raise DtypeError(f"input {name} must be {type.dtype}, got {_dtype_name(a.dtype)}")
-        a = a.astype(wanted)
+        a = _copied(name, a, wanted)
     if type.rank is not None and a.ndim != type.rank:
         raise ShapeError(f"input {name} must be {type}, of rank {type.rank}; got rank {a.ndim}, shape {a.shape}")
-    return a if a.flags.c_contiguous else a.copy(order="C")
+    return a if a.flags.c_contiguous else _copied(name, a, wanted)
+
+
+def _copied(name: str, a: Array, dtype: np.dtype[Any]) -> Array:
+    """Dense and native. An array of stride 0 takes no memory until it is copied, however many elements it has."""
+    if a.nbytes >= LOOKED_AT and a.nbytes > available_memory():
+        raise _no_memory(name, a)
+    return a.astype(dtype, order="C")
+
+
+def _no_memory(name: str, a: Any) -> ArgumentError:
+    shape = f" of shape {a.shape}" if isinstance(a, np.ndarray) else ""
+    return ArgumentError(f"input {name}{shape} has to be copied to be dense, and there is no memory for the copy")
 
 
 def _characters(name: str, type: TensorType, given: Any) -> Array:

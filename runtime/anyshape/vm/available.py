@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+LOOKED_AT = 1 << 26
+"""From this many bytes on, it is seen first whether they are there: a system may promise more than it has."""
 MEMINFO = Path("/proc/meminfo")
 GROUP = Path("/sys/fs/cgroup")
 
