@@ -2,8 +2,8 @@
 
 In: a key (a hash of all that the bytes depend on) and bytes. Out: the same bytes later, or None. A file is written
 under another name and renamed, carries a checksum of its key and contents, and is ignored (and removed) if it is damaged;
-the oldest files go when the directory grows beyond its bound. Files that another user wrote, or could write, are not read. Any number of processes may share it. No failure here is
-ever an error: what is not there is made again.
+the oldest files go when the directory grows beyond its bound. Files that another user wrote, or could write, are not read.
+Any number of processes may share it. No failure here is ever an error: what is not there is made again.
 """
 
 from __future__ import annotations
