@@ -7,10 +7,9 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.lower.emit_choices import PIECES_OF_CACHE
 from anyshape.lower.target import host_target
 
-PIECE = host_target().l2_bytes // PIECES_OF_CACHE
+PIECE = host_target().piece_bytes
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i64", "u8"])

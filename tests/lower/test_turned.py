@@ -28,10 +28,10 @@ def test_copies(dtype: str) -> None:
     check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in SIZES])
 
 
-@pytest.mark.parametrize("few", [2, 3, 4, 5])
+@pytest.mark.parametrize("few", [1, 2, 3, 5, 7, 8, 9, 12, 15])
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_few_planes(few: int, level: str) -> None:
-    """Planes become elements side by side, and back, by picking lanes where the number of planes is small."""
+    """Planes become elements side by side, and back: a copy, by picking lanes, or in squares of which some rows are left out."""
     sizes = [{B: 2, N: few, M: m} for m in (16, 17, 40, 129, 200)] + [
         {B: 2, N: m, M: few} for m in (16, 17, 40, 129, 200)
     ]

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 MOST = 6
 """Loops that one row may become."""
-PIECES_OF_CACHE = 8
-"""Of the second cache; the library copies what is larger than that cache in another way, which is no faster than vectors. Rows of less
-than half a piece are copied by vectors too."""
-
 
 def chosen_store(rows: Rows, scope: Scope) -> Store | None:
     """The one store of such a scope."""
@@ -118,8 +114,8 @@ def _row(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int]
 
 
 def _piece(rows: Rows, store: Store) -> int:
-    """Elements that are copied at once."""
-    return rows.f.target.l2_bytes // PIECES_OF_CACHE // elementwise.memory_type(store.access.tensor.dtype).bytes
+    """Elements that are copied at once; rows of less than half of it are copied by vectors."""
+    return rows.f.target.piece_bytes // elementwise.memory_type(store.access.tensor.dtype).bytes
 
 
 def _is_copy(rows: Rows, n: Node, store: Store, along: LoopVar) -> bool:

@@ -14,7 +14,7 @@ from anyshape.lower.dag import Access, LoopVar, Node, affine
 from anyshape.lower.emit_rows import Range, Rows, Sums
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
-from anyshape.lower.gemm.thin import FEW, THIN_ARGUMENTS, join_name, part_name
+from anyshape.lower.gemm.thin import THIN_ARGUMENTS, join_name, part_name
 from anyshape.lower.gemm.turning import TURN_ARGUMENTS, turn_name
 from anyshape.lower.llvm.types import F32, I1, I64, VOID, Type, Val, const
 from anyshape.lower.schedule import Loop, Scope, turned_loads
@@ -137,21 +137,20 @@ class _Blocks:
         return self.rows.f.select(condition, yes[0], no[0]), self.rows.f.select(condition, yes[1], no[1])
 
     def joins(self) -> Val:
-        """Whether a few operand rows become elements side by side."""
-        return self._few(self.along, self.across, stored=True)
+        """Whether operand rows become elements that lie side by side without gaps."""
+        return self._gapless(self.along, self.across, stored=True)
 
     def parts(self) -> Val:
-        """Whether a few elements side by side become rows of the result."""
-        return self._few(self.across, self.along, stored=False)
+        """Whether elements side by side without gaps become rows of the result."""
+        return self._gapless(self.across, self.along, stored=False)
 
-    def _few(self, short: LoopVar, long: LoopVar, stored: bool) -> Val:
+    def _gapless(self, short: LoopVar, long: LoopVar, stored: bool) -> Val:
         f, rows, store = self.rows.f, self.rows, self.loop.stores[0]
         if not self.is_copy:
             return const(I1, 0)
         access = store.access if stored else store.value.data
         step, count = rows.size(access.address.coefficient(long)), rows.size(short.extent)
-        known = f.and_(f.compare("ge", count, FEW[0]), f.compare("le", count, FEW[-1]))
-        return f.and_(f.compare("eq", step, count), known)
+        return f.and_(f.compare("eq", step, count), f.compare("ge", count, 1))
 
     def join(self, split: bool) -> None:
         load, store = self.loop.stores[0].value.data, self.loop.stores[0].access

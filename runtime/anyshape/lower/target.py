@@ -48,6 +48,12 @@ class Target:
         """Whether the lesser of two 64-bit integers without sign is one instruction, in vectors."""
         return self.scalef or self.triple.startswith("riscv64")
 
+    @property
+    def piece_bytes(self) -> int:
+        """What is left to the C library to copy at once: what is larger than the second cache it copies in another way, which is no
+        faster than vectors."""
+        return self.l2_bytes // 8
+
     def lanes(self, element_bytes: int) -> int:
         """How many elements of that size a vector holds."""
         return max(1, self.vector_bytes // element_bytes)

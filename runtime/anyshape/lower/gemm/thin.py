@@ -1,8 +1,10 @@
 """Copying a matrix of few rows so that its columns become rows, and back: planes to interleaved elements (the channels of a picture).
 
-In: planes of `count` elements, `plane` apart, and elements side by side, `few` of them in turn. Out: `join` writes planes[c * plane + p]
-to joined[p * few + c], `part` the other way, for p from `first` to `last`. Vectors are put together by picking lanes, so that all
-memory is read and written in whole vectors. `count` is at least as many as a vector has lanes; the last vectors overlap those before.
+In: planes of `count` elements, `plane` apart, and elements side by side, `few` of them in turn, fewer than a vector has lanes. Out: `join`
+writes planes[c * plane + p] to joined[p * few + c], `part` the other way, for p from `first` to `last`. A single plane is a plain copy. Of
+a small number vectors are put together by picking lanes, so that all memory is read and written in whole vectors; a larger one
+is a square that is turned in registers, of which some rows or columns are left out. `count` is at least as many as a vector has lanes; the
+last vectors overlap those before.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..llvm.builder import Function, Module
+from ..llvm.transpose import transpose
 from ..llvm.types import I64, PTR, VOID, Type, Val
 from .tiles import Tiles
 
-FEW = (2, 3, 4)
-"""The numbers of planes that there is code for."""
+PICKED = 8
+"""Up to how many planes lanes are picked: k planes take k - 1 choices for a vector, a square the same for any k."""
 THIN_ARGUMENTS = [
     ("planes", PTR),
     ("plane", I64),
@@ -36,25 +39,66 @@ def part_name(element: Type) -> str:
 
 def emit_thin(module: Module, tiles: Tiles) -> None:
     """The two exported functions."""
-    _emit(module, tiles, join_name(tiles.element), _join)
-    _emit(module, tiles, part_name(tiles.element), _part)
+    _emit(module, tiles, join_name(tiles.element), _join, _join_turned)
+    _emit(module, tiles, part_name(tiles.element), _part, _part_turned)
 
 
 Move = Callable[[Function, Tiles, list[Val], Val], None]
+Turn = Callable[[Function, Tiles, Val, Val, Val, Val], None]
 
 
-def _emit(module: Module, tiles: Tiles, name: str, move: Move) -> None:
+def _emit(module: Module, tiles: Tiles, name: str, move: Move, turn: Turn) -> None:
     element, lanes = tiles.element, tiles.lanes
+    picked = min(PICKED, lanes - 1)
     with module.function(name, VOID, THIN_ARGUMENTS) as f:
         planes, plane, joined, few, first, last, count = f.args
-        for k in FEW:
+        with f.if_(f.compare("eq", few, 1)):
+            _copy(f, tiles, planes, joined, (first, last), name == join_name(element))
+        for k in range(2, picked + 1):
             with f.if_(f.compare("eq", few, k)):
                 rows = [f.gep(planes, f.mul(plane, c), element) for c in range(k)]
-                with f.for_range(first, last, lanes) as turn:
-                    p = f.smin(turn.index, f.sub(count, lanes))
+                with f.for_range(first, last, lanes) as loop:
+                    p = f.smin(loop.index, f.sub(count, lanes))
                     side_by_side = f.gep(joined, f.mul(p, k), element)
                     move(f, tiles, [f.gep(row, p, element) for row in rows], side_by_side)
+        if picked < lanes - 1:
+            with f.if_(f.compare("gt", few, picked)), f.for_range(first, last, lanes) as loop:
+                p = f.smin(loop.index, f.sub(count, lanes))
+                turn(f, tiles, f.gep(planes, p, element), plane, f.gep(joined, f.mul(p, few), element), few)
         f.ret()
+
+
+def _copy(f: Function, tiles: Tiles, planes: Val, joined: Val, range_: tuple[Val, Val], joins: bool) -> None:
+    """One plane: in the pieces that the C library copies best."""
+    element, piece = tiles.element, f.target.piece_bytes // tiles.element.bytes
+    source, to = (planes, joined) if joins else (joined, planes)
+    with f.for_range(*range_, piece) as loop:
+        count = f.smin(f.sub(range_[1], loop.index), piece)
+        f.memcpy(f.gep(to, loop.index, element), f.gep(source, loop.index, element), f.mul(count, element.bytes))
+
+
+def _join_turned(f: Function, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+    element, lanes = tiles.element, tiles.lanes
+    last, mask = f.sub(few, 1), f.tail_mask(few, lanes)
+    starts = [f.gep(planes, f.mul(f.smin(last, c), plane), element) for c in range(lanes)]
+    for each in transpose(f, [f.load(start, element.vector(lanes)) for start in starts]):
+        f.masked_store(each, joined, mask)
+        joined = f.gep(joined, few, element)
+
+
+def _part_turned(f: Function, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+    element, lanes = tiles.element, tiles.lanes
+    mask, rows = f.tail_mask(few, lanes), []
+    for _ in range(lanes):
+        rows.append(f.masked_load(joined, element.vector(lanes), mask))
+        joined = f.gep(joined, few, element)
+    for c, each in enumerate(transpose(f, rows)[:-1]):
+        place = f.gep(planes, f.mul(plane, c), element)
+        if c <= PICKED:
+            f.store(each, place)
+        else:
+            with f.if_(f.compare("lt", c, few)):
+                f.store(each, place)
 
 
 def _join(f: Function, tiles: Tiles, planes: list[Val], joined: Val) -> None:
