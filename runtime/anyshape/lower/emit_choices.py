@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from anyshape.lower import elementwise
 from anyshape.lower.dag import LoopVar, Node, Store
-from anyshape.lower.llvm.types import I64
+from anyshape.lower.llvm.builder import Function
+from anyshape.lower.llvm.types import F32, I1, I32, I64, Type, Val, const
 from anyshape.lower.padded import padded_load
 from anyshape.lower.schedule import Loop, Scope
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST = 6
 """Loops that one row may become."""
+SHORT = 4
+"""Vectors of rows that are copied without a loop of their own."""
 
 def chosen_store(rows: Rows, scope: Scope) -> Store | None:
     """The one store of such a scope."""
@@ -51,7 +54,64 @@ def emit_choices(rows: Rows, scope: Scope, store: Store, tiers: Sequence[int], s
         _choose(rows, store.value, store, along, tiers, split and not outer)
         return sums
 
-    rows.nest(outer, None, (), [], body, split)
+    def short_rows(sums: Sums) -> Sums:
+        _short_rows(rows, store, outer[-1], along, split and len(outer) == 1)
+        return sums
+
+    short = _are_short(rows, store, along) if outer else const(I1, 0)
+    if short.number != 0:
+        with rows.when(short):
+            rows.nest(outer[:-1], None, (), [], short_rows, split)
+    if short.number != 1:
+        with rows.when(rows.f.not_(short)):
+            rows.nest(outer, None, (), [], body, split)
+
+
+def _are_short(rows: Rows, store: Store, along: LoopVar) -> Val:
+    """Whether rows are bare copies of some vectors; less than a vector only where it can be masked."""
+    f, lanes = rows.f, rows.f.target.lanes(rows.element_bytes)
+    if not _is_copy(rows, store.value, store, along):
+        return const(I1, 0)
+    least, most = 0 if _maskable(rows, store) else lanes, SHORT * lanes
+    if isinstance(along.extent, int):
+        return const(I1, int(least <= along.extent <= most))
+    count = rows.size(along.extent)
+    return f.and_(f.compare("ge", count, least), f.compare("le", count, most))
+
+
+def _maskable(rows: Rows, store: Store) -> bool:
+    return rows.f.target.masks and elementwise.memory_type(store.access.tensor.dtype).bytes >= F32.bytes
+
+
+def _short_rows(rows: Rows, store: Store, down: LoopVar, along: LoopVar, split: bool) -> None:
+    """All rows of `down`. What a row costs beside its vectors keeps the processor from reading further rows ahead: there is a loop over
+    rows for each number of vectors, in which nothing but addresses change."""
+    f, load, access = rows.f, store.value.data, store.access
+    lanes, count, extent = f.target.lanes(rows.element_bytes), rows.size(along.extent), rows.size(down.extent)
+    first, last = rows.part_of(extent, 1) if split else (const(I64, 0), extent)
+    rows.bind(down)
+    rows.indices[down] = first
+    places = [rows.pointer(a.tensor, a.address) for a in (load, access)]
+    steps = [rows.size(a.address.coefficient(down)) for a in (load, access)]
+    moves = f.or_(f.compare("ne", *places), f.compare("ne", *steps))
+    vectors, element = f.ceil_div(count, lanes), elementwise.memory_type(store.value.dtype)
+    mask = f.tail_mask(f.convert("trunc", count, I32), lanes) if _maskable(rows, store) else None
+    for k in range(1, SHORT + 1):
+        with rows.when(f.and_(moves, f.compare("eq", vectors, k))), rows.loop(first, last, 1, places) as turn:
+            _copy_row(f, element.vector(lanes), turn.carried, count, k, mask)
+            turn.next([f.gep(p, step, element) for p, step in zip(turn.carried, steps, strict=True)])
+
+
+def _copy_row(f: Function, vector: Type, places: Sequence[Val], count: Val, k: int, mask: Val | None) -> None:
+    """Of k vectors; the last one ends where the row does, over the end of the one before."""
+    source, to = places
+    if k == 1 and mask is not None:
+        f.masked_store(f.masked_load(source, vector, mask), to, mask)
+        return
+    starts = [*(const(I64, i * vector.lanes) for i in range(k - 1)), f.sub(count, vector.lanes)]
+    row = [f.load(f.gep(source, start, vector), vector) for start in starts]
+    for start, each in zip(starts, row, strict=True):
+        f.store(each, f.gep(to, start, vector))
 
 
 def _condition(n: Node, along: LoopVar) -> Node | None:
