@@ -26,6 +26,7 @@ MOST = 6
 SHORT = 4
 """Vectors of rows that are copied without a loop of their own."""
 
+
 def chosen_store(rows: Rows, scope: Scope) -> Store | None:
     """The one store of such a scope."""
     loop = scope.steps[0] if len(scope.steps) == 1 else None
@@ -93,7 +94,7 @@ def _short_rows(rows: Rows, store: Store, down: LoopVar, along: LoopVar, split: 
     rows.indices[down] = first
     places = [rows.pointer(a.tensor, a.address) for a in (load, access)]
     steps = [rows.size(a.address.coefficient(down)) for a in (load, access)]
-    moves = f.or_(f.compare("ne", *places), f.compare("ne", *steps))
+    moves = f.or_(f.compare("ne", places[0], places[1]), f.compare("ne", steps[0], steps[1]))
     vectors, element = f.ceil_div(count, lanes), elementwise.memory_type(store.value.dtype)
     mask = f.tail_mask(f.convert("trunc", count, I32), lanes) if _maskable(rows, store) else None
     for k in range(1, SHORT + 1):
