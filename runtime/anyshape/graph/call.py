@@ -41,12 +41,17 @@ def call_node(
 
     Raises ArgumentError for a parameter of the wrong kind, and whatever type inference raises.
     """
+    return build(op, *arguments(op, inputs, params), source, count=count)
+
+
+def arguments(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[list[Value | None], dict[str, Any]]:
+    """What a node of the op has for these: its operands, flattened, and its attributes. Raises ArgumentError."""
     attrs = {p.name: attribute(op, p, params[p.name]) for p in op.attributes if params.get(p.name) is not None}
     for p in op.attributes:
         if p.required and p.name not in attrs:
             raise ArgumentError(f"{op.full_name}: {p.name} is missing, and has no default")
     operands = [_operand(op, p, params.get(p.name)) for p in op.operands]
-    return build(op, [*_data(op, inputs), *operands], attrs, source, count=count)
+    return [*_data(op, inputs), *operands], attrs
 
 
 def call_alias(

@@ -57,7 +57,7 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
     )  # a copy: a node learns for itself
     try:
         shapes = _shapes(node)
-        bound = op.relation(rule, **shapes, **parameter_values(node))
+        bound = related(node, rule, shapes)
     except Undetermined as e:
         unknown = tuple(TensorType(k, None) for k in _for_each_output(node, kinds, e))
         return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes, str(e))
@@ -73,6 +73,12 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes)
     contents = _contents(node, bound, types, dtypes)
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)
+
+
+def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> Bound:
+    """One run of the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
+    found: Bound = node.op.relation(rule, **(_shapes(node) if shapes is None else shapes), **parameter_values(node))
+    return found
 
 
 def _for_each_output(node: Node, kinds: Mapping[str, DType], why: Undetermined) -> list[DType]:
@@ -104,9 +110,7 @@ def build(
 
     `count` says how many outputs there are, for an op of which only the run tells; any other number is a ShapeError then.
     """
-    if op.sequence is not None:
-        inputs = spread(inputs, op.sequence)
-    node = Node(op, tuple(inputs), {p.name: attrs[p.name] for p in op.attributes if p.name in attrs}, source, regions)
+    node = untyped(op, inputs, attrs, source, regions)
     node.count = count
     try:
         result = infer(node, facts)
@@ -131,6 +135,19 @@ def build(
         for k, (t, c) in enumerate(zip(result.types, result.contents, strict=True))
     )
     return node
+
+
+def untyped(
+    op: OpDef,
+    inputs: Sequence[Value | None],
+    attrs: Mapping[str, Any],
+    source: str = "",
+    regions: tuple[Function, ...] = (),
+) -> Node:
+    """A node of which nothing is inferred yet."""
+    if op.sequence is not None:
+        inputs = spread(inputs, op.sequence)
+    return Node(op, tuple(inputs), {p.name: attrs[p.name] for p in op.attributes if p.name in attrs}, source, regions)
 
 
 def rebuild(node: Node, inputs: Sequence[Value | None], facts: Facts | None = None) -> Node:

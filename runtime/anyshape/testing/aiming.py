@@ -8,7 +8,6 @@ as they are where nothing else is found.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from anyshape.testing import Property, Refusal
 from anyshape.testing.calls import Call, random_call, static_node
 from anyshape.testing.corpus import calls
 from anyshape.testing.examples import call_of
+from anyshape.testing.wording import is_of
 
 Array = NDArray[Any]
 STARTS = 12
@@ -65,7 +65,7 @@ def _try(found: list[Aim], calls: Iterator[Call], where: str, most: int) -> None
         said = refused(c)
         for a in found:
             calls_so_far: list[Call] = getattr(a, where)
-            if said is not None and len(calls_so_far) < most and says(a.refusal, said):
+            if said is not None and len(calls_so_far) < most and is_of(a.refusal, said):
                 calls_so_far.append(c)
                 break
 
@@ -79,11 +79,6 @@ def refused(c: Call) -> str | None:
     except (AnyshapeError, MemoryError):
         return None
     return None
-
-
-def says(r: Refusal, message: str) -> bool:
-    """Whether this is the assert's text: after the op's name and place, and perhaps before the equation that fails."""
-    return re.search(rf"(^|: ){r.message}", message, re.DOTALL) is not None
 
 
 def _valid_calls(p: Property) -> list[Call]:

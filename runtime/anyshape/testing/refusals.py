@@ -8,7 +8,6 @@ and for every assert by itself.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,12 +17,13 @@ from hypothesis.errors import Unsatisfiable
 
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.testing import Case, Property, Refusal
-from anyshape.testing.aiming import aims, says
-from anyshape.testing.calls import Call, dyn_node, made, random_call, static_node, variants
+from anyshape.testing.aiming import aims
+from anyshape.testing.calls import Call, dyn_node, made, random_call, static_node, typed, variants
 from anyshape.testing.draws import HypothesisDraw, choosing
 from anyshape.testing.execution import arguments, compiled, input_arrays
 from anyshape.testing.executors import NATIVE, WALKED, WAYS, Array, ways
 from anyshape.testing.running import PACKAGES, PROPERTIES, on_random_calls, register
+from anyshape.testing.wording import broken, is_of, is_one, is_one_early
 
 Record = Callable[[str, Any], None]
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
@@ -101,22 +101,13 @@ def refused_everywhere(c: Call, said: str) -> None:
         raise AssertionError(f"refused on numbers ({said}), and the {way} runs it")
     assert len(set(messages.values())) == 1, f"one refusal in different words: {messages}"
     (message,) = set(messages.values())
-    assert core(message).startswith(core(said)) or _another(c, message), f"on numbers: {said}; when it runs: {message}"
+    told = is_one(message, said) or any(is_one(message, other) for other in all_broken(c))
+    assert told, f"on numbers: {said}; when it runs: {message}"
 
 
-def _another(c: Call, message: str) -> bool:
-    """Of two asserts that a call breaks, one on dims alone is told before one that reads an operand of the dyn variant."""
-    return len(variants(c.property.op)) == 2 and _of_the_spec(c, message)
-
-
-def _of_the_spec(c: Call, message: str) -> bool:
-    """In the words of one of its asserts: of two that a call breaks, the one on attributes is told when symbols stand for dims."""
-    return any(says(r, core(message)) for r in c.property.asserts)
-
-
-def core(message: str) -> str:
-    """Without the variant: the call on numbers is static, the program's is dyn."""
-    return re.sub(r"^(static|dyn)\.", "", message)
+def all_broken(c: Call) -> list[str]:
+    """Of two asserts that a call breaks, the one on attributes or dims alone may be told before one that reads more."""
+    return broken(c.op, c.values(typed), c.params)
 
 
 # --- each assert by itself
@@ -169,25 +160,26 @@ def refused_by(c: Call, r: Refusal) -> None:
     """In both variants and both executors, in the words of the assert."""
     where = f"{r.source}: {r.message}"
     said = message_of(lambda: static_node(c))
-    assert says(r, said), f"{where} does not say so of numbers: {said}"
+    assert is_of(r, said), f"{where} does not say so of numbers: {said}"
     both = len(variants(c.property.op)) == 2
     if both:
         again = message_of(lambda: dyn_node(c))
-        assert core(again).startswith(core(said)) or says(r, again), f"{where}: static says {said}, and dyn {again}"
+        assert is_one(again, said) or is_of(r, again), f"{where}: static says {said}, and dyn {again}"
     for static in (True, False) if both else (True,):
         native = compiled(c, static)
         if isinstance(native, UnsupportedError):
             continue
         if isinstance(native, TypeRelationError):
-            assert _of_the_spec(c, str(native)), f"{where} is told in other words of symbols: {native}"
+            early = any(is_one_early(str(native), s) for s in (said, *all_broken(c)))
+            assert early, f"{where} is told in other words of symbols: {native}"
             continue
         given = arguments(c, static)
         walked = native.by(**WAYS[WALKED])
         messages = {way: run_message(exe, given) for way, exe in ((NATIVE, native), (WALKED, walked))}
         (message, *others) = set(messages.values())
         assert not others, f"{where} is told in different words: {messages}"
-        assert says(r, message), f"{where} is told in other words when it runs: {message}"
-        assert core(message).startswith(core(said)), f"on numbers: {said}; when it runs: {message}"
+        assert is_of(r, message), f"{where} is told in other words when it runs: {message}"
+        assert is_one(message, said), f"on numbers: {said}; when it runs: {message}"
 
 
 def run_message(exe: Any, given: Mapping[str, Array]) -> str:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,12 +25,11 @@ from anyshape.graph.function import Function
 from anyshape.graph.value import Value
 from anyshape.passes import dyn_to_static
 from anyshape.strings import as_strings
-from anyshape.testing.aiming import says
 from anyshape.testing.execution import IN_MEMORY
 from anyshape.testing.programs.drawing import MOST, Drawn
 from anyshape.testing.programs.numbers import TooLarge, Unsaid, refusals
 from anyshape.testing.programs.statements import Call, Program, live
-from anyshape.testing.running import PROPERTIES
+from anyshape.testing.wording import is_one_early, plain
 
 Array = NDArray[Any]
 WAYS: Mapping[str, Mapping[str, Any]] = {
@@ -212,51 +210,10 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
 
 def _is_said(message: str, said: Sequence[str], without: Sequence[Any]) -> bool:
     """Words of a refused statement; or of one that has nothing to work on, so that the plain reading cannot tell its words."""
-    mine = core(message)
-    if any(_same_words(mine, core(s)) or (s.startswith("index") and _RANGE.sub("", s) in message) for s in said):
+    if any(is_one_early(message, s) for s in said):
         return True
-    if any(mine.split(": ")[0] == core(s).split(": ")[0] for s in said) and _of_the_spec(message):
-        return (
-            True  # of two asserts that a call breaks, one on sizes of the entry is told before one that a run decides
-        )
     ops = {s.op for s in without if isinstance(s, Call)}
-    return any(not isinstance(s, Call) for s in without) or mine.split(":")[0].split(" ")[0] in ops
-
-
-def _of_the_spec(message: str) -> bool:
-    """In the words of an assert of the op that it names."""
-    plain = re.sub(r"^(static|dyn)\.", "", message)
-    p = PROPERTIES.get(plain.split(":")[0])
-    return p is not None and any(says(r, plain) for r in p.asserts)
-
-
-def _same_words(mine: str, said: str) -> bool:
-    """The same up to what is behind the second colon, where a check that is made early has sizes as they are written; equations that
-    refuse values do not know which op they are of. Of several sizes of one call that do not agree, those are compared first that are known
-    first."""
-    what, words = said.split(": "), mine.split(": ")
-    sizes = all(len(w) > 2 and w[2].startswith("wanted ") for w in (what, words)) and what[0] == words[0]
-    begins = mine.startswith(said) or _as_written(mine, said)
-    return begins or ": ".join(words[1:]) == said or sizes or (len(what) > 2 and words[:2] == what[:2])
-
-
-def _as_written(mine: str, said: str) -> bool:
-    """The same but for sizes, which a check that is made on entry has as they are written: `view n*m elements`, `view 272 elements`."""
-    words, numbers = mine.split(" "), said.split(" ")
-    return len(words) >= len(numbers) and all(w == n or n.isdigit() for w, n in zip(words, numbers))
-
-
-_RANGE = re.compile(r"^index -?\d+ ")
-"""A kernel does not say which index was out of range."""
-_SHAPE = re.compile(r"\[[^\[\]]*\]")
-
-
-def core(message: str) -> str:
-    """Without the variant (the plain reading's calls are static) and shapes (a refused rank is told with the dims as they are written)."""
-    said = re.sub(r"^(static|dyn)\.", "", message)
-    while (shorter := _SHAPE.sub("()", said)) != said:
-        said = shorter
-    return said
+    return any(not isinstance(s, Call) for s in without) or plain(message).split(":")[0].split(" ")[0] in ops
 
 
 __all__ = ["WAYS", "Program", "close", "function_of", "holds"]

@@ -33,6 +33,7 @@ from anyshape.testing.programs.statements import (
     needs_of,
     results_of,
 )
+from anyshape.testing.wording import broken
 
 Array = NDArray[Any]
 Env = dict[Ref, Array]
@@ -105,7 +106,9 @@ class Numbers:
     def _condition(cond: Ref | Longer, env: Env) -> bool:
         return _dim(env[cond.of], cond.axis) > cond.limit if isinstance(cond, Longer) else bool(env[cond])
 
-    def _call(self, s: Call, env: Env) -> None:
+    @staticmethod
+    def _arguments(s: Call, env: Env) -> tuple[list[Any], dict[str, Any], dict[str, Array]]:
+        """(inputs, params, arrays of the inputs by name)."""
         arrays: dict[str, Array] = {}
 
         def operand(ref: Ref) -> Any:
@@ -115,7 +118,18 @@ class Numbers:
         inputs = [
             None if i is None else [operand(r) for r in i] if isinstance(i, tuple) else operand(i) for i in s.inputs
         ]
-        params = {**s.params, **{o.name: _value(o, env) for o in s.operands}}
+        return inputs, {**s.params, **{o.name: _value(o, env) for o in s.operands}}, arrays
+
+    def broken(self, s: Call, env: Env) -> list[str]:
+        """What each assert of the op says that the call breaks."""
+        try:
+            inputs, params, _ = self._arguments(s, env)
+        except ShapeError:  # an operand asks for a size that is not there
+            return []
+        return broken(variants(s.op)[0], inputs, params)
+
+    def _call(self, s: Call, env: Env) -> None:
+        inputs, params, arrays = self._arguments(s, env)
         node = call_node(variants(s.op)[0], inputs, params)
         for v in node.outputs:
             if int(np.prod([n for n in v.type.shape or () if isinstance(n, int)])) > self.most:
@@ -185,7 +199,8 @@ def read(p: Program, arrays: Mapping[str, Array], most: int) -> list[Array]:
 def refusals(
     p: Program, arrays: Mapping[str, Array], most: int
 ) -> tuple[list[Array] | None, list[str], list[Statement]]:
-    """(results, or None if any statement is refused; what refused statements say; statements that need those)."""
+    """(results, or None if any statement is refused; what refused statements say, with each assert that they break; statements that need
+    those)."""
     reader, env = Numbers(most, elements_read(p)), {ref: arrays[name] for name, ref in p.params.items()}
     said: list[str] = []
     without: list[Statement] = []
@@ -200,7 +215,9 @@ def refusals(
         except AnyshapeError as e:
             said.append(str(e))
             missing |= set(results_of(s))
-            if not isinstance(s, Call):
+            if isinstance(s, Call):
+                said += reader.broken(s, env)
+            else:
                 without.append(s)
     return (None if said else [env[r] for r in p.results]), said, without
 

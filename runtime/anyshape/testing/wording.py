@@ -1,0 +1,96 @@
+"""When two texts tell one refusal, and everything that a call is refused for.
+
+An op is refused on numbers by the static variant's rule, with the first of its asserts that does not hold. A run tells the same in the
+name of the variant that it has; of two asserts that a call breaks it may tell the other one, which it could decide earlier, and a check
+that is made before sizes are known has them as they are written. This is the one place that says which of that is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from anyshape.errors import ShapeError
+from anyshape.graph.call import arguments
+from anyshape.graph.infer import related, untyped
+from anyshape.graph.opdef import OpDef
+from anyshape.rules import Rule
+from anyshape.testing import Refusal
+
+_VARIANT = re.compile(r"^(static|dyn)\.")
+_SHAPE = re.compile(r"\[[^\[\]]*\]")
+_INDEX = re.compile(r"^index -?\d+ ")
+
+
+def plain(message: str) -> str:
+    """Without the variant."""
+    return _VARIANT.sub("", message)
+
+
+def is_of(r: Refusal, message: str) -> bool:
+    """Whether this is the assert's text: after the op's name and place, and perhaps before the equation that fails."""
+    return re.search(rf"(^|: ){r.message}", message, re.DOTALL) is not None
+
+
+def is_one(told: str, said: str) -> bool:
+    """Whether what a run tells is what is said of numbers, perhaps with the equation that fails behind it."""
+    return plain(told).startswith(plain(said))
+
+
+def is_one_early(told: str, said: str) -> bool:
+    """The same of a check that may be made early, or by equations: sizes and shapes as they are written, the sides of an equality in the
+    order in which they are known, no name of an op before what equations refuse, and no number where a kernel finds an index out of
+    range."""
+    if said.startswith("index") and _INDEX.sub("", said) in told:
+        return True
+    mine, wanted = _unshaped(plain(told)), _unshaped(plain(said))
+    words, what = mine.split(": "), wanted.split(": ")
+    one_equality = len(what) > 2 and words[:2] == what[:2]
+    return mine.startswith(wanted) or _as_written(mine, wanted) or ": ".join(words[1:]) == wanted or one_equality
+
+
+def _unshaped(message: str) -> str:
+    while (shorter := _SHAPE.sub("()", message)) != message:
+        message = shorter
+    return message
+
+
+def _as_written(told: str, said: str) -> bool:
+    """`view n*m elements` and `view 272 elements`."""
+    words, numbers = told.split(" "), said.split(" ")
+    return len(words) >= len(numbers) and all(w == n or n.isdigit() for w, n in zip(words, numbers))
+
+
+# --- everything that a call is refused for
+
+
+class Telling(Rule):
+    """A run of a rule that goes on behind what is refused. `said`: the text of each assert and equality that does not hold."""
+
+    def __init__(self, op: str) -> None:
+        super().__init__(op)
+        self.said: list[str] = []
+
+    def require(self, cond: Any, message: Callable[[], str]) -> None:
+        try:
+            super().require(cond, message)
+        except ShapeError as e:
+            self.said.append(str(e))
+
+    def equal(self, a: Any, b: Any, what: Any) -> Any:
+        try:
+            return super().equal(a, b, what)
+        except ShapeError as e:
+            self.said.append(str(e))
+            return a
+
+
+def broken(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> list[str]:
+    """What each assert and equality of an op's rule says that a call on numbers breaks; what stands behind one without which it has no
+    meaning is not among them."""
+    rule = Telling(op.full_name)
+    with suppress(Exception):  # what a rule computes from sizes that do not fit may fail in any way
+        related(untyped(op, *arguments(op, inputs, params)), rule)
+    return rule.said
