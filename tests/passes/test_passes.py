@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape import ops, passes
+from anyshape import Function, ops, passes
+from anyshape.errors import ShapeError
 from anyshape.graph.verify import verify
 from anyshape.passes import pipeline
 from tests.counting import calls
@@ -148,3 +149,13 @@ def test_a_bound_on_an_entry_dim_cleans_the_types_of_what_follows():
     assert run(np.ones((5, 4), np.float32)).shape == (5, 4)
     with pytest.raises(anyshape.errors.ShapeError, match="513"):
         run(np.ones((513, 4), np.float32))
+
+
+@pytest.mark.parametrize("size", ["n", "0"])
+def test_what_is_refused_is_refused_where_an_empty_tensor_is_looked_at(size: str) -> None:
+    """The elements of nothing are known, and what would write to them runs all the same."""
+    x, at, u = anyshape.input("x", f"i64[{size}]"), anyshape.input("at", "i64[1]"), anyshape.input("u", "i64[]")
+    y = ops.scatter_nd(x, at, u)
+    f = anyshape.compile(Function([x, at, u], [y, ops.neg(y)]))
+    with pytest.raises(ShapeError, match="out of range for axis 0 of y with size 0"):
+        f(np.zeros(0, np.int64), np.zeros(1, np.int64), np.int64(7))

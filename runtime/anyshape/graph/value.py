@@ -85,6 +85,8 @@ class Value:
         assert isinstance(n, int)
         if n > SMALL:
             return None
+        if n == 0:  # nothing gets a name, and what makes the value may still be refused: it is no constant
+            return ()
         self._contents = tuple(element_symbol(self, k) for k in range(n))
         return self._contents
 

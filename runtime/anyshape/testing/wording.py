@@ -60,7 +60,9 @@ def _unshaped(message: str) -> str:
 def _as_written(told: str, said: str) -> bool:
     """`view n*m elements` and `view 272 elements`."""
     words, numbers = told.split(" "), said.split(" ")
-    return len(words) >= len(numbers) and all(w == n or n.isdigit() for w, n in zip(words, numbers))
+    return len(words) >= len(numbers) and all(
+        w == n or (n.isdigit() and not w.isdigit()) for w, n in zip(words, numbers)
+    )
 
 
 # --- everything that a call is refused for

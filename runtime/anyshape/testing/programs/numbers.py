@@ -48,12 +48,14 @@ class Unsaid(Exception):
 
 
 class Numbers:
-    """`most`: elements of a value, beyond which the reading stops. `read`: the values whose elements matter; None: all. `noise`: what is
-    added to each float that an operation of a statement rounds, and to each that a statement computes, up to that part of it; the negative
-    of it is added where `noise` is negative."""
+    """`most`: elements of a value, beyond which the reading stops. `read`: the values whose elements matter; None: all. `results`: those
+    among them that matter for themselves. `noise`: what is added to each float that an operation of a statement rounds, and to each that a
+    statement computes, up to that part of it; the negative of it is added where `noise` is negative."""
 
-    def __init__(self, most: int, read: Container[Ref] | None = None, noise: float = 0.0) -> None:
-        self.most, self.read, self.noise = most, read, noise
+    def __init__(
+        self, most: int, read: Container[Ref] | None = None, noise: float = 0.0, results: Sequence[Ref] = ()
+    ) -> None:
+        self.most, self.read, self.noise, self.results = most, read, noise, frozenset(results)
 
     def run(self, s: Statement, env: Env) -> None:
         """Adds the statement's results. Raises what inference and equations raise, and TooLarge."""
@@ -139,13 +141,18 @@ class Numbers:
         env.update((ref, self._rounded(a, ref, arrays.values())) for ref, a in zip(s.outputs, results, strict=True))
 
     def _computed(self, s: Call, node: Node, arrays: dict[str, Array]) -> Sequence[Array]:
-        """The results; zeros where equations refuse what nobody reads an element of, so that nothing computes it."""
+        """The results; zeros where equations refuse what nobody reads an element of, so that nothing computes it. Raises Unsaid where
+        others read elements of it and there are none."""
         try:
             return evaluate(node.outputs, arrays, Rounding(self.noise, s.outputs[0]) if self.noise else None)
         except AnyshapeError:
             shapes: list[tuple[Any, ...]] = [v.type.shape or () for v in node.outputs]
             known = all(isinstance(n, int) for shape in shapes for n in shape)
-            if not known or self.read is None or any(r in self.read for r in s.outputs):
+            if not known or self.read is None:
+                raise
+            if any(r in self.read for r in s.outputs):
+                if self.results.isdisjoint(s.outputs) and all(0 in shape for shape in shapes):
+                    raise Unsaid from None
                 raise
             return [np.zeros(shape, v.type.dtype.numpy) for shape, v in zip(shapes, node.outputs)]
 
@@ -201,7 +208,8 @@ def refusals(
 ) -> tuple[list[Array] | None, list[str], list[Statement]]:
     """(results, or None if any statement is refused; what refused statements say, with each assert that they break; statements that need
     those)."""
-    reader, env = Numbers(most, elements_read(p)), {ref: arrays[name] for name, ref in p.params.items()}
+    reader = Numbers(most, elements_read(p), results=p.results)
+    env = {ref: arrays[name] for name, ref in p.params.items()}
     said: list[str] = []
     without: list[Statement] = []
     missing: set[Ref] = set()

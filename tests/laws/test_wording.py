@@ -1,0 +1,78 @@
+"""A refusal counts as told where its words are those of something that is really broken, and of nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anyshape.errors import ShapeError
+from anyshape.testing.aiming import aims
+from anyshape.testing.calls import Call, static_node, typed, variants
+from anyshape.testing.programs.laws import _is_said
+from anyshape.testing.refusals import all_broken
+from anyshape.testing.running import register
+from anyshape.testing.wording import broken, is_of, is_one, is_one_early, plain
+
+PROPERTIES = register("anyshape_ops")
+X = typed(np.zeros((2, 3), np.float32), "x")
+
+
+def broken_of(op: str, inputs: list[object], **params: object) -> list[str]:
+    return broken(variants(op)[0], inputs, params)
+
+
+def test_all_that_a_call_breaks_is_found() -> None:
+    said = broken_of("reshape", [X], newshape=(-2, -1, -1))
+    assert [plain(s) for s in said] == [
+        "reshape: entries of newshape must be at least -1, got [-2, -1, -1]",
+        "reshape: sizes are at least -1, got [-2, -1, -1]",
+        "reshape: only one size may be -1, got [-2, -1, -1]",
+        "reshape: cannot view 6 elements as [-2, -3, -3]",
+    ]
+    a, b = (typed(np.zeros(s, np.float32), "v") for s in ((2, 3), (3, 2)))
+    assert len(broken_of("concat", [[a, b, typed(np.zeros((4, 4), np.float32), "w")]], axis=0)) == 2
+
+
+def test_nothing_is_found_where_nothing_is_broken() -> None:
+    assert broken_of("reshape", [X], newshape=(3, -1)) == []
+    assert broken_of("reshape", [X], newshape="text") == []
+
+
+def test_the_first_that_is_found_is_what_the_call_says() -> None:
+    for op in ("reshape", "split", "slice", "concat", "tile", "gather_elements"):
+        for a in aims(PROPERTIES[op], 1):
+            for c in a.chosen(1):
+                with pytest.raises(ShapeError) as caught:
+                    static_node(c)
+                assert all_broken(c)[0] == str(caught.value)
+                assert any(is_of(a.refusal, s) for s in all_broken(c))
+
+
+def test_words_of_an_assert_that_holds_are_not_taken() -> None:
+    """The call breaks one of the op's asserts; the words of each other one are those of a wrong refusal."""
+    c = Call(PROPERTIES["reshape"], {"x": np.zeros((2, 3), np.float32)}, {"newshape": (4, 2)})
+    with pytest.raises(ShapeError) as caught:
+        static_node(c)
+    said = [str(caught.value), *all_broken(c)]
+    assert _is_said("dyn.reshape: cannot view 6 elements as [4, 2]", said, [])
+    assert not _is_said("dyn.reshape: entries of newshape must be at least -1, got [4, 2]", said, [])
+    assert not _is_said("dyn.reshape: a 0 copies a dim of x, which has only 2", said, [])
+    assert not any(is_one("dyn.reshape: a 0 copies a dim of x, which has only 2", s) for s in said)
+
+
+@pytest.mark.parametrize(
+    ("told", "said", "exactly", "early"),
+    [
+        ("dyn.pad: too much", "static.pad: too much", True, True),
+        ("pad: too much: 3 of 2", "pad: too much", True, True),
+        ("dyn.reshape: cannot view n*m elements as [k]", "reshape: cannot view 272 elements as [5]", False, True),
+        ("reshape: cannot view 12 elements", "reshape: cannot view 13 elements", False, False),
+        ("add: [n, 2] against it", "add: [7, 2] against it", False, True),
+        ("concat: dim o of xs1: wanted 3, got 2", "concat: dim o of xs1: wanted 2, got 3", False, True),
+        ("concat: dim o of xs2: wanted 3, got 2", "concat: dim o of xs1: wanted 3, got 2", False, False),
+        ("gather: index is out of range for 3 items", "index 7 is out of range for 3 items", False, True),
+        ("split: too much", "pad: too much", False, False),
+    ],
+)
+def test_what_one_refusal_is(told: str, said: str, exactly: bool, early: bool) -> None:
+    assert (is_one(told, said), is_one_early(told, said)) == (exactly, early)
