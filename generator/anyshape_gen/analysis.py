@@ -35,7 +35,7 @@ from anyshape_gen.resolve_kernel import KernelResolver
 from anyshape_gen.resolve_procedure import ProcedureResolver
 from anyshape_gen.solve import Solver
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import calls, function_nodes, reachable, walk_all
+from anyshape_gen.traverse import reachable, walk_all
 
 
 def load_specs(paths: Iterable[Path | str], root: Path | str | None = None, complete: bool = True) -> Analysis:
@@ -203,11 +203,3 @@ def _rule_kinds(rule: tuple[Statement, ...], kinds: dict[str, ValueKind]) -> Non
             case If(then=then, other=other):
                 _rule_kinds(then, kinds)
                 _rule_kinds(other, kinds)
-
-
-def function_calls(analysis: OpAnalysis) -> set[str]:
-    """Functions of the language that the rule of an op calls, its own `define:` functions looked through."""
-    nodes: list[Node] = [*analysis.rule, *analysis.steps, *analysis.outputs]
-    for function in analysis.shape_functions:
-        nodes += function_nodes(function)
-    return calls(nodes)

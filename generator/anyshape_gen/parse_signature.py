@@ -22,7 +22,7 @@ from anyshape_gen.model import (
     Signature,
     Variadic,
 )
-from anyshape_gen.nodes import Expr, Name
+from anyshape_gen.nodes import Expr
 from anyshape_gen.parse_rules import parse_expression
 from anyshape_gen.source import Findings, suggestion
 from anyshape_gen.text import Text, split_top, top_level
@@ -162,8 +162,3 @@ def parse_kind(text: Text, findings: Findings) -> Kind:
     opening = text.value.index("[")
     expr = parse_expression(text.cut(opening + 1, text.value.rindex("]")), findings)
     return Kind(base, length=expr, span=text.span())
-
-
-def names_a_length(kind: Kind) -> str | None:
-    """The name in `ints[r]`, which may be open: solved by the length of the parameter."""
-    return kind.length.id if isinstance(kind.length, Name) else None

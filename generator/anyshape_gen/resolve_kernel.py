@@ -212,7 +212,7 @@ class KernelResolver:
         return call("shape", base if element is None else Index(base, (element,)))
 
     def matcher(self, tensor: str, element: Expr | None, variables: Vars) -> Matcher:
-        def bind(entry: Item, extent: Expr, certain: bool) -> None:
+        def bind(entry: Item, extent: Expr) -> None:
             inner = entry.value if isinstance(entry, Star) else entry
             if isinstance(inner, Name) and variables.extents.get(inner.id, extent) is None:
                 variables.extents[inner.id] = extent

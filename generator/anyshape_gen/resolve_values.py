@@ -54,7 +54,6 @@ class Vars:
     extents: dict[str, Expr | None] = field(default_factory=dict)
     runs: set[str] = field(default_factory=set)
     elements: set[str] = field(default_factory=set)
-    certain: set[str] = field(default_factory=set)
     vectors: set[str] = field(default_factory=set)
 
 

@@ -69,8 +69,8 @@ class Parts:
 
 
 Slot: TypeAlias = One | Many | ManyAt | Factors | Parts
-Bind: TypeAlias = Callable[[Item, Expr, bool], None]
-"""called with an item that is a bare variable's place, the extent there, and whether that is certain (no broadcast)"""
+Bind: TypeAlias = Callable[[Item, Expr], None]
+"""called with an item that is a bare variable's place, and the extent there"""
 
 
 def slots_of(
@@ -150,15 +150,15 @@ class Matcher:
                 return self._single(group[0], extent)
             case Factors(extents=extents):
                 for entry, extent in zip(group, extents):
-                    self.bind(entry, extent, True)
+                    self.bind(entry, extent)
                 inner = tuple(i for i in group if not isinstance(i, (Star, Slice)))
                 return (Flat(inner, extents),) if len(inner) == len(group) else "a product takes one index per factor"
             case Parts(sizes=sizes, count=count):
                 element, within = group
                 if isinstance(element, (Star, Slice)) or isinstance(within, (Star, Slice)):
                     return "side by side dims take an element and a position in it"
-                self.bind(element, count, True)
-                self.bind(within, item(sizes, element), True)
+                self.bind(element, count)
+                self.bind(within, item(sizes, element))
                 return (Offset(element, within, sizes),)
             case ManyAt():
                 return "unreachable"
@@ -168,7 +168,7 @@ class Matcher:
             return (Along(extent, span=entry.span),)
         if isinstance(entry, Star):
             return self._run((entry,), vector((extent,)))
-        self.bind(entry, extent, True)
+        self.bind(entry, extent)
         return (Exact((entry,), span=entry.span),)
 
     def _run(self, group: tuple[Item, ...], extents: Expr) -> tuple[Part, ...] | str:
@@ -179,7 +179,7 @@ class Matcher:
         if len(group) != 1 or not isinstance(group[0], Star):
             return (Fit(group, extents),)
         run = group[0]
-        self.bind(run, extents, True)
+        self.bind(run, extents)
         if isinstance(run.value, Name):
             own = self.extent_of(run.value.id)
             if own is not None and own != extents:
@@ -195,13 +195,13 @@ class Matcher:
             axes = star.axes
             assert axes is not None
             chosen = at[0].extents if at and at[0].axes == axes else Index(self.whole, (axes,))
-            self.bind(Star(star.value, span=star.span), chosen, True)
+            self.bind(Star(star.value, span=star.span), chosen)
             others: Expr = call("drop", self.whole, axes)
             plain = [slot for slot in slots if not isinstance(slot, ManyAt)]
             if at and len(plain) == 1 and isinstance(plain[0], Many):
                 others = plain[0].extents
             if len(rest) == 1 and isinstance(rest[0], Star):
-                self.bind(rest[0], others, True)
+                self.bind(rest[0], others)
             return (Placed(rest, (Star(star.value, span=star.span),), axes, span=star.span),)
         if not picked and len(items) == 1 and isinstance(items[0], Star):
             return self._run(items, self.whole)

@@ -25,7 +25,6 @@ class How(StrEnum):
     """data: the index is tested when the kernel runs"""
     UNKNOWN = "unknown"
     """neither proved nor refuted: tested when the kernel runs"""
-    REFUTED = "refuted"
 
 
 PROOFS = {Proof.STRUCTURAL: How.STRUCTURAL, Proof.LINEAR: How.LINEAR, Proof.CASES: How.CASES}

@@ -68,8 +68,6 @@ class KernelScope(ABC):
         """Variables that run from somewhere else than 0: what to write for them."""
         self.numbers: set[str] = set()
         """Variables that number the elements of a variadic: Python integers while the kernel is built."""
-        self.conditional = False
-        """Whether the equation stands under a static condition: then nothing of it may be computed in the relation."""
         self.unproved: frozenset[int] = frozenset()
         """The reads (`id`) that are tested when they are made."""
         self.hoisted: dict[str, Expr] = {}

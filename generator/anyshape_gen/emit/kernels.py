@@ -161,7 +161,6 @@ class KernelEmitter:
             self.code.add(f"for {kernel_name(v.name)} in {self._numbers(v)}:")
             self.code.indent()
         text.numbers = {v.name for v in elements}
-        text.conditional = bool(q.conditions)
         self._variables(loops)
         target = text.name(q.target.tensor)
         if q.target.element is not None:

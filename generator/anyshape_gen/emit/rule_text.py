@@ -41,7 +41,7 @@ from anyshape_gen.nodes import (
     VecLit,
 )  # fmt: skip
 
-LAZY, TERNARY, ADD, MUL, NEGATE, ATOM = 0, 1, 6, 7, 8, 10
+TERNARY, ADD, MUL, NEGATE, ATOM = 1, 6, 7, 8, 10
 Spelled = tuple[str, int]
 
 _TOTAL = {

@@ -22,13 +22,6 @@ def free_symbols(e: Size | Cond | bool) -> frozenset[Dim]:
     return frozenset(a.dim for a in e.symbols)
 
 
-def symbol_order(symbol: Dim) -> int:
-    """Sorts symbols by age: the oldest first."""
-    atom = symbol.atom
-    assert atom is not None
-    return atom.uid
-
-
 @overload
 def substitute(e: bool | Cond, values: Mapping[Dim, Size]) -> bool | Cond: ...  # type: ignore[overload-overlap]
 @overload

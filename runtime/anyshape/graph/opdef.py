@@ -145,8 +145,6 @@ class OpDef:
     source: str = ""
     traits: tuple[str, ...] = ()
     rewrites: tuple[RewriteDef, ...] = ()
-    checks_values: bool = False
-    """Whether the spec asserts something about elements of data inputs."""
     computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}."""
     moves: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ def is_one_early(told: str, said: str) -> bool:
         return True
     mine, wanted = _unshaped(plain(told)), _unshaped(plain(said))
     words, what = mine.split(": "), wanted.split(": ")
-    one_equality = len(what) > 2 and words[:2] == what[:2]
+    one_equality = len(what) > 2 and words[:1] == what[:1] and _equated(words[1:]) == _equated(what[1:]) != ""
     return mine.startswith(wanted) or _as_written(mine, wanted) or ": ".join(words[1:]) == wanted or one_equality
 
 
@@ -55,6 +55,12 @@ def _unshaped(message: str) -> str:
     while (shorter := _SHAPE.sub("()", message)) != message:
         message = shorter
     return message
+
+
+def _equated(words: Sequence[str]) -> str:
+    """The dim in `m of x: wanted 2, got 3`, which any two of the tensors that have it may tell; empty for what is no such text."""
+    equality = len(words) > 1 and words[1].startswith("wanted ")
+    return words[0].partition(" of ")[0] if equality else ""
 
 
 def _as_written(told: str, said: str) -> bool:

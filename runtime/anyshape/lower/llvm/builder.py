@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from ..target import Target
 from .atomics import Atomics
 from .control import Control
-from .types import I32, I64, PTR, Type, Val, const
+from .types import I32, I64, PTR, Type, Val
 
 KERNEL_ARGS = [("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("part", I64), ("nparts", I64)]
 """Every kernel's parameters: i64 table, table of buffer addresses, 64-byte aligned scratch, which part of how many."""
@@ -72,12 +72,6 @@ class Module:
         place = next((at for prefix, at in immediate.items() if name.startswith(prefix)), -1)
         texts = [f"{arg} immarg" if at == place else str(arg) for at, arg in enumerate(args)]
         self._declared.setdefault(name, f"declare {result} @{name}({', '.join(texts)})")
-
-    def constant_table(self, name: str, element: Type, values: Sequence[int | float], align: int = 64) -> Val:
-        """A read-only array of numbers; gives its address."""
-        body = ", ".join(str(const(element, value)) for value in values)
-        self._globals.append(f"@{name} = internal constant [{len(values)} x {element}] [{body}], align {align}")
-        return Val(f"@{name}", PTR)
 
     def pointer_table(self, name: str, symbols: Sequence[str], exported: bool = False) -> Val:
         """A read-only array of function addresses, null where a name is empty."""

@@ -109,10 +109,6 @@ class Val:
     def __str__(self) -> str:
         return f"{self.type} {self.name}"
 
-    @property
-    def is_int_literal(self) -> bool:
-        return isinstance(self.number, int)
-
 
 Operand = Val | int | float
 
