@@ -14,12 +14,15 @@ import stat
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 _MAGIC = b"anyshape-object-2\n"
 _SUFFIX = ".aso"
 _ABANDONED_SECONDS = 3600
+_LEDGER = ".written"
+_MARKS = 4096
+"""As many bytes has the ledger when a sixteenth of the limit was written."""
 
 
 def _checksum(key: str, data: bytes) -> bytes:
@@ -39,24 +42,17 @@ def _read_own(path: Path) -> bytes | None:
         return file.read()
 
 
-@dataclass
-class _Written:
-    """Bytes written by this process since it last looked at the whole directory; None: it never did."""
-
-    size: int | None = None
-
-
 @dataclass(frozen=True)
 class DiskCache:
     """A directory of such files. `directory=None` keeps nothing.
 
-    Its size is looked at when the process first writes and after every sixteenth of `limit_bytes` it has written, which
-    is by how much the limit may be exceeded.
+    Its size is looked at when a process first writes there and whenever a sixteenth of `limit_bytes` was written, by any processes, which
+    is by how much the limit may be exceeded. A ledger, a file that grows with what is written, says when that is, so that no process has to
+    read the directory to write into it.
     """
 
     directory: Path | None
     limit_bytes: int = 256 << 20
-    _written: _Written = field(default_factory=_Written, compare=False, repr=False)
 
     @staticmethod
     def standard(room: str = "", limit_bytes: int = 256 << 20) -> DiskCache:
@@ -105,13 +101,23 @@ class DiskCache:
             except OSError:
                 Path(temporary).unlink(missing_ok=True)
                 raise
+            if self._is_time_to_look(len(data)):
+                self._trim()
         except OSError:
             return
-        since = self._written.size
-        self._written.size = (since or 0) + len(data)
-        if since is None or self._written.size > self.limit_bytes // 16:
-            self._written.size = 0
-            self._trim()
+
+    def _is_time_to_look(self, written: int) -> bool:
+        """Marks what was written in the ledger; whether that makes a sixteenth, or nobody ever looked. Then it begins anew."""
+        assert self.directory is not None
+        mark = max(1, self.limit_bytes // 16 // _MARKS)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(self.directory / _LEDGER, flags, 0o600), "ab", buffering=0) as ledger:
+            before = os.fstat(ledger.fileno()).st_size
+            ledger.write(b"." * min(2 * _MARKS, -(-written // mark)))
+            if before > 0 and os.fstat(ledger.fileno()).st_size * mark <= self.limit_bytes // 16:
+                return False
+            ledger.truncate(1)
+        return True
 
     def _trim(self) -> None:
         """Remove what a dead process left half written, and the files used longest ago until three quarters are left."""

@@ -99,7 +99,7 @@ def test_what_is_damaged_is_made_again(options: argparse.Namespace, tmp_path: Pa
     disk = DiskCache(tmp_path / "cache")
     first = generated(options, Memo(disk))
     analysed.clear()
-    for k, path in enumerate(sorted((tmp_path / "cache").iterdir())):
+    for k, path in enumerate(sorted((tmp_path / "cache").glob("*.aso"))):
         path.write_bytes(path.read_bytes()[: 100 * k])
     assert generated(options, Memo(disk)).files == first.files
     assert set(analysed) == set(first.ops)
