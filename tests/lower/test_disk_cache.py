@@ -65,7 +65,7 @@ def test_an_object_under_another_name_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_others_can_write_is_not_read(tmp_path: Path, mode: int) -> None:
     cache = DiskCache(tmp_path)
     cache.put("k", CODE)
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.aso")
     path.chmod(mode)
     assert cache.get("k") is None
     cache.put("k", CODE)
@@ -102,7 +102,7 @@ def test_links_pipes_and_what_cannot_be_read_are_no_objects(tmp_path: Path) -> N
 def test_an_object_of_another_version_is_refused(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     cache.put("k", CODE)
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.aso")
     path.write_bytes(path.read_bytes().replace(b"object-2", b"object-1", 1))
     assert cache.get("k") is None and not path.exists()
 

@@ -85,3 +85,6 @@ class Memory(Arithmetic):
 
     def memmove(self, to: Val, source: Val, byte_count: Val) -> None:
         self.call_intrinsic("llvm.memmove", VOID, [to, source, byte_count, const(I1, 0)], "p0.p0.i64")
+
+    def memcpy(self, to: Val, source: Val, byte_count: Val) -> None:
+        self.call_intrinsic("llvm.memcpy", VOID, [to, source, byte_count, const(I1, 0)], "p0.p0.i64")
