@@ -13,9 +13,11 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from anyshape import dims
-from anyshape.lower.dag import Affine, LoopVar
+from anyshape.dims import Size
+from anyshape.equations import Tensor
+from anyshape.lower.dag import Affine, LoopVar, Node
 from anyshape.lower.idle import Forms, idle_forms, is_long
-from anyshape.lower.llvm.types import I64, Val, const
+from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
 from anyshape.lower.schedule import Loop, Scope, stores_of
 
@@ -24,12 +26,11 @@ if TYPE_CHECKING:
 
 
 class Spans:
-    """The ranges of one loop's variables."""
+    """The ranges of the variables of loops in each other, which hold nothing but the reductions if any are given."""
 
-    def __init__(self, rows: Rows, step: Loop) -> None:
-        self.rows, self.variables = rows, step.variables
-        alone = not step.stores and not step.keep and is_long(step.variables)
-        self.forms = [idle_forms(r) for r in step.reductions] if alone else []
+    def __init__(self, rows: Rows, variables: Sequence[LoopVar], reductions: Iterable[Node] = ()) -> None:
+        self.rows, self.variables = rows, variables
+        self.forms = [idle_forms(r) for r in reductions] if is_long(variables) else []
 
     def of(self, v: LoopVar) -> Range:
         """The whole extent where nothing is known of one of the reductions."""
@@ -46,11 +47,11 @@ class Spans:
 
     def _unless_empty(self, v: LoopVar, extent: Val) -> Val:
         """No turns where loops further in have none."""
-        inner = may_be_empty(self.variables[self.variables.index(v) + 1 :])
+        inner = may_be_empty(w.extent for w in self.variables[self.variables.index(v) + 1 :])
         key = ("turns", v, inner)
         found = self.rows.find(key) if inner else extent
         if found is None:
-            with self.rows.at(self.rows.step_depth([v.extent, *(w.extent for w in inner)])):
+            with self.rows.at(self.rows.step_depth([v.extent, *inner])):
                 turns = self.rows.f.select(not_empty(self.rows, inner), extent, const(I64, 0))
                 found = self.rows.remember(key, turns)
         return found
@@ -97,21 +98,38 @@ class Spans:
         return f.add(most, f.smax(across, 0))
 
 
-def may_be_empty(variables: Iterable[LoopVar]) -> tuple[LoopVar, ...]:
-    return tuple(v for v in variables if dims.ge(v.extent, 1) is not True)
+def spans_of(rows: Rows, step: Loop) -> Spans:
+    return Spans(rows, step.variables, () if step.stores or step.keep else step.reductions)
 
 
-def not_empty(rows: Rows, variables: Iterable[LoopVar]) -> Val:
-    """All of these loops have turns."""
-    return reduce(rows.f.and_, (rows.f.compare("gt", rows.size(v.extent), 0) for v in variables))
+def may_be_empty(extents: Iterable[Size]) -> tuple[Size, ...]:
+    return tuple(n for n in extents if dims.ge(n, 1) is not True)
+
+
+def not_empty(rows: Rows, extents: Iterable[Size]) -> Val:
+    """None of them is 0."""
+    return reduce(rows.f.and_, (rows.f.compare("gt", rows.size(n), 0) for n in extents))
 
 
 @contextmanager
 def unless_empty(rows: Rows, scope: Scope) -> Iterator[None]:
     """Around the loops of a scope of which every result may lack elements although the outermost loop has turns."""
-    asked = [may_be_empty(s.variables) for s in stores_of(scope)]
-    if not scope.variables or not all(set(inner) - {scope.variables[0]} for inner in asked):
+    asked = [may_be_empty(v.extent for v in s.variables) for s in stores_of(scope)]
+    if not scope.variables or not all(set(inner) - {scope.variables[0].extent} for inner in asked):
         yield
         return
     with rows.when(reduce(rows.f.or_, (not_empty(rows, inner) for inner in dict.fromkeys(asked)))):
         yield
+
+
+def end_if_empty(rows: Rows, outputs: Sequence[Tensor]) -> None:
+    """Ends a kernel that can refuse nothing, where none of its outputs has elements: what it would hold on the way is needed by none."""
+    asked = [may_be_empty(t.shape) for t in outputs]
+    if not all(asked):
+        return
+    f = rows.f
+    go, stop = f.new_block(), f.new_block()
+    f.branch(reduce(f.or_, (not_empty(rows, inner) for inner in dict.fromkeys(asked))), go, stop)
+    f.start(stop)
+    f.ret(const(I32, 0))
+    f.start(go)

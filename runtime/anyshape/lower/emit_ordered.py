@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from anyshape.equations import Compaction, Demand, Sorting, Update
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Ordered
+from anyshape.lower.emit_idle import Spans
 from anyshape.lower.emit_rows import Rows, Sums
 from anyshape.lower.emit_sort import emit_sort
 from anyshape.lower.llvm.types import I64, const
@@ -47,7 +48,7 @@ def _compaction(rows: Rows, o: Ordered) -> None:
     inner = [v for v in o.store.variables if v not in domain]
 
     def vector(sums: Sums) -> Sums:
-        rows.nest(o.over, None, (), [[const(I64, 0)]], element)
+        rows.nest(o.over, None, (), [[const(I64, 0)]], element, spans=Spans(rows, o.over))
         return sums
 
     def element(sums: Sums) -> Sums:
@@ -85,4 +86,4 @@ def _update(rows: Rows, o: Ordered, op: str) -> None:
         f.store(elementwise.store_value(f, dtype, new), pointer)
         return sums
 
-    rows.nest(o.store.variables, None, (), [], element)
+    rows.nest(o.store.variables, None, (), [], element, spans=Spans(rows, o.store.variables))

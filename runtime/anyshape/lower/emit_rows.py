@@ -17,7 +17,7 @@ from anyshape.lower import elementwise
 from anyshape.lower.classify import accesses, contiguous, cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine
 from anyshape.lower.emit_choices import chosen_store, emit_choices
-from anyshape.lower.emit_idle import Spans
+from anyshape.lower.emit_idle import Spans, spans_of
 from anyshape.lower.emit_row_blocks import Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit_scope import Turn
 from anyshape.lower.emit_value import Buffer, Values, Vector
@@ -278,7 +278,7 @@ class Rows(Values):
             copies = self.vector.copies if self.vector is not None else 1
             sums = [self._start(r, copies) for r in step.reductions]
             sums = self.nest(
-                step.variables, None, (), sums, lambda s: self._turn(step, s, keeps), spans=Spans(self, step)
+                step.variables, None, (), sums, lambda s: self._turn(step, s, keeps), spans=spans_of(self, step)
             )
             for r, accumulators in zip(step.reductions, sums, strict=True):
                 for copy, value in enumerate(accumulators):
@@ -302,7 +302,7 @@ class Rows(Values):
             out = self._turn(step, turn[: len(step.reductions)], keeps, watched)
             return out + [[self._watch(r, seen[0])] for r, seen in zip(watched, turn[len(step.reductions) :])]
 
-        sums = self.nest(step.variables, step.vector, tiers, sums, body, spans=Spans(self, step))
+        sums = self.nest(step.variables, step.vector, tiers, sums, body, spans=spans_of(self, step))
         seen_nan = dict(zip(watched, sums[len(step.reductions) :]))
         for r, accumulators in zip(step.reductions, sums):
             seen = seen_nan[r][0] if r in seen_nan else None

@@ -20,7 +20,7 @@ from anyshape.lower.contraction import Product, split_phases
 from anyshape.lower.dag import Dag, Ordered, Store, walk
 from anyshape.lower.depth import room_for
 from anyshape.lower.emit_blocked import emit_blocked
-from anyshape.lower.emit_idle import unless_empty
+from anyshape.lower.emit_idle import end_if_empty, unless_empty
 from anyshape.lower.emit_ordered import emit_ordered, form_name, serial_after
 from anyshape.lower.emit_procedure import emit_procedure
 from anyshape.lower.emit_product import OfBlock, emit_product, prepack
@@ -60,6 +60,12 @@ class Schedule:
     def all_steps(self) -> tuple[Scope | Product, ...]:
         own = (inner for s in self.steps for inner in (s.all_steps if isinstance(s, Blocked) else (s,)))
         return (*own, *(p for r in self.recurrences for p in r.phases))
+
+    @property
+    def is_plain(self) -> bool:
+        """Loops that make nothing but what they store, each for itself."""
+        others = self.ordered or self.recurrences or self.procedures or self.temporaries
+        return not others and all(isinstance(s, Scope) for s in self.steps)
 
     @property
     def whole(self) -> Iterator[tuple[Scope | Product, tuple[Store, ...]]]:
@@ -134,6 +140,8 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     with module.kernel(_NAME) as f:
         rows = Rows(f, _places(operands, group.outputs, panels))
         rows.element_bytes = _element_bytes(schedule)
+        if not (schedule.errors or schedule.is_plain):
+            end_if_empty(rows, group.outputs)
         for t in schedule.temporaries:
             rows.place(t)
         if schedule.serial:
