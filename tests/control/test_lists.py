@@ -15,6 +15,7 @@ from anyshape import control, lists, ops
 from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.verify import verify
 from anyshape.types import parse_type
+from anyshape.vm import available
 from anyshape.vm.heap import Heap
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -359,3 +360,21 @@ def test_an_op_of_tensors_goes_through_a_list(options: dict[str, Any]) -> None:
     same(list(got), [np.zeros(4, np.float32), np.array([4, 4]), np.stack(held, 2)])
     exe = anyshape.compile(anyshape.function([given, k], [whole, ops.shape_of(ops.concat(rows))]), **options)
     same(list(exe(held, np.array(1))), [total, np.array([8, 4])])
+
+
+def test_a_list_does_not_take_memory_that_is_not_there(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces, a system gives more than it has, and ends the process that uses it."""
+    x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
+    (rows,) = control.loop(k, lambda i, rows: [lists.append(rows, x)], [lists.empty("f32[...]")])
+    exe = anyshape.compile(anyshape.function([x, k], lists.length(rows)), **options)
+    wide = np.ones(1 << 20, np.float32)
+    there = 1 << 40
+    monkeypatch.setattr(available, "available_memory", lambda: there)
+    assert exe(wide, np.array(40)) == 40
+    there = 0
+    with pytest.raises(AnyshapeError, match="bytes of memory for an element of a list are not to be had"):
+        exe(wide, np.array(2**62))
+    there = 1 << 40
+    assert exe(wide, np.array(40)) == 40

@@ -41,3 +41,8 @@ def _numbers(path: Path) -> dict[str, int]:
         return {words[0]: int(words[1]) for words in lines if len(words) > 1}
     except (OSError, ValueError):
         return {}
+
+
+def spendable(wanted: int) -> int:
+    """How many bytes may be taken, in small pieces, before it is asked again; 0 where `wanted` are not there."""
+    return wanted + LOOKED_AT if wanted + 2 * LOOKED_AT <= available_memory() else 0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError, VerifyError
+from anyshape.vm import available
 from anyshape.vm.address import address_of
 
 Object = list[int] | NDArray[np.int64]
@@ -20,12 +21,18 @@ class Heap:
         self._objects: dict[int, Object] = {}
         self._holders: dict[int, int] = {}
         self._last = 0
+        self._unasked = 0
 
     def new_list(self) -> int:
         self._last -= 1
         return self._add(self._last, [])
 
     def block(self, size: int) -> int:
+        self._unasked -= size
+        if self._unasked < 0:
+            self._unasked = available.spendable(size) - size
+            if self._unasked < 0:
+                raise AnyshapeError(no_memory_text(size))
         try:
             memory = np.empty((size + 7) // 8, np.int64)
         except (MemoryError, ValueError):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from anyshape.types import TensorType
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Region
+from anyshape.vm.native.heap import HEAP_WORDS
 from anyshape.vm.native.layout import RESULT_WORDS, Word
 from anyshape.vm.native.objects import Methods
 from anyshape.vm.program import Op, Program
@@ -132,7 +133,7 @@ class NativeContext:
             Word.FRAME: max(frame_of(program)[0], largest_rank(program)),
             Word.LOST: program.registers,
             Word.GIVEN: len(program.results),
-            Word.HEAP: 2,
+            Word.HEAP: HEAP_WORDS,
             Word.CALLEES: len(tables.functions),
             Word.RETURNS: program.returns,
             Word.PASS: sum(1 + max(rank, 0) for rank in program.passes),

@@ -2,6 +2,8 @@
 
 In: an open module. Out: functions in it, on a state and handles. An object's handle is the address behind its head; heads are linked, so
 that what a call leaves behind when it fails is found. Memory comes from Python's raw allocator, which any thread may call without its lock.
+A list may take all there is in small pieces, and a system gives those although it does not have them: so after so many bytes it is
+asked whether there are more.
 
     head, before the handle:  the object made before this, the one made after, holders, kind
     a list, at the handle:    elements, room for how many, address of their handles
@@ -15,13 +17,18 @@ from enum import IntEnum
 
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.types import I1, I64, PTR, VOID, Val, const
+from anyshape.vm import available
 from anyshape.vm.native.layout import Word
 
 OLDER, NEWER, HOLDERS, KIND = -4, -3, -2, -1
 LENGTH, ROOM, TABLE = 0, 1, 2
-NEWEST, HELD = 0, 1
+NEWEST, HELD, UNASKED = 0, 1, 2
+HEAP_WORDS = 3
 HEAD_BYTES, LIST_BYTES = 32, 24
 FIRST_ROOM = 4
+MOST = 1 << 62
+OVERHEAD = 64
+"""Bytes that an object takes beside its own: the head, and what the allocator adds."""
 
 
 class Kind(IntEnum):
@@ -33,9 +40,13 @@ _OBJECT = [("state", PTR), ("object", PTR)]
 
 
 def heap_imports() -> dict[str, int]:
-    """Addresses of Python's raw allocator."""
+    """Addresses of Python's raw allocator, and of what says how much may be taken of it."""
     names = ("PyMem_RawMalloc", "PyMem_RawRealloc", "PyMem_RawFree")
-    return {n: ctypes.cast(getattr(ctypes.pythonapi, n), ctypes.c_void_p).value or 0 for n in names}
+    own = {n: ctypes.cast(getattr(ctypes.pythonapi, n), ctypes.c_void_p).value or 0 for n in names}
+    return {**own, "anyshape_spendable": ctypes.cast(_SPENDABLE, ctypes.c_void_p).value or 0}
+
+
+_SPENDABLE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda wanted: available.spendable(wanted))
 
 
 def add_heap(module: Module) -> None:
@@ -43,6 +54,11 @@ def add_heap(module: Module) -> None:
     module.declare("PyMem_RawMalloc", PTR, [I64])
     module.declare("PyMem_RawRealloc", PTR, [PTR, I64])
     module.declare("PyMem_RawFree", VOID, [PTR])
+    module.declare("anyshape_spendable", I64, [I64])
+    with module.function(
+        "heap_afford", I1, [("state", PTR), ("size", I64)], internal=True, inline=False, noalias=False
+    ) as f:
+        _afford(f)
     new = [("state", PTR), ("size", I64), ("kind", I64)]
     with module.function("heap_new", PTR, new, internal=True, inline=False, noalias=False) as f:
         _new(f)
@@ -77,10 +93,25 @@ def move(f: Function, to: Val, source: Val, size: Val) -> None:
     f.call_intrinsic("llvm.memmove", VOID, [to, source, size, const(I1, 0)], "p0.p0.i64")
 
 
+def _afford(f: Function) -> None:
+    """Whether so many bytes may be taken."""
+    state, size = f.args
+    heap = f.load(state, PTR, Word.HEAP)
+    left = f.sub(f.load(heap, I64, UNASKED), size)
+    with f.if_(f.compare("ge", left, 0)):
+        f.store(left, heap, UNASKED)
+        f.ret(const(I1, 1))
+    granted = f.call("anyshape_spendable", I64, [size])
+    f.store(f.smax(f.sub(granted, size), 0), heap, UNASKED)
+    f.ret(f.compare("ne", granted, 0))
+
+
 def _new(f: Function) -> None:
     """An object held once, in front of those made before; a list is empty. Null if there is no memory."""
     state, size, kind = f.args
     with f.if_(f.compare("lt", size, 0)):
+        f.ret(_pointer(f, const(I64, 0)))
+    with f.if_(f.not_(f.call("heap_afford", I1, [state, f.add(f.smin(size, MOST), OVERHEAD)]))):
         f.ret(_pointer(f, const(I64, 0)))
     memory = f.call("PyMem_RawMalloc", PTR, [f.add(size, HEAD_BYTES)])
     with f.if_(is_null(f, memory)):
@@ -160,10 +191,12 @@ def _own(f: Function) -> None:
 
 def _insert(f: Function) -> None:
     """Whether there was memory for it. Room doubles."""
-    _, list_, at, element = f.args
+    state, list_, at, element = f.args
     length, room = f.load(list_, I64, LENGTH), f.load(list_, I64, ROOM)
     with f.if_(f.compare("eq", length, room)):
         wider = f.add(f.shl(room, 1), FIRST_ROOM)
+        with f.if_(f.not_(f.call("heap_afford", I1, [state, f.shl(wider, 3)]))):
+            f.ret(const(I1, 0))
         table = f.call("PyMem_RawRealloc", PTR, [f.load(list_, PTR, TABLE), f.shl(wider, 3)])
         with f.if_(is_null(f, table)):
             f.ret(const(I1, 0))
