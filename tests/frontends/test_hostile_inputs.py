@@ -1,0 +1,224 @@
+"""Arrays of any layout, files with parts that nobody knows, numbers at their ends: a result, or an AnyshapeError that says what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import anyshape
+from anyshape.errors import AnyshapeError, ArgumentError, ModelError, ShapeError, UnsupportedError
+from tests.frontends.models import FLOAT, model, node, tensor
+
+I64 = TensorProto.INT64
+F32 = np.float32
+X = np.arange(-3, 3, dtype=F32).reshape(2, 3)
+
+
+def relu(shape: Any = ("n", 3)) -> Any:
+    return anyshape.compile(model([node("Relu", "x", "y")], [tensor("x", shape)], "y"))
+
+
+def read_only() -> np.ndarray:
+    x = X.copy()
+    x.flags.writeable = False
+    return x
+
+
+@pytest.mark.parametrize(
+    "given",
+    [X[::-1, ::-1], np.repeat(X, 2, 0)[::-2], np.broadcast_to(F32(-2), (4, 3)), np.broadcast_to(X[:1], (5, 3)), read_only(), X.T.copy().T,
+     np.ma.array(X, mask=X > 0), np.lib.stride_tricks.sliding_window_view(X.ravel(), 3)],
+    ids=["negative", "negative-steps", "zero", "zero-rows", "read-only", "columns", "masked", "overlapping"],
+)  # fmt: skip
+def test_any_layout_gives_the_same(given):
+    got = relu()(given)
+    np.testing.assert_array_equal(got, np.maximum(np.asarray(given), 0))
+    assert got.flags.writeable and not np.shares_memory(got, given)
+
+
+def test_scalars_are_of_rank_0():
+    for x in (F32(-1), np.array(-1, F32), -1.0):
+        assert relu([])(x) == 0
+    with pytest.raises(ShapeError, match=r"rank 2; got rank 0, shape \(\)"):
+        relu()(np.array(1, F32))
+
+
+@pytest.mark.parametrize("rows", [2**36, 2**40, 2**59])
+def test_what_no_memory_holds_dense_is_refused(rows):
+    """As it is, it takes four bytes."""
+    with pytest.raises(ArgumentError, match=r"input x of shape .* no memory"):
+        relu()(np.broadcast_to(F32(1), (rows, 3)))
+    with pytest.raises(ArgumentError, match=r"input x of shape .* no memory"):
+        relu()(np.broadcast_to(np.array(1, ">f4"), (rows, 3)))
+
+
+def test_rows_without_elements_take_no_time():
+    add = anyshape.compile(model([node("Add", "x b", "y")], [tensor("x", ["n", "m"]), tensor("b", ["m"])], "y"))
+    assert add(np.zeros((2**40, 0), F32), np.zeros(0, F32)).shape == (2**40, 0)
+    top = anyshape.compile(model([node("TopK", "x k", "v i")], [tensor("x", ["n", "m"])], "v i", {"k": np.array([0])}))
+    assert [a.shape for a in top(np.zeros((2**40, 0), F32))] == [(2**40, 0)] * 2
+
+
+@pytest.mark.parametrize(
+    "given", [None, "text", [[1.0], [2.0, 3.0]], {}, object(), b"\0" * 24, [[None] * 3], [["1", "2", "3"]]], ids=repr
+)
+def test_what_is_no_array_of_numbers_is_refused(given):
+    with pytest.raises(AnyshapeError, match="input x"):
+        relu()(given)
+
+
+def whole() -> onnx.ModelProto:
+    return model([node("Relu", "xxxx", "yyyy", "nnnn")], [tensor("xxxx", ["dddd"])], "yyyy")
+
+
+@pytest.mark.parametrize("name", [b"xxxx", b"yyyy", b"nnnn", b"dddd", b"Relu"])
+@pytest.mark.parametrize("bad", [b"\xff\xfe\x80\xc0", b"\xed\xa0\x80x", b"\xf8\x88\x80\x80", b"\xc0\x80\xc0\x80"])
+def test_names_that_are_no_text(name, bad):
+    with pytest.raises(ModelError, match="not UTF-8 text; the file is damaged"):
+        anyshape.compile(whole().SerializeToString().replace(name, bad))
+
+
+FIELD = bytes([0xFA, 0xFF, 0x03])
+"""The key of field 8191, of so many bytes"""
+OPEN, CLOSE = bytes([0xFB, 0xFF, 0x03]), bytes([0xFC, 0xFF, 0x03])
+
+
+@pytest.mark.parametrize(
+    "more", [FIELD + b"\3abc", FIELD + b"\0", OPEN * 50 + CLOSE * 50, (FIELD + b"\1x") * 5000], ids=len
+)
+def test_fields_that_nobody_knows_are_passed_over(more):
+    data = whole().SerializeToString()
+    for bytes_ in (data + more, more + data):
+        assert anyshape.compile(bytes_)(np.array([-1, 2], F32)).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("more", [FIELD + b"\x7fabc", OPEN * 100_000, OPEN + FIELD + b"\0", CLOSE, FIELD], ids=len)
+def test_fields_without_an_end_are_damage(more):
+    with pytest.raises(ModelError, match="do not parse"):
+        anyshape.compile(whole().SerializeToString() + more)
+
+
+def test_an_input_that_is_an_initializer_too_is_a_constant():
+    def proto(*declared: onnx.ValueInfoProto) -> onnx.ModelProto:
+        return model([node("Add", "x w", "y")], [tensor("x", ["n"]), *declared], "y", {"w": np.array([1, 2], F32)})
+
+    for declared in (tensor("w", [2]), tensor("w", ["n"]), tensor("w", None), tensor("w", ["k"])):
+        f = anyshape.compile(proto(declared))
+        assert f.input_names == ("x",) and f(np.array([1, 2], F32)).tolist() == [2, 4]
+    twice = proto()
+    twice.graph.initializer.append(twice.graph.initializer[0])
+    with pytest.raises(ModelError, match="two initializers are called 'w'"):
+        anyshape.compile(twice)
+
+
+@pytest.mark.parametrize(
+    ("values", "places", "dims"),
+    [([5, 7], [0, 2], [3]), ([5], [3], [3]), ([5], [-1], [3]), ([5], [0], [2**62, 4]), ([5], [0, 1], [3]), ([5], [0], [-3]), ([], [], [])],
+)  # fmt: skip
+def test_sparse_initializers_are_refused_by_name(values, places, dims):
+    proto = model([node("Add", "x w", "y")], [tensor("x", ["n"])], "y")
+    sparse = proto.graph.sparse_initializer.add(dims=dims)
+    sparse.values.CopyFrom(numpy_helper.from_array(np.array(values, F32), "w"))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.array(places, np.int64)))
+    with pytest.raises(UnsupportedError, match=r"sparse initializer.*'w'"):
+        anyshape.compile(proto)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("nowhere", "reads 'nowhere', which nothing produces"), ("e", "reads 'e', which nothing produces"),
+     ("y", "cycle"), ("t", "cycle")],
+)  # fmt: skip
+def test_what_a_graph_in_a_node_sees_must_be_there(name, said):
+    def side(result: str, reads: str) -> onnx.GraphProto:
+        return helper.make_graph([node("Add", f"x {reads}", result)], result, [], [onnx.ValueInfoProto(name=result)])
+
+    choice = node("If", "c", "y", then_branch=side("t", name), else_branch=side("e", "x"))
+    proto = model([choice], [tensor("x", ["n"]), tensor("c", [], TensorProto.BOOL)], "y")
+    with pytest.raises(ModelError, match=said):
+        anyshape.compile(proto)
+
+
+WINDOWS = [
+    ("MaxPool", {"kernel_shape": [2**31], "auto_pad": "SAME_LOWER"}, [3, 3, 3]),
+    ("MaxPool", {"kernel_shape": [2**31], "pads": [2**31, 2**31], "strides": [2**30]}, [-np.inf, 3, 3]),
+    ("AveragePool", {"kernel_shape": [2**31], "auto_pad": "SAME_UPPER"}, [2, 2, 2]),
+    ("LpPool", {"kernel_shape": [2**31], "auto_pad": "SAME_UPPER", "p": 1}, [6, 6, 6]),
+    ("LRN", {"size": 2**62, "alpha": 0.0}, [1, 3, 2]),
+]
+
+
+@pytest.mark.parametrize(("op", "attributes", "wanted"), WINDOWS)
+def test_windows_of_any_size_end(op, attributes, wanted):
+    f = anyshape.compile(model([node(op, "x", "y", **attributes)], [tensor("x", ["a", "b", "n"])], "y"))
+    np.testing.assert_allclose(f(np.array([[[1, 3, 2]]], F32)), [[wanted]], rtol=1e-6)
+
+
+def test_where_the_largest_of_any_window_stands():
+    pool = node("MaxPool", "x", "y i", kernel_shape=[2**31], auto_pad="SAME_LOWER")
+    values, places = anyshape.compile(model([pool], [tensor("x", ["a", "b", "n"])], "y i"))(
+        np.array([[[1, 3, 2]]], F32)
+    )
+    assert values.tolist() == [[[3, 3, 3]]] and places.tolist() == [[[1, 1, 1]]]
+
+
+def test_more_turns_are_kept_than_memory_holds():
+    body = helper.make_graph(
+        [node("Identity", "c", "d"), node("Identity", "a", "e"), node("Identity", "a", "o")],
+        "body",
+        [tensor("i", [], I64), tensor("c", [], TensorProto.BOOL), tensor("a", None)],
+        [onnx.ValueInfoProto(name=n) for n in ("d", "e", "o")],
+    )
+    for value, kind in zip(body.output, (TensorProto.BOOL, FLOAT, FLOAT), strict=True):
+        value.type.tensor_type.elem_type = kind
+    loop = node("Loop", "k - x", "y all", body=body)
+    f = anyshape.compile(model([loop], [tensor("x", ["n"]), tensor("k", [], I64)], "y all"))
+    assert f(np.ones(2, F32), np.array(3))[1].shape == (3, 2)
+    with pytest.raises(AnyshapeError, match="are not to be had"):
+        f(np.ones(2, F32), np.array(2**40))
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.0, np.nan, np.inf, -1.0, 1e-45])
+def test_any_scale_of_quantised_numbers_ends(scale):
+    given = np.array([-np.inf, -1, 0, 1, np.nan, np.inf], F32)
+    declared = [tensor("x", ["n"]), tensor("s", []), tensor("z", [], TensorProto.UINT8)]
+    f = anyshape.compile(
+        model([node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")], declared, "q y")
+    )
+    q, y = f(given, np.array(scale, F32), np.array(3, np.uint8))
+    assert q.dtype == np.uint8 and q[2] == (3 if scale and scale == scale else q[2])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(y, (q.astype(F32) - 3) * F32(scale))
+
+
+def test_numbers_that_say_nothing_of_their_scale():
+    f = anyshape.compile(model([node("DynamicQuantizeLinear", "x", "y s z")], [tensor("x", ["n"])], "y s z"))
+    for given in ([], [0, 0], [np.nan], [np.inf, 1], [-np.inf, np.inf], [3e38, -3e38]):
+        y, _, z = f(np.array(given, F32))
+        assert y.shape == (len(given),) and y.dtype == z.dtype == np.uint8
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
+def test_shifts_by_as_many_places_as_there_are_or_more(kind):
+    code = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    bits, most = np.iinfo(kind).bits, np.iinfo(kind).max
+    for direction, last in (("LEFT", 1 << (bits - 1)), ("RIGHT", most >> (bits - 1))):
+        f = anyshape.compile(
+            model([node("BitShift", "a b", "y", direction=direction)], [tensor(n, ["n"], code) for n in "ab"], "y")
+        )
+        got = f(np.array([most, 1, most, most, 7], kind), np.array([bits - 1, bits, bits + 1, most, 0], kind))
+        assert got.tolist() == [last, 0, 0, 0, 7]
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_casts_of_what_an_integer_cannot_be(kind):
+    """NaN is 0, what is too large the largest, what is too small the least."""
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    f = anyshape.compile(model([node("Cast", "x", "y", to=to)], [tensor("x", ["n"])], "y"))
+    least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    wanted = [0, most, least, most, least, max(-1, least), 0]
+    assert f(np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -1.5, -0.0], F32)).tolist() == wanted
