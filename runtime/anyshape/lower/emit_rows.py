@@ -14,7 +14,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
-from anyshape.lower.classify import accesses, contiguous, cost
+from anyshape.lower.classify import cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine
 from anyshape.lower.emit_choices import chosen_store, emit_choices
 from anyshape.lower.emit_idle import Spans, spans_of
@@ -25,7 +25,7 @@ from anyshape.lower.inline_values import neutral
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const
 from anyshape.lower.reduction import accumulate, extreme, finish
-from anyshape.lower.schedule import Loop, Scope
+from anyshape.lower.schedule import Loop, Scope, bodies_of, loops_of, run_time_coefficients
 
 Sums = list[list[Val]]
 """Per reduction, one accumulator per copy."""
@@ -52,7 +52,7 @@ class Rows(Values):
 
     def top(self, scope: Scope) -> None:
         """A scope whose outermost loop is split over the parts; a run-time coefficient of a vector has a version each for 1 and 0."""
-        choices = _run_time_coefficients(scope)[:2]
+        choices = run_time_coefficients(scope)[:2]
         self._versions(scope, choices)
 
     def _versions(self, scope: Scope, choices: list[Size]) -> None:
@@ -193,7 +193,8 @@ class Rows(Values):
     def vector_loop(self, v: LoopVar, tiers: Sequence[int], sums: Sums, body: Body, split: bool) -> Sums:
         """Blocks of `tiers` vectors, largest first, then what is left in masked single vectors.
 
-        One masked vector at most is left if the last tier is 1.
+        One masked vector at most is left if the last tier is 1. Where blocks are large since what they carry is little and waits
+        for itself (sums), several vectors that are left are one masked block.
         """
         return self.vector_range(v, tiers, self.vector_share(v, tiers, split), sums, body)
 
@@ -207,6 +208,7 @@ class Rows(Values):
         f = self.f
         lanes = f.target.lanes(self.element_bytes)
         first, last = range_
+        at_once = tiers[-1] if len(tiers) > 1 and not sums and f.target.masks else 1
         tiers = [t for t in tiers if not isinstance(v.extent, int) or t * lanes <= v.extent]
         depth = self._known_since(v, range_)
         with self.at(depth):
@@ -219,6 +221,8 @@ class Rows(Values):
                 turn.next(_flat(out))
             sums = _replaced(sums, _shaped(turn.results, part))
             first = stop
+        if at_once > 1:
+            first = self._rest_at_once(v, (first, last), at_once, body)
         part = [s[:1] for s in sums]
         once = bool(tiers) and tiers[-1] == 1
         with self._rest(first, last, lanes, _flat(part), once) as (turn, index):
@@ -228,6 +232,18 @@ class Rows(Values):
             out = self._block(v, index, (mask,), _shaped(turn.carried, part), body, lanes)
             turn.next(_flat(out))
         return _replaced(sums, _shaped(turn.results, part))
+
+    def _rest_at_once(self, v: LoopVar, range_: Range, copies: int, body: Body) -> Val:
+        """More than one vector and less than a block; where the loop over single ones begins."""
+        f, lanes = self.f, self.f.target.lanes(self.element_bytes)
+        first, last = range_
+        left = f.sub(last, first)
+        several = f.compare("gt", left, lanes)
+        with self.when(several):
+            count = f.convert("trunc", left, I32)
+            masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(copies))
+            self._block(v, first, masks, [], body, lanes)
+        return f.select(several, last, first)
 
     def _known_since(self, v: LoopVar, range_: Range) -> int:
         """The outermost level at which both ends exist: those of a whole row are the same for all rows."""
@@ -255,14 +271,14 @@ class Rows(Values):
 
     def _vertical_tiers(self, scope: Scope) -> tuple[int, ...]:
         """Vectors per block: as many as registers allow where the body is small, few where it is long."""
-        loops = list(_loops(scope))
+        loops = list(loops_of(scope))
         inner = frozenset(scope.variables).union(*(s.variables for s in loops))
         count = max((len(s.reductions) for s in loops), default=0)
         if count == 0:
-            heavy = max((cost(n, inner) for s in loops for n in _bodies(s)), default=1)
+            heavy = max((cost(n, inner) for s in loops for n in bodies_of(s)), default=1)
             return (2,) if heavy >= 40 else (4, 1) if heavy <= LIGHT else (4,)
         # what is done once with the sums may be long: the turns of the sums are what takes time
-        heavy = max(cost(n, inner) for s in loops if s.reductions for n in _bodies(s))
+        heavy = max(cost(n, inner) for s in loops if s.reductions for n in bodies_of(s))
         block = 16 if heavy <= 5 else 8 if heavy <= 9 else 4 if heavy < 20 else 2
         while block > 1 and block * count > self.f.target.vector_registers // 2:
             block //= 2
@@ -291,7 +307,7 @@ class Rows(Values):
 
     def _horizontal(self, step: Loop, keeps: list[tuple[Node, Buffer]]) -> None:
         lanes = self.f.target.lanes(self.element_bytes)
-        heavy = sum(cost(n, frozenset(step.variables)) for n in _bodies(step))
+        heavy = sum(cost(n, frozenset(step.variables)) for n in bodies_of(step))
         unroll = 2 if heavy >= 40 else 4
         tiers = (unroll, 1) if step.reductions else (unroll,)
         watched = [r for r in step.reductions if r.data[0] in ("max", "min") and r.dtype.is_float]
@@ -392,36 +408,3 @@ def _shaped(values: Sequence[Val], like: Sums) -> Sums:
 
 def _replaced(sums: Sums, part: Sums) -> Sums:
     return [[*new, *old[len(new) :]] for old, new in zip(sums, part, strict=True)]
-
-
-def _loops(scope: Scope) -> list[Loop]:
-    found: list[Loop] = []
-    for s in scope.steps:
-        found += [s] if isinstance(s, Loop) else _loops(s)
-    return found
-
-
-def _bodies(step: Loop) -> list[Node]:
-    return [r.args[0] for r in step.reductions] + [s.value for s in step.stores]
-
-
-def _run_time_coefficients(scope: Scope) -> list[Size]:
-    """Coefficients of vector variables that only the run decides."""
-    found: dict[Size, None] = {}
-
-    def visit(s: Scope, vector: LoopVar | None) -> None:
-        vector = s.vector or vector
-        for step in s.steps:
-            if isinstance(step, Scope):
-                visit(step, vector)
-                continue
-            v = vector or step.vector
-            if v is None:
-                continue
-            for access, _ in accesses(step.stores, step.reductions, set()):
-                c = access.address.coefficient(v)
-                if not isinstance(c, int) and contiguous(c):
-                    found[c] = None
-
-    visit(scope, None)
-    return list(found)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from anyshape.dims import Size
 from anyshape.lower.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.dag import LoopVar, Node, Store, walk
 from anyshape.lower.idle import is_cut
@@ -283,3 +284,38 @@ def _worth_keeping(first: Loop, later: list[Loop], kept: frozenset[Node]) -> tup
     full = [n for n in common if n.kind == "op" and inner <= n.domain and cost(n, inner, kept) >= 8]
     covered = {a for n in full for a in walk(n.inputs)}
     return tuple(sorted((n for n in full if n not in covered), key=lambda n: n.serial))
+
+
+def loops_of(scope: Scope) -> list[Loop]:
+    """Of the scope and all scopes inside."""
+    found: list[Loop] = []
+    for s in scope.steps:
+        found += [s] if isinstance(s, Loop) else loops_of(s)
+    return found
+
+
+def bodies_of(step: Loop) -> list[Node]:
+    """What is evaluated for each element."""
+    return [r.args[0] for r in step.reductions] + [s.value for s in step.stores]
+
+
+def run_time_coefficients(scope: Scope) -> list[Size]:
+    """Coefficients of vector variables that only the run decides."""
+    found: dict[Size, None] = {}
+
+    def visit(s: Scope, vector: LoopVar | None) -> None:
+        vector = s.vector or vector
+        for step in s.steps:
+            if isinstance(step, Scope):
+                visit(step, vector)
+                continue
+            v = vector or step.vector
+            if v is None:
+                continue
+            for access, _ in accesses(step.stores, step.reductions, set()):
+                c = access.address.coefficient(v)
+                if not isinstance(c, int) and contiguous(c):
+                    found[c] = None
+
+    visit(scope, None)
+    return list(found)
