@@ -1,16 +1,20 @@
 """docs/performance.md from figures: python -m benchmarks.performance_page benchmarks/results
 
 In: the folder into which `make performance` wrote the figures of its parts. Out: the page, a section for each part that ended; what was
-learned, in words, is in `performance_notes.md` beside this file and is taken over as it is.
+learned, in words, is in `performance_notes.md` beside this file and is taken over as it is, and why a peer is faster where one is, in
+`performance_causes.yaml`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from benchmarks.models_bench import US, mean
 from benchmarks.single_ops import groups
@@ -19,6 +23,7 @@ from benchmarks.streams import ANEW
 Results = list[dict[str, Any]]
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 NOTES = Path(__file__).with_name("performance_notes.md")
+CAUSES = Path(__file__).with_name("performance_causes.yaml")
 HEAD = f"""\
 # Performance
 
@@ -110,15 +115,16 @@ def errors(results: Results) -> str:
 
 def ops(results: Results) -> str:
     names = every(results, "seconds")
+    threads = results[0]["threads"]
     lines = [
-        "## Single ops, one thread\n",
+        f"## Single ops, {threads} thread{'s' * (threads > 1)}\n",
         "| group | cases | mean | least |", "|---|---|---|---|",
     ]  # fmt: skip
     for group, rows in groups(results).items():
         ratios = [r["ratio"] for r in rows]
         lines.append(f"| {group} | {len(rows)} | {mean(ratios):.2f} | {min(ratios):.2f} |")
     lines += [
-        "\nMicroseconds, and the part of the core's measured limits (multiply-adds, a copy of that working set) that ours reaches.\n",
+        "\nMicroseconds, and the part of one core's measured limits (multiply-adds, a copy of that working set) that ours reaches.\n",
         f"| op | case | {' | '.join(names)} | ratio | limits |", "|---|---|" + "---|" * (len(names) + 2),
     ]  # fmt: skip
     for r in results:
@@ -127,14 +133,27 @@ def ops(results: Results) -> str:
     return "\n".join(lines)
 
 
-def losses(one: Results, several: Results, single: Results) -> str:
-    """Every model at a shape and every op where a peer is faster."""
+def losses(models_: Results, singles: Results) -> str:
+    """Every model at a shape and every op where a peer is faster, each with its cause."""
     found = [
-        f"- {r['model']} {size(row)}, {kind}, {r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}"
-        for r in (*one, *several) for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
+        f"{r['model']} {size(row)}, {kind}, {r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}"
+        for r in models_ for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
     ]  # fmt: skip
-    found += [f"- {r['group']} {r['name']}: {r['ratio']:.2f} ({r['best']})" for r in single if r["ratio"] < 1]
-    return "## Where a peer is faster\n\n" + ("\n".join(found) if found else "Nowhere in this run.")
+    found += [
+        f"{r['group']} {r['name']}, {r['threads']} thread(s): {r['ratio']:.2f} ({r['best']})"
+        for r in singles if r["ratio"] < 1
+    ]  # fmt: skip
+    lines = [f"- {each}: {cause_of(each) or '**no cause found yet**'}" for each in found]
+    return "## Where a peer is faster\n\n" + ("\n".join(lines) if lines else "Nowhere in this run.")
+
+
+def causes() -> list[tuple[re.Pattern[str], str]]:
+    """Rows that have a cause, by what is found in their lines, and the cause."""
+    return [(re.compile(e["rows"]), e["cause"]) for e in yaml.safe_load(CAUSES.read_text())]
+
+
+def cause_of(line: str) -> str | None:
+    return next((cause for rows, cause in causes() if rows.search(line)), None)
 
 
 def bounds(results: Results) -> str:
@@ -206,6 +225,7 @@ SECTIONS: tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...] = (
     ("compile_time", (compiling,)),
     ("memory", (memory,)),
     ("single_ops", (ops,)),
+    ("single_ops_all_threads", (ops,)),
     ("one_thread", (shapes,)),
 )
 
@@ -216,7 +236,8 @@ def main() -> None:
     folder = Path(sys.argv[1])
     figures = {f.stem: json.loads(f.read_text()) for f in folder.glob("*.json")}
     parts = [HEAD]
-    lost = losses(*(figures.get(n, []) for n in ("one_thread", "all_threads", "single_ops")))
+    streams, singles = ("one_thread", "all_threads"), ("single_ops", "single_ops_all_threads")
+    lost = losses(*([r for n in names for r in figures.get(n, [])] for names in (streams, singles)))
     for name, writers in SECTIONS:
         if name in figures:
             parts += [write(figures[name]) for write in writers]

@@ -57,16 +57,16 @@ def bench(quick: bool) -> Iterator[Part]:
 
 
 def performance(quick: bool) -> Iterator[Part]:
-    """Some eight minutes on a quiet machine."""
+    """Some fifteen minutes on a quiet machine."""
     models = SMALL if quick else (*(m for m in MODELS if m not in LARGE), *LARGE)
     seconds = 1 if quick else 5
     yield part("one_thread", "models_bench", 270, *models, "--seconds", seconds, "--errors")
     yield part(
         "all_threads", "models_bench", 240, *models, "--seconds", 1 if quick else 3, "--threads", os.cpu_count() or 1
     )
-    yield part(
-        "single_ops", "single_ops", 120, *(("gather", "concat") if quick else ()), "--seconds", 0.05 if quick else 0.3
-    )
+    few = ("gather", "concat") if quick else ()
+    for name, threads in (("single_ops", 1), ("single_ops_all_threads", os.cpu_count() or 1)):
+        yield part(name, "single_ops", 240, *few, "--seconds", 0.05 if quick else 0.3, "--threads", threads)
     yield part("bounds", "bounds", 80, *models)
     yield part("oversubscribed", "oversubscribed", 40, *(("mlp",) if quick else ()), "--seconds", 0.1 if quick else 0.8)
     yield part(

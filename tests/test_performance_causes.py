@@ -1,0 +1,50 @@
+"""Why a peer is faster (`benchmarks/performance_causes.yaml`): every entry is the first to fit some line that the page can have."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+from benchmarks import single_cases
+from benchmarks.models import MODELS
+from benchmarks.performance_page import cause_of, causes, losses
+
+
+def singles() -> list[dict[str, Any]]:
+    """A row far below 1 and one not so far for each case; no contents are drawn."""
+    with mock.patch.object(single_cases, "normal", lambda *shape: np.broadcast_to(np.float32(0), shape)):
+        found = single_cases.cases()
+    return [
+        {"group": c.group, "name": c.name, "threads": 1, "ratio": ratio, "best": "onnxruntime"}
+        for c in found for ratio in (0.5, 0.98)
+    ]  # fmt: skip
+
+
+SINGLES = singles()
+STREAMS = [
+    {"model": m, "threads": 2, "rows": [{"batch": 1, "length": 64, "steady_ratio": 0.9, "shuffled_ratio": 1.5}]}
+    for m in MODELS
+]
+
+
+def test_every_entry_tells_the_cause_of_some_row() -> None:
+    lines = losses(STREAMS, SINGLES).splitlines()
+    for _, cause in causes():
+        assert any(line.endswith(cause) for line in lines), cause
+
+
+def test_every_row_below_one_is_printed_and_no_other() -> None:
+    lines = [line for line in losses(STREAMS, SINGLES).splitlines() if line.startswith("- ")]
+    assert len(lines) == len(SINGLES) + len(STREAMS)
+
+
+def test_a_row_without_a_cause_says_so() -> None:
+    odd = {"group": "unheard of", "name": "1x1", "threads": 1, "ratio": 0.2, "best": "openvino"}
+    assert cause_of("unheard of 1x1, 1 thread(s): 0.20 (openvino)") is None
+    assert losses([], [odd]).endswith("no cause found yet**")
+    assert losses([], []).endswith("Nowhere in this run.")
