@@ -720,7 +720,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:142
+# specs/detection.yaml:155
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -746,7 +746,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:228
+# specs/detection.yaml:241
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1032,7 +1032,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:183
+# specs/ensembles.yaml:187
 def tree_ensemble(
     x: Operand,
     feature: Operand,
@@ -1065,7 +1065,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:335
+# specs/ensembles.yaml:357
 def count_grams(
     x: Operand,
     pool: Operand,
@@ -1450,7 +1450,7 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
     return call(STACK, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:149
+# specs/movement.yaml:150
 def split(
     x: Operand,
     axis: int = 0,
@@ -1472,7 +1472,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:177
+# specs/movement.yaml:178
 def slice(
     x: Operand,
     starts: Sequence[int] | Value,
@@ -1495,7 +1495,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:204
+# specs/movement.yaml:205
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
 
@@ -1504,7 +1504,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:220
+# specs/movement.yaml:221
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -2596,7 +2596,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/text.yaml:123
+# specs/text.yaml:130
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
 ) -> Value:
@@ -2608,7 +2608,7 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:155
+# specs/text.yaml:173
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting through `of` tensors in turn, of which this is number `which`.
 
@@ -2617,7 +2617,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:173
+# specs/text.yaml:191
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count through several tensors in turn; an empty one where no tensor has that
     place.

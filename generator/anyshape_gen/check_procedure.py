@@ -8,12 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from anyshape.dtypes import is_dtype_name
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.body_nodes import Branch, Break, For, Procedure, Set, Step, Store, While
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.kinds import bind_generator, kind_of
 from anyshape_gen.model import OpSpec
-from anyshape_gen.nodes import Born, Call, Expr, Generator, If, Node, Slice, Star, Statement
+from anyshape_gen.nodes import (
+    Bool,
+    Born,
+    Call,
+    Expr,
+    Generator,
+    If,
+    Int,
+    Item,
+    Name,
+    Node,
+    Slice,
+    Star,
+    Statement,
+    Unary,
+)
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import free_names
 
@@ -32,6 +48,18 @@ def born_sizes(statements: tuple[Statement, ...]) -> dict[str, Born]:
     return found
 
 
+def filling(value: Item, spec: OpSpec) -> Item:
+    """What an array is full of: a value as it is, zeros where a dtype is told in its place."""
+    variables = {rule.var for rule in spec.dtypes}
+    if isinstance(value, Name) and (value.id in variables or is_dtype_name(value.id)):
+        return (
+            Bool(False, span=value.span)
+            if value.id == "bool"
+            else Call(value.id, (Int(0, span=value.span),), span=value.span)
+        )
+    return value
+
+
 def check_procedure(
     spec: OpSpec, procedure: Procedure, names: NameChecker, scope: Mapping[str, ValueKind], findings: Findings
 ) -> None:
@@ -46,6 +74,8 @@ def check_procedure(
             findings.add(operand.span, f"the procedure never sets the output '{operand.name}'", checker.written)
     for name, statement in born.items():
         names.used.add(name)
+        if isinstance(statement.low, Unary):
+            findings.add(statement.low.span, f"the size '{name}' is at least 0, as every size is")
         if name not in checker.first:
             findings.add(statement.span, f"the procedure never sets the size '{name}'")
         elif after is not None and name not in after:
@@ -139,10 +169,10 @@ class _Checker:
                 self.element(target, now)
         return found
 
-    def array(self, step: Set, shape: Node, value: Node, now: set[str]) -> set[str]:
+    def array(self, step: Set, shape: Node, value: Item, now: set[str]) -> set[str]:
         target = step.targets[0]
         self.names.called.add("array")
-        for part in (shape, value):
+        for part in (shape, filling(value, self.spec)):
             if not isinstance(part, (Star, Slice)):
                 self.expr(part, now)  # type: ignore[arg-type]
         if len(step.targets) > 1 or target.items is not None or step.op != "=":
@@ -204,4 +234,4 @@ class _Checker:
             self.written.add(name)
 
 
-__all__ = ["born_sizes", "check_procedure"]
+__all__ = ["born_sizes", "check_procedure", "filling"]

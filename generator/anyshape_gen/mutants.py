@@ -20,6 +20,7 @@ from anyshape_gen.nodes import (
     BinOp,
     Bool,
     BoolOp,
+    Born,
     Call,
     Compare,
     Comprehension,
@@ -156,6 +157,7 @@ _TOLD = (
     VecLit,
     Function,
     Assign,
+    Born,
     Set,
     For,
     While,
@@ -193,6 +195,8 @@ def shown(node: Any) -> str:
         return step_text(node)
     if isinstance(node, Assign):
         return f"{', '.join(node.names)} = {to_text(node.value)}"
+    if isinstance(node, Born):
+        return f"{node.name} = born({to_text(node.low)}, {to_text(node.high)})"
     if isinstance(node, Function):
         return f"{node.name} gives {to_text(node.result)}"
     if isinstance(node, ParamSpec):

@@ -13,7 +13,7 @@ from typing import Any
 from anyshape_gen.analysis_model import OutputShape, ResolvedProcedure, ScratchTensor, ValueKind
 from anyshape_gen.body_nodes import Branch, Break, For, Kernel, Procedure, Set, Step, Store, While
 from anyshape_gen.build import vector
-from anyshape_gen.check_procedure import born_sizes
+from anyshape_gen.check_procedure import born_sizes, filling
 from anyshape_gen.kinds import generator_over, kind_of
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
@@ -126,7 +126,7 @@ class ProcedureResolver(KernelResolver):
                 return step
 
     def array(self, step: Set, shape: Item, value: Item) -> Step:
-        name = step.targets[0].tensor
+        name, value = step.targets[0].tensor, filling(value, self.spec)
         assert not isinstance(shape, (Star, Slice)) and not isinstance(value, (Star, Slice))
         for part in walk(shape):
             if isinstance(part, Name) and (part.id in self.variables or part.id in self.scope.extents):

@@ -62,7 +62,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     high = procedure.array("high", eqs.dtypes["F"], rules.Vec((2, most)))
     area = procedure.array("area", eqs.dtypes["F"], rules.Vec((most,)))
     procedure.set(k[()], 0)
-    procedure.fill(pick, 0)
+    procedure.fill(pick, cast(0, parse_dtype("i64")))
     procedure.fill(low, cast(0, eqs.dtypes["F"]))
     procedure.fill(high, cast(0, eqs.dtypes["F"]))
     procedure.fill(area, cast(0, eqs.dtypes["F"]))
@@ -145,7 +145,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end({bound.k: k}, source="specs/detection.yaml:92")
 
 
-# specs/detection.yaml:142
+# specs/detection.yaml:155
 def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     scale = bound.scale
     half_pixel = bound.half_pixel
@@ -171,7 +171,7 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:166",
+        "specs/detection.yaml:179",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -192,10 +192,10 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     place = procedure.array("place", parse_dtype("i64"), rules.Vec((2, bins, room)))
     share = procedure.array("share", eqs.dtypes["U"], rules.Vec((2, bins, room)))
     grid = procedure.array("grid", parse_dtype("i64"), rules.Vec((2,)))
-    procedure.fill(samples, 0)
-    procedure.fill(place, 0)
+    procedure.fill(samples, cast(0, parse_dtype("i64")))
+    procedure.fill(place, cast(0, parse_dtype("i64")))
     procedure.fill(share, cast(0, eqs.dtypes["U"]))
-    procedure.fill(grid, 0)
+    procedure.fill(grid, cast(0, parse_dtype("i64")))
     with procedure.loop("n", k) as n:
         with procedure.loop("e", 2) as e:
             procedure.set(begin[()], cast(corner(checked(rois)[n, 1 - e]), eqs.dtypes["U"]))
@@ -382,10 +382,10 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
                             checked(y)[n, f, *fit((i, j), size)],
                             cast(where(whole[()], lambda: found[()], lambda: maximum(found[()], 0)), eqs.dtypes["F"]),
                         )
-    procedure.end(source="specs/detection.yaml:170")
+    procedure.end(source="specs/detection.yaml:183")
 
 
-# specs/detection.yaml:228
+# specs/detection.yaml:241
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -395,7 +395,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:242",
+        "specs/detection.yaml:255",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -403,8 +403,8 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     side = procedure.variable("side", eqs.dtypes["U"])
     low = procedure.array("low", parse_dtype("i64"), rules.Vec((2, bins)))
     high = procedure.array("high", parse_dtype("i64"), rules.Vec((2, bins)))
-    procedure.fill(low, 0)
-    procedure.fill(high, 0)
+    procedure.fill(low, cast(0, parse_dtype("i64")))
+    procedure.fill(high, cast(0, parse_dtype("i64")))
     with procedure.loop("n", k) as n:
         with procedure.loop("e", 2) as e:
             procedure.set(
@@ -452,4 +452,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:245")
+    procedure.end(source="specs/detection.yaml:258")

@@ -19,6 +19,7 @@ from anyshape.equations.functions import (
     maximum,
     minimum,
     ne,
+    not_,
     or_,
     reduce_,
     where,
@@ -97,10 +98,10 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     found = procedure.variable("found", parse_dtype("i64"))
     moved = procedure.array("moved", parse_dtype("i64"), rules.Vec((m,)))
     rows = procedure.array("rows", parse_dtype("i64"), rules.Vec((m,)))
-    child = procedure.array("child", parse_dtype("i64"), rules.Vec((m,)))
+    child = procedure.array("child", parse_dtype("bool"), rules.Vec((m,)))
     at_ = procedure.array("at", parse_dtype("i64"), rules.Vec((e,)))
-    procedure.fill(moved, 0)
-    procedure.fill(rows, 0)
+    procedure.fill(moved, cast(0, parse_dtype("i64")))
+    procedure.fill(rows, cast(0, parse_dtype("i64")))
     procedure.set(w[()], 0)
     with procedure.ordered("j", [m], lambda l: checked(node)[l]) as j:
         procedure.set(checked(moved)[w[()]], j)
@@ -109,8 +110,8 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     with procedure.ordered("j", [m], lambda l: checked(tree)[checked(moved)[l]]) as j:
         procedure.set(checked(rows)[w[()]], checked(moved)[j])
         procedure.set(w[()], 1, "add")
-    procedure.fill(child, 0)
-    procedure.fill(at_, 0)
+    procedure.fill(child, False)
+    procedure.fill(at_, cast(0, parse_dtype("i64")))
     with procedure.loop("q", 2 * m + e) as q:
         with procedure.when(lt(q, 2 * m)):
             procedure.set(a[()], checked(tree)[q % m])
@@ -149,10 +150,10 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
             with procedure.otherwise():
                 procedure.set(checked(no)[q % m], found[()])
             with procedure.when(ne(found[()], q % m)):
-                procedure.set(checked(child)[found[()]], 1)
+                procedure.set(checked(child)[found[()]], True)
     procedure.set(t[()], 0)
     with procedure.loop("l", m) as l:
-        with procedure.when(eq(checked(child)[l], 0)):
+        with procedure.when(not_(checked(child)[l])):
             procedure.set(checked(roots)[t[()]], l)
             procedure.set(t[()], 1, "add")
     procedure.set(w[()], 0)
@@ -165,7 +166,7 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end({bound.t: t}, source="specs/ensembles.yaml:116")
 
 
-# specs/ensembles.yaml:183
+# specs/ensembles.yaml:187
 def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -184,37 +185,37 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
-        "specs/ensembles.yaml:207",
+        "specs/ensembles.yaml:211",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
         ("a feature is none of ", f),
-        "specs/ensembles.yaml:208",
+        "specs/ensembles.yaml:212",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
         ("a child is none of ", m, " rows"),
-        "specs/ensembles.yaml:209",
+        "specs/ensembles.yaml:213",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
         ("another child is none of ", m, " rows"),
-        "specs/ensembles.yaml:210",
+        "specs/ensembles.yaml:214",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
         ("a root is none of ", m, " rows"),
-        "specs/ensembles.yaml:211",
+        "specs/ensembles.yaml:215",
     )
     eqs.demand(
         reduce_("all", [m + 1], lambda r: and_(le(0, start[r]), le(start[r], e))),
         ("weights begin behind the last of ", e),
-        "specs/ensembles.yaml:212",
+        "specs/ensembles.yaml:216",
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
         ("a target is none of ", targets),
-        "specs/ensembles.yaml:213",
+        "specs/ensembles.yaml:217",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -225,8 +226,8 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     l = procedure.variable("l", parse_dtype("i64"))
     q = procedure.variable("q", parse_dtype("i64"))
     begin = procedure.array("begin", parse_dtype("i64"), rules.Vec((m,)))
-    count = procedure.array("count", parse_dtype("i64"), rules.Vec((targets,)))
-    procedure.fill(begin, 0)
+    seen = procedure.array("seen", parse_dtype("bool"), rules.Vec((targets,)))
+    procedure.fill(begin, cast(0, parse_dtype("i64")))
     procedure.set(place[()], 0)
     with procedure.loop("r", m) as r:
         with procedure.when(eq(checked(mode)[r], 6)):
@@ -236,10 +237,10 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
                 procedure.set(place[()], 1, "add")
                 with procedure.when(ne(checked(member)[place[()] - 1], checked(member)[place[()] - 1])):
                     procedure.leave()
-    procedure.fill(count, 0)
+    procedure.fill(seen, False)
     with procedure.loop("i", n) as i:
         with procedure.loop("c", targets) as c:
-            procedure.set(checked(count)[c], 0)
+            procedure.set(checked(seen)[c], False)
         with procedure.loop("k", t) as k:
             procedure.set(at_[()], checked(root)[k])
             with procedure.repeat(m):
@@ -252,7 +253,7 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
                         procedure.unless(lt(l[()], s))
                         with procedure.when(eq(checked(member)[l[()]], v[()])):
                             procedure.set(holds[()], True)
-                        with procedure.when(or_(holds[()], ne(checked(member)[l[()]], checked(member)[l[()]]))):
+                        with procedure.when(ne(checked(member)[l[()]], checked(member)[l[()]])):
                             procedure.leave()
                         procedure.set(l[()], 1, "add")
                 with procedure.otherwise():
@@ -290,28 +291,28 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
                         procedure.set(
                             checked(y)[i, q[()]],
                             where(
-                                eq(checked(count)[q[()]], 0),
-                                lambda: checked(weight)[w],
+                                checked(seen)[q[()]],
                                 lambda: minimum(checked(y)[i, q[()]], checked(weight)[w]),
+                                lambda: checked(weight)[w],
                             ),
                         )
                     if how == "max":
                         procedure.set(
                             checked(y)[i, q[()]],
                             where(
-                                eq(checked(count)[q[()]], 0),
-                                lambda: checked(weight)[w],
+                                checked(seen)[q[()]],
                                 lambda: maximum(checked(y)[i, q[()]], checked(weight)[w]),
+                                lambda: checked(weight)[w],
                             ),
                         )
-                    procedure.set(checked(count)[q[()]], 1)
+                    procedure.set(checked(seen)[q[()]], True)
         if how == "average":
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:215")
+    procedure.end(source="specs/ensembles.yaml:219")
 
 
-# specs/ensembles.yaml:335
+# specs/ensembles.yaml:357
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -331,12 +332,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:350",
+        "specs/ensembles.yaml:372",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is none of ", size),
-        "specs/ensembles.yaml:351",
+        "specs/ensembles.yaml:373",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -384,4 +385,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:353")
+    procedure.end(source="specs/ensembles.yaml:375")

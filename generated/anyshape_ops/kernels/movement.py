@@ -45,32 +45,32 @@ def stack_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*a, v, *b], xs[v][*a, *b], "specs/movement.yaml:142")
 
 
-# specs/movement.yaml:149
+# specs/movement.yaml:150
 def split_kernel(eqs: Equations, bound: Bound) -> None:
     sizes, o, i = bound.sizes, bound.o, bound.i
     x, ys = eqs.tensor("x"), eqs.tensors("ys")
     for v in range(len(sizes)):
         a, k, b = eqs.indices("a", o), eqs.index("k", sizes[v]), eqs.indices("b", i)
-        eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:161")
+        eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:162")
 
 
-# specs/movement.yaml:177
+# specs/movement.yaml:178
 def slice_kernel(eqs: Equations, bound: Bound) -> None:
     s, lo, step = bound.s, bound.lo, bound.step
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:195")
+    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:196")
 
 
-# specs/movement.yaml:204
+# specs/movement.yaml:205
 def gather_kernel(eqs: Equations, bound: Bound) -> None:
     o, j, i, n = bound.o, bound.j, bound.i, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, b, c = eqs.indices("a", o), eqs.indices("b", j), eqs.indices("c", i)
-    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:211")
+    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:212")
 
 
-# specs/movement.yaml:220
+# specs/movement.yaml:221
 def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     b, m, n, k, upper = bound.b, bound.m, bound.n, bound.k, bound.upper
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -78,5 +78,5 @@ def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, i, j],
         where(ge(j, i + k) if upper else le(j, i + k), lambda: x[*g, i, j], lambda: 0),
-        "specs/movement.yaml:227",
+        "specs/movement.yaml:228",
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import and_, checked, eq, fit, gt, le, lt, maximum, ne, or_, reduce_, where
+from anyshape.equations.functions import and_, cast, checked, eq, fit, gt, le, lt, maximum, ne, or_, reduce_, where
 from anyshape.rules import Bound
 
 
@@ -109,8 +109,8 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
     group = procedure.array("group", parse_dtype("i64"), rules.Vec((n,)))
     least = procedure.array("least", parse_dtype("i64"), rules.Vec((n,)))
     place = procedure.array("place", parse_dtype("i64"), rules.Vec((n,)))
-    procedure.fill(order, 0)
-    procedure.fill(moved, 0)
+    procedure.fill(order, cast(0, parse_dtype("i64")))
+    procedure.fill(moved, cast(0, parse_dtype("i64")))
     with procedure.loop("l", n) as l:
         procedure.set(checked(order)[l], l)
     with procedure.loops_over("a", o) as a:
@@ -128,8 +128,8 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
             with procedure.loop("l", n) as l:
                 procedure.set(checked(order)[l], checked(moved)[l])
     procedure.set(k[()], 0)
-    procedure.fill(group, 0)
-    procedure.fill(least, 0)
+    procedure.fill(group, cast(0, parse_dtype("i64")))
+    procedure.fill(least, cast(0, parse_dtype("i64")))
     with procedure.loop("l", n) as l:
         with procedure.when(
             or_(
@@ -148,7 +148,7 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
             procedure.set(checked(least)[k[()]], checked(order)[l])
             procedure.set(k[()], 1, "add")
         procedure.set(checked(group)[checked(order)[l]], k[()] - 1)
-    procedure.fill(place, 0)
+    procedure.fill(place, cast(0, parse_dtype("i64")))
     if sorted:
         with procedure.loop("u", k[()]) as u:
             procedure.set(checked(place)[u], u)

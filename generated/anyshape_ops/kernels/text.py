@@ -59,9 +59,7 @@ def string_concat_kernel(eqs: Equations, bound: Bound) -> None:
     i = eqs.indices("i", p)
     eqs.define(
         size[*i],
-        maximum(
-            reduce_("max", [v], lambda c: where(ne(cast(a[*i, c], parse_dtype("i32")), 0), lambda: c + 1, lambda: 0)), 0
-        ),
+        maximum(reduce_("max", [v], lambda c: c + 1, where=lambda c: ne(cast(a[*i, c], parse_dtype("i32")), 0)), 0),
         "specs/text.yaml:72",
     )
     i, c = eqs.indices("i", i_extents), eqs.index("c", v + w)
@@ -123,9 +121,7 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
             size[()],
             maximum(
                 reduce_(
-                    "max",
-                    [w],
-                    lambda c: where(ne(cast(checked(x)[*i, c], parse_dtype("i32")), 0), lambda: c + 1, lambda: 0),
+                    "max", [w], lambda c: c + 1, where=lambda c: ne(cast(checked(x)[*i, c], parse_dtype("i32")), 0)
                 ),
                 0,
             ),
@@ -134,9 +130,7 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
             long[()],
             maximum(
                 reduce_(
-                    "max",
-                    [m],
-                    lambda c: where(ne(cast(checked(delimiter)[c], parse_dtype("i32")), 0), lambda: c + 1, lambda: 0),
+                    "max", [m], lambda c: c + 1, where=lambda c: ne(cast(checked(delimiter)[c], parse_dtype("i32")), 0)
                 ),
                 0,
             ),
@@ -191,7 +185,7 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end({bound.k: k}, source="specs/text.yaml:89")
 
 
-# specs/text.yaml:123
+# specs/text.yaml:130
 def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
     case_sensitive = bound.case_sensitive
     n = bound.n
@@ -333,43 +327,43 @@ def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/text.yaml:136",
+        "specs/text.yaml:143",
     )
     none = eqs.scratch("none", parse_dtype("bool"), rules.Vec(()))
-    eqs.define(none[()], reduce_("all", [n], lambda i: gone[i]), "specs/text.yaml:137")
+    eqs.define(none[()], reduce_("all", [n], lambda i: gone[i]), "specs/text.yaml:144")
     wanted = eqs.scratch("wanted", parse_dtype("bool"), rules.Vec((n + 1,)))
     i = eqs.index("i", n + 1)
-    eqs.define(wanted[i], where(lt(i, n), lambda: not_(gone[i]), lambda: none[()]), "specs/text.yaml:138")
+    eqs.define(wanted[i], where(lt(i, n), lambda: not_(gone[i]), lambda: none[()]), "specs/text.yaml:145")
     at_ = eqs.scratch("at", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(at_[:], [n + 1], lambda i: i, where=lambda i: wanted[i], source="specs/text.yaml:140")
+    eqs.compact(at_[:], [n + 1], lambda i: i, where=lambda i: wanted[i], source="specs/text.yaml:147")
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((*b, k, w)))
     z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
     eqs.define(
         code[*z, p, c],
         where(lt(at_[p], n), lambda: cast(x[*z, at_[p], c], parse_dtype("i32")), lambda: 0),
-        "specs/text.yaml:141",
+        "specs/text.yaml:148",
     )
     if action == "NONE":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(code[*z, p, c], parse_dtype("char")), "specs/text.yaml:142")
+        eqs.define(y[*z, p, c], cast(code[*z, p, c], parse_dtype("char")), "specs/text.yaml:149")
     if action == "LOWER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(lower(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:143")
+        eqs.define(y[*z, p, c], cast(lower(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:150")
     if action == "UPPER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:144")
-    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:139")
+        eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:151")
+    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:146")
 
 
-# specs/text.yaml:155
+# specs/text.yaml:173
 def string_places_kernel(eqs: Equations, bound: Bound) -> None:
     d, of, which = bound.d, bound.of, bound.which
     y = eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:165")
+    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:183")
 
 
-# specs/text.yaml:173
+# specs/text.yaml:191
 def string_at_kernel(eqs: Equations, bound: Bound) -> None:
     s, most, c, d, w = bound.s, bound.most, bound.c, bound.d, bound.w
     at_, xs, y = eqs.tensor("at"), eqs.tensors("xs"), eqs.tensor("y")
@@ -393,5 +387,5 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             parse_dtype("char"),
         ),
-        "specs/text.yaml:181",
+        "specs/text.yaml:199",
     )

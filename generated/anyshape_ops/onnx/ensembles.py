@@ -71,7 +71,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:266
+# specs/ensembles.yaml:270
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     if not (
         (n.attr("post_transform", "NONE") == "NONE") or (
@@ -172,7 +172,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:279
+# specs/ensembles.yaml:283
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     if not (n.attr("classlabels_int64s") is not None):
         n.refuse("TreeEnsembleClassifier with strings as classes")
@@ -340,7 +340,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:302
+# specs/ensembles.yaml:306
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     if not (n.attr("post_transform", 0) < 3):
         n.refuse("TreeEnsemble with another post_transform")
@@ -455,7 +455,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:383
+# specs/ensembles.yaml:405
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("pool_strings") is None) and (n.attr("pool_int64s") is not None)):
         n.refuse("TfIdfVectorizer of strings")

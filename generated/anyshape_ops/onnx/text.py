@@ -24,7 +24,7 @@ def string_split_20(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/text.yaml:148
+# specs/text.yaml:155
 def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.string_normalizer(

@@ -51,7 +51,7 @@ DYN_NON_MAX_SUPPRESSION = OpDef(
     source="specs/detection.yaml:72",
 )
 
-# specs/detection.yaml:142
+# specs/detection.yaml:155
 # roi_align: no dyn variant, it has no parameters that are operands
 ROI_ALIGN = OpDef(
     name="roi_align",
@@ -74,10 +74,10 @@ ROI_ALIGN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.roi_align_kernel,
     summary="Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the elements.",
-    source="specs/detection.yaml:142",
+    source="specs/detection.yaml:155",
 )
 
-# specs/detection.yaml:228
+# specs/detection.yaml:241
 # max_roi_pool: no dyn variant, it has no parameters that are operands
 MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -97,5 +97,5 @@ MAX_ROI_POOL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
     summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
-    source="specs/detection.yaml:228",
+    source="specs/detection.yaml:241",
 )

@@ -446,7 +446,7 @@ STACK = OpDef(
     moves=("T",),
 )
 
-# specs/movement.yaml:149
+# specs/movement.yaml:150
 STATIC_SPLIT = OpDef(
     name="split",
     variant="static",
@@ -461,7 +461,7 @@ STATIC_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:149",
+    source="specs/movement.yaml:150",
     moves=("T",),
 )
 DYN_SPLIT = OpDef(
@@ -478,11 +478,11 @@ DYN_SPLIT = OpDef(
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
     summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
-    source="specs/movement.yaml:149",
+    source="specs/movement.yaml:150",
     moves=("T",),
 )
 
-# specs/movement.yaml:177
+# specs/movement.yaml:178
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -498,7 +498,7 @@ STATIC_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:177",
+    source="specs/movement.yaml:178",
     moves=("T",),
 )
 DYN_SLICE = OpDef(
@@ -516,12 +516,12 @@ DYN_SLICE = OpDef(
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
     summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
-    source="specs/movement.yaml:177",
+    source="specs/movement.yaml:178",
     shaping=("ends",),
     moves=("T",),
 )
 
-# specs/movement.yaml:204
+# specs/movement.yaml:205
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -539,11 +539,11 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:204",
+    source="specs/movement.yaml:205",
     moves=("T",),
 )
 
-# specs/movement.yaml:220
+# specs/movement.yaml:221
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -557,7 +557,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:220",
+    source="specs/movement.yaml:221",
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -572,5 +572,5 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:220",
+    source="specs/movement.yaml:221",
 )

@@ -65,7 +65,7 @@ STRING_SPLIT = OpDef(
     source="specs/text.yaml:80",
 )
 
-# specs/text.yaml:123
+# specs/text.yaml:130
 # string_normalizer: no dyn variant, it has no parameters that are operands
 STRING_NORMALIZER = OpDef(
     name="string_normalizer",
@@ -83,10 +83,10 @@ STRING_NORMALIZER = OpDef(
     relation=relations.string_normalizer_relation,
     kernel=kernels.string_normalizer_kernel,
     summary="Strings without those that are stop words, in capitals or small letters; one empty string where none is left.",
-    source="specs/text.yaml:123",
+    source="specs/text.yaml:130",
 )
 
-# specs/text.yaml:155
+# specs/text.yaml:173
 # string_places: no dyn variant, it has no parameters that are operands
 STRING_PLACES = OpDef(
     name="string_places",
@@ -101,10 +101,10 @@ STRING_PLACES = OpDef(
     relation=relations.string_places_relation,
     kernel=kernels.string_places_kernel,
     summary="The place of each string, counting through `of` tensors in turn, of which this is number `which`.",
-    source="specs/text.yaml:155",
+    source="specs/text.yaml:173",
 )
 
-# specs/text.yaml:173
+# specs/text.yaml:191
 # string_at: no dyn variant, it has no parameters
 STRING_AT = OpDef(
     name="string_at",
@@ -119,5 +119,5 @@ STRING_AT = OpDef(
     relation=relations.string_at_relation,
     kernel=kernels.string_at_kernel,
     summary="The strings at places that count through several tensors in turn; an empty one where no tensor has that place.",
-    source="specs/text.yaml:173",
+    source="specs/text.yaml:191",
 )

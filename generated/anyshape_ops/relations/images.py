@@ -65,26 +65,14 @@ def resize_relation(
         rule.or_(policy == "stretch", lambda: gt(rule.item(d, axes), 0)),
         lambda: f"an image of size {d} has no aspect ratio",
     )
-    least = rule.where(
-        rule.and_(gt(len(axes), 0), lambda: policy == "not_larger"),
-        lambda: Vec(
-            rule.min(
-                Vec(rule.floordiv(2 * m * n + e, rule.max(2 * e, 1)) for m, e in rule.zip(sizes, rule.item(d, axes)))
-            )
-            for n in rule.item(d, axes)
-        ),
-        lambda: sizes,
-    )
-    most = rule.where(
-        rule.and_(gt(len(axes), 0), lambda: policy == "not_smaller"),
-        lambda: Vec(
-            rule.max(
-                Vec(rule.floordiv(2 * m * n + e, rule.max(2 * e, 1)) for m, e in rule.zip(sizes, rule.item(d, axes)))
-            )
-            for n in rule.item(d, axes)
-        ),
-        lambda: sizes,
-    )
+    least = Vec(
+        rule.min(Vec(rule.floordiv(2 * m * n + e, rule.max(2 * e, 1)) for m, e in rule.zip(sizes, rule.item(d, axes))))
+        for n in rule.item(d, axes)
+    ) if policy == "not_larger" else sizes
+    most = Vec(
+        rule.max(Vec(rule.floordiv(2 * m * n + e, rule.max(2 * e, 1)) for m, e in rule.zip(sizes, rule.item(d, axes))))
+        for n in rule.item(d, axes)
+    ) if policy == "not_smaller" else sizes
     s = put(d, axes, sizes if policy == "stretch" else least if policy == "not_larger" else most)
     rule.require(
         all_(rule.or_(gt(n, 0), lambda: eq(m, 0)) for n, m in rule.zip(d, s)),

@@ -131,7 +131,7 @@ def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> B
     return rule.bind(outputs={"y": Vec((*o, c, *i))}, o=o, i=i, axis=axis)
 
 
-# specs/movement.yaml:149
+# specs/movement.yaml:150
 def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -153,7 +153,7 @@ def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> 
     )
 
 
-# specs/movement.yaml:177
+# specs/movement.yaml:178
 def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, steps: Any) -> Bound:
     def edge(e: Any, n: Any, p: Any) -> Any:
         return clamp(
@@ -180,7 +180,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
     return rule.bind(outputs={"y": s}, s=s, lo=lo, step=step, starts=starts, ends=ends, axes=axes, steps=steps)
 
 
-# specs/movement.yaml:204
+# specs/movement.yaml:205
 def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -191,7 +191,7 @@ def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, *j, *i))}, o=o, j=j, i=i, n=n, axis=axis)
 
 
-# specs/movement.yaml:220
+# specs/movement.yaml:221
 def trilu_relation(rule: Rule, *, x: Vec, k: Any, upper: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

@@ -186,6 +186,158 @@ NON_MAX_SUPPRESSION = Property(
             "is not within",
             "specs/detection.yaml:140",
         ),
+        Example(
+            {
+                "boxes": Given(value=(((4, 1, 4, 3.5), (0, 1.5, 4, 2.5), (0, 3, 3.5, 4)),)),
+                "scores": Given(value=(((2, 0, 1),),)),
+                "iou_threshold": Given(value=0.5),
+            },
+            {"limit": 3, "center": True},
+            {"kept": Given(value=((0, 0, 0), (0, 0, 2), (0, 0, 1)))},
+            None,
+            "specs/detection.yaml:141",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((0, 1, 2, 1.5), (1.5, 0, 0, 0.5), (0, 3, 2, 2.5)),)),
+                "scores": Given(value=(((2, 1, 0),),)),
+                "iou_threshold": Given(value=0.1),
+            },
+            {"limit": 3},
+            {"kept": Given(value=((0, 0, 0), (0, 0, 1), (0, 0, 2)))},
+            None,
+            "specs/detection.yaml:142",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((3.5, 4, 2, 3.5), (4, 2.5, 4, 3.5), (3, 1.5, 4, 1), (2.5, 3, 4, 2.5)),)),
+                "scores": Given(value=(((2, 3, 1, 0),),)),
+                "iou_threshold": Given(value=0.1),
+            },
+            {"limit": 4, "center": True},
+            {"kept": Given(value=((0, 0, 1),))},
+            None,
+            "specs/detection.yaml:143",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((0, 4, 2.5, 2), (3, 2.5, 1.5, 1.5), (3, 2.5, 2.5, 2), (3, 1.5, 1.5, 4.5)),)),
+                "scores": Given(value=(((2, 1, 0, 3),),)),
+            },
+            {"limit": 4, "center": True},
+            {"kept": Given(value=((0, 0, 3), (0, 0, 0)))},
+            None,
+            "specs/detection.yaml:144",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((1, 3, 0.5, 3), (1.5, 4, 1, 4.5), (0, 2.5, 3, 4.5), (1, 4, 3.5, 4.5)),)),
+                "scores": Given(value=(((1, 3, 0, 2),),)),
+            },
+            {"limit": 4, "center": True},
+            {"kept": Given(value=((0, 0, 1),))},
+            None,
+            "specs/detection.yaml:145",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((0, 2, 3, 3.5), (4, 1.5, 2, 2.5), (4, 0.5, 2.5, 0.5)),)),
+                "scores": Given(value=(((0, 2, 1),),)),
+                "iou_threshold": Given(value=0.25),
+            },
+            {"limit": 3, "center": True},
+            {"kept": Given(value=((0, 0, 1), (0, 0, 2), (0, 0, 0)))},
+            None,
+            "specs/detection.yaml:146",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((2.5, 4, 0.5, 2.5), (3.5, 3, 2, 2.5), (1.5, 2, 1.5, 4), (0, 1.5, 1.5, 3.5)),)),
+                "scores": Given(value=(((3, 2, 1, 0),),)),
+            },
+            {"limit": 4, "center": True},
+            {"kept": Given(value=((0, 0, 0), (0, 0, 2), (0, 0, 3)))},
+            None,
+            "specs/detection.yaml:147",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((1.5, 0.5, 2.5, 4.5), (1.5, 4, 2, 4), (1, 2, 1.5, 1.5), (4, 3.5, 1, 4.5)),)),
+                "scores": Given(value=(((0, 3, 2, 1),),)),
+                "iou_threshold": Given(value=0.25),
+            },
+            {"limit": 4, "center": True},
+            {"kept": Given(value=((0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 0)))},
+            None,
+            "specs/detection.yaml:148",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((4, 0.5, 3.5, 1.5), (0, 4, 4, 0), (2.5, 3.5, 3.5, 1.5), (3.5, 3.5, 0.5, 0)),)),
+                "scores": Given(value=(((3, 0, 2, 1),),)),
+                "iou_threshold": Given(value=0.1),
+            },
+            {"limit": 4},
+            {"kept": Given(value=((0, 0, 0), (0, 0, 2)))},
+            None,
+            "specs/detection.yaml:149",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((2.5, 4, 3.5, 3), (1.5, 1.5, 4, 0.5), (3.5, 0.5, 2.5, 4.5)),)),
+                "scores": Given(value=(((1, 0, 2),),)),
+            },
+            {"limit": 3, "center": True},
+            {"kept": Given(value=((0, 0, 2),))},
+            None,
+            "specs/detection.yaml:150",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((0, 0, 1, 1), (5, 5, 6, 7)), ((2, 0, 3, 1), (0, 2, 1, 4)))),
+                "scores": Given(value=(((0.5, 0.75), (1, 2), (4, 3)), ((0.5, 0.75), (1, 2), (4, 3)))),
+                "iou_threshold": Given(value=1.0),
+            },
+            {"limit": 2},
+            {
+                "kept": Given(
+                    value=(
+                        (0, 0, 1),
+                        (0, 0, 0),
+                        (0, 1, 1),
+                        (0, 1, 0),
+                        (0, 2, 0),
+                        (0, 2, 1),
+                        (1, 0, 1),
+                        (1, 0, 0),
+                        (1, 1, 1),
+                        (1, 1, 0),
+                        (1, 2, 0),
+                        (1, 2, 1),
+                    )
+                )
+            },
+            None,
+            "specs/detection.yaml:151",
+        ),
+        Example(
+            {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "iou_threshold": Given(value=-0.5)},
+            {},
+            {},
+            "is not within",
+            "specs/detection.yaml:152",
+        ),
+        Example(
+            {
+                "boxes": Given(value=(((0, 0, 1, 1), (0, 1, 1, 2)),)),
+                "scores": Given(value=(((1, 2),),)),
+                "iou_threshold": Given(value=0.0),
+            },
+            {"limit": 5},
+            {"kept": Given(value=((0, 0, 1), (0, 0, 0)))},
+            None,
+            "specs/detection.yaml:153",
+        ),
     ),
     "specs/detection.yaml:72",
     asserts=(
@@ -195,7 +347,7 @@ NON_MAX_SUPPRESSION = Property(
 )
 
 
-# specs/detection.yaml:142
+# specs/detection.yaml:155
 def roi_align_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -213,7 +365,7 @@ def roi_align_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:213
+# specs/detection.yaml:226
 def roi_align_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -234,7 +386,7 @@ ROI_ALIGN = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:219",
+            "specs/detection.yaml:232",
         ),
         Example(
             {
@@ -245,7 +397,7 @@ ROI_ALIGN = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:220",
+            "specs/detection.yaml:233",
         ),
         Example(
             {
@@ -256,54 +408,54 @@ ROI_ALIGN = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:221",
+            "specs/detection.yaml:234",
         ),
         Example(
             {"x": Given((1, 2, 6, 6)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 2, 3, 2))},
             None,
-            "specs/detection.yaml:222",
+            "specs/detection.yaml:235",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:223",
+            "specs/detection.yaml:236",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:224",
+            "specs/detection.yaml:237",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:225",
+            "specs/detection.yaml:238",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:226",
+            "specs/detection.yaml:239",
         ),
     ),
-    "specs/detection.yaml:142",
+    "specs/detection.yaml:155",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:163"),
-        Refusal(r".* samples on a side of a bin", "specs/detection.yaml:164"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:165"),
+        Refusal(r".* bins", "specs/detection.yaml:176"),
+        Refusal(r".* samples on a side of a bin", "specs/detection.yaml:177"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:178"),
     ),
 )
 
 
-# specs/detection.yaml:228
+# specs/detection.yaml:241
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -318,7 +470,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:259
+# specs/detection.yaml:272
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_regions(x, rois, image, size, scale)
 
@@ -337,7 +489,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:263",
+            "specs/detection.yaml:276",
         ),
         Example(
             {
@@ -348,7 +500,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:264",
+            "specs/detection.yaml:277",
         ),
         Example(
             {
@@ -359,51 +511,51 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:265",
+            "specs/detection.yaml:278",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:266",
+            "specs/detection.yaml:279",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:267",
+            "specs/detection.yaml:280",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:268",
+            "specs/detection.yaml:281",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:269",
+            "specs/detection.yaml:282",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:270",
+            "specs/detection.yaml:283",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:271",
+            "specs/detection.yaml:284",
         ),
     ),
-    "specs/detection.yaml:228",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:241"),),
+    "specs/detection.yaml:241",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:254"),),
 )

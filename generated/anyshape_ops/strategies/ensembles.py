@@ -262,12 +262,96 @@ TREE_LINKS = Property(
             None,
             "specs/ensembles.yaml:170",
         ),
+        Example(
+            {
+                "tree": Given(value=(2, 2, 1, 1, 1)),
+                "node": Given(value=(1, 1, 3, 0, 1)),
+                "yes_id": Given(value=(1, 3, 3, 1, 0)),
+                "no_id": Given(value=(0, 1, 1, 0, 0)),
+                "leaf": Given(value=(False, True, False, True, False)),
+                "target_tree": Given(value=(1, 2, 2)),
+                "target_node": Given(value=(7, 1, 1)),
+            },
+            {},
+            {
+                "yes": Given(value=(0, 1, 2, 3, 3)),
+                "no": Given(value=(0, 1, 4, 3, 3)),
+                "roots": Given(value=(0, 1, 2)),
+                "order": Given(value=(0, 1, 2)),
+                "start": Given(value=(1, 3, 3, 3, 3, 3)),
+            },
+            None,
+            "specs/ensembles.yaml:182",
+        ),
+        Example(
+            {
+                "tree": Given(value=(1, 1, 1)),
+                "node": Given(value=(3, 2, 0)),
+                "yes_id": Given(value=(3, 0, 3)),
+                "no_id": Given(value=(0, 1, 1)),
+                "leaf": Given(value=(False, False, False)),
+                "target_tree": Given(value=(1, 1, 1, 1)),
+                "target_node": Given(value=(0, 2, 2, 2)),
+            },
+            {},
+            {
+                "yes": Given(value=(0, 2, 0)),
+                "no": Given(value=(2, 1, 2)),
+                "roots": Given(value=(1,)),
+                "order": Given(value=(1, 2, 3, 0)),
+                "start": Given(value=(0, 0, 3, 4)),
+            },
+            None,
+            "specs/ensembles.yaml:183",
+        ),
+        Example(
+            {
+                "tree": Given(value=(2, 1, 2, 1, 0)),
+                "node": Given(value=(1, 1, 3, 3, 3)),
+                "yes_id": Given(value=(1, 3, 1, 1, 1)),
+                "no_id": Given(value=(3, 4, 3, 3, 1)),
+                "leaf": Given(value=(False, True, False, True, False)),
+                "target_tree": Given(value=()),
+                "target_node": Given(value=()),
+            },
+            {},
+            {
+                "yes": Given(value=(0, 1, 0, 3, 4)),
+                "no": Given(value=(2, 1, 2, 3, 4)),
+                "roots": Given(value=(1, 3, 4)),
+                "order": Given(value=()),
+                "start": Given(value=(0, 0, 0, 0, 0, 0)),
+            },
+            None,
+            "specs/ensembles.yaml:184",
+        ),
+        Example(
+            {
+                "tree": Given(value=(0, 0, 1, 2)),
+                "node": Given(value=(3, 3, 0, 1)),
+                "yes_id": Given(value=(3, 3, 4, 3)),
+                "no_id": Given(value=(1, 3, 3, 1)),
+                "leaf": Given(value=(False, False, False, True)),
+                "target_tree": Given(value=(0,)),
+                "target_node": Given(value=(7,)),
+            },
+            {},
+            {
+                "yes": Given(value=(0, 0, 2, 3)),
+                "no": Given(value=(0, 0, 2, 3)),
+                "roots": Given(value=(1, 2, 3)),
+                "order": Given(value=(0,)),
+                "start": Given(value=(1, 1, 1, 1, 1)),
+            },
+            None,
+            "specs/ensembles.yaml:185",
+        ),
     ),
     "specs/ensembles.yaml:109",
 )
 
 
-# specs/ensembles.yaml:183
+# specs/ensembles.yaml:187
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -305,7 +389,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:262
+# specs/ensembles.yaml:266
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -348,7 +432,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:318",
+            "specs/ensembles.yaml:322",
         ),
         Example(
             {
@@ -368,7 +452,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:319",
+            "specs/ensembles.yaml:323",
         ),
         Example(
             {
@@ -388,7 +472,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:320",
+            "specs/ensembles.yaml:324",
         ),
         Example(
             {
@@ -408,7 +492,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:321",
+            "specs/ensembles.yaml:325",
         ),
         Example(
             {
@@ -428,7 +512,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:322",
+            "specs/ensembles.yaml:326",
         ),
         Example(
             {
@@ -448,7 +532,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:323",
+            "specs/ensembles.yaml:327",
         ),
         Example(
             {
@@ -468,7 +552,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:324",
+            "specs/ensembles.yaml:328",
         ),
         Example(
             {
@@ -488,7 +572,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:325",
+            "specs/ensembles.yaml:329",
         ),
         Example(
             {
@@ -508,7 +592,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "targets",
-            "specs/ensembles.yaml:326",
+            "specs/ensembles.yaml:330",
         ),
         Example(
             {
@@ -528,7 +612,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:327",
+            "specs/ensembles.yaml:331",
         ),
         Example(
             {
@@ -548,7 +632,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:328",
+            "specs/ensembles.yaml:332",
         ),
         Example(
             {
@@ -568,7 +652,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:329",
+            "specs/ensembles.yaml:333",
         ),
         Example(
             {
@@ -588,7 +672,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:330",
+            "specs/ensembles.yaml:334",
         ),
         Example(
             {
@@ -608,7 +692,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:331",
+            "specs/ensembles.yaml:335",
         ),
         Example(
             {
@@ -628,7 +712,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:332",
+            "specs/ensembles.yaml:336",
         ),
         Example(
             {
@@ -648,15 +732,375 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:333",
+            "specs/ensembles.yaml:337",
+        ),
+        Example(
+            {
+                "x": Given(value=((0,), (1,), (2,))),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {"y": Given(value=((1,), (1,), (2,)))},
+            None,
+            "specs/ensembles.yaml:338",
+        ),
+        Example(
+            {
+                "x": Given(value=((0,), (1,), (2,))),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(2, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {"y": Given(value=((2,), (1,), (1,)))},
+            None,
+            "specs/ensembles.yaml:339",
+        ),
+        Example(
+            {
+                "x": Given(value=((nan,),)),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {"y": Given(value=((2,),))},
+            None,
+            "specs/ensembles.yaml:340",
+        ),
+        Example(
+            {
+                "x": Given(value=((3,), (4,), (5,), (6,))),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(6, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=(3, 5, nan)),
+            },
+            {},
+            {"y": Given(value=((1,), (2,), (1,), (2,)))},
+            None,
+            "specs/ensembles.yaml:341",
+        ),
+        Example(
+            {
+                "x": Given(value=((3,), (4,), (5,), (6,))),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(6, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=(3, 4, 5)),
+            },
+            {},
+            {"y": Given(value=((1,), (1,), (1,), (2,)))},
+            None,
+            "specs/ensembles.yaml:342",
+        ),
+        Example(
+            {
+                "x": Given(value=((3,), (4,), (5,), (6,), (7,))),
+                "feature": Given(value=(0, 0, 0, 0, 0)),
+                "split": Given(value=(0, 0, 0, 0, 0)),
+                "mode": Given(value=(6, 7, 6, 7, 7)),
+                "yes": Given(value=(1, 1, 3, 3, 4)),
+                "no": Given(value=(2, 1, 4, 3, 4)),
+                "missing": Given(value=(0, 0, 0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 1, 2, 3)),
+                "target": Given(value=(0, 0, 0)),
+                "weight": Given(value=(1, 2, 4)),
+                "member": Given(value=(3, 5, nan, 4, 6, nan)),
+            },
+            {},
+            {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
+            None,
+            "specs/ensembles.yaml:343",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(-1, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {},
+            "a mode is not",
+            "specs/ensembles.yaml:344",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(-1, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {},
+            "a feature is none",
+            "specs/ensembles.yaml:345",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(-1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {},
+            "a child is none",
+            "specs/ensembles.yaml:346",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(3, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {},
+            "another child",
+            "specs/ensembles.yaml:347",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(-1,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {},
+            "a root is none",
+            "specs/ensembles.yaml:348",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(-1, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {},
+            "weights begin",
+            "specs/ensembles.yaml:349",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 1, 2)),
+                "no": Given(value=(2, 1, 2)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(-1, 0)),
+                "weight": Given(value=(1, 2)),
+                "member": Given(value=()),
+            },
+            {},
+            {},
+            "a target is",
+            "specs/ensembles.yaml:350",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0)),
+                "split": Given(value=(0, 0)),
+                "mode": Given(value=(7, 7)),
+                "yes": Given(value=(0, 1)),
+                "no": Given(value=(0, 1)),
+                "missing": Given(value=(0, 0)),
+                "root": Given(value=(0, 1)),
+                "start": Given(value=(0, 2, 3)),
+                "target": Given(value=(0, 0, 0)),
+                "weight": Given(value=(5, -3, 1)),
+                "member": Given(value=()),
+            },
+            {"how": "min"},
+            {"y": Given(value=((-3,),))},
+            None,
+            "specs/ensembles.yaml:351",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0)),
+                "split": Given(value=(0, 0)),
+                "mode": Given(value=(7, 7)),
+                "yes": Given(value=(0, 1)),
+                "no": Given(value=(0, 1)),
+                "missing": Given(value=(0, 0)),
+                "root": Given(value=(0, 1)),
+                "start": Given(value=(0, 2, 3)),
+                "target": Given(value=(0, 0, 0)),
+                "weight": Given(value=(5, -3, 1)),
+                "member": Given(value=()),
+            },
+            {"how": "average"},
+            {"y": Given(value=((1.5,),))},
+            None,
+            "specs/ensembles.yaml:352",
+        ),
+        Example(
+            {
+                "x": Given(value=((7,),)),
+                "feature": Given(value=(0, 0, 0, 0, 0, 0, 0)),
+                "split": Given(value=(0, 0, 0, 0, 0, 0, 0)),
+                "mode": Given(value=(6, 7, 6, 7, 6, 7, 7)),
+                "yes": Given(value=(1, 1, 3, 3, 5, 5, 6)),
+                "no": Given(value=(2, 1, 4, 3, 6, 5, 6)),
+                "missing": Given(value=(0, 0, 0, 0, 0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 1, 2, 2, 3, 4)),
+                "target": Given(value=(0, 0, 0, 0)),
+                "weight": Given(value=(1, 2, 4, 8)),
+                "member": Given(value=(3, nan, 4, 7)),
+            },
+            {},
+            {"y": Given(value=((2,),))},
+            None,
+            "specs/ensembles.yaml:353",
+        ),
+        Example(
+            {
+                "x": Given(value=((9,),)),
+                "feature": Given(value=(0, 0, 0, 0, 0, 0, 0)),
+                "split": Given(value=(0, 0, 0, 0, 0, 0, 0)),
+                "mode": Given(value=(6, 7, 6, 7, 6, 7, 7)),
+                "yes": Given(value=(1, 1, 3, 3, 5, 5, 6)),
+                "no": Given(value=(2, 1, 4, 3, 6, 5, 6)),
+                "missing": Given(value=(0, 0, 0, 0, 0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 1, 2, 2, 3, 4)),
+                "target": Given(value=(0, 0, 0, 0)),
+                "weight": Given(value=(1, 2, 4, 8)),
+                "member": Given(value=(3, nan, 4, 7)),
+            },
+            {},
+            {"y": Given(value=((8,),))},
+            None,
+            "specs/ensembles.yaml:354",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
+                "feature": Given(value=(0, 0)),
+                "split": Given(value=(0, 0)),
+                "mode": Given(value=(7, 7)),
+                "yes": Given(value=(0, 1)),
+                "no": Given(value=(0, 1)),
+                "missing": Given(value=(0, 0)),
+                "root": Given(value=(0, 1)),
+                "start": Given(value=(0, 2, 3)),
+                "target": Given(value=(0, 0, 0)),
+                "weight": Given(value=(5, -3, 1)),
+                "member": Given(value=()),
+            },
+            {},
+            {"y": Given(value=((3,),))},
+            None,
+            "specs/ensembles.yaml:355",
         ),
     ),
-    "specs/ensembles.yaml:183",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:206"),),
+    "specs/ensembles.yaml:187",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:210"),),
 )
 
 
-# specs/ensembles.yaml:335
+# specs/ensembles.yaml:357
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -675,7 +1119,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:379
+# specs/ensembles.yaml:401
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -698,7 +1142,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:387",
+            "specs/ensembles.yaml:409",
         ),
         Example(
             {
@@ -711,7 +1155,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:388",
+            "specs/ensembles.yaml:410",
         ),
         Example(
             {
@@ -724,7 +1168,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:389",
+            "specs/ensembles.yaml:411",
         ),
         Example(
             {
@@ -737,7 +1181,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:390",
+            "specs/ensembles.yaml:412",
         ),
         Example(
             {
@@ -750,7 +1194,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:391",
+            "specs/ensembles.yaml:413",
         ),
         Example(
             {
@@ -763,7 +1207,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:392",
+            "specs/ensembles.yaml:414",
         ),
         Example(
             {
@@ -776,7 +1220,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:393",
+            "specs/ensembles.yaml:415",
         ),
         Example(
             {
@@ -789,7 +1233,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:394",
+            "specs/ensembles.yaml:416",
         ),
         Example(
             {
@@ -802,7 +1246,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:395",
+            "specs/ensembles.yaml:417",
         ),
         Example(
             {
@@ -815,7 +1259,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:396",
+            "specs/ensembles.yaml:418",
         ),
         Example(
             {
@@ -828,7 +1272,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:397",
+            "specs/ensembles.yaml:419",
         ),
         Example(
             {
@@ -841,7 +1285,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:398",
+            "specs/ensembles.yaml:420",
         ),
         Example(
             {
@@ -854,7 +1298,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:399",
+            "specs/ensembles.yaml:421",
         ),
         Example(
             {
@@ -867,7 +1311,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:400",
+            "specs/ensembles.yaml:422",
         ),
         Example(
             {
@@ -880,7 +1324,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:401",
+            "specs/ensembles.yaml:423",
         ),
         Example(
             {
@@ -893,9 +1337,9 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:402",
+            "specs/ensembles.yaml:424",
         ),
     ),
-    "specs/ensembles.yaml:335",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:348"), Refusal(r".* skipped", "specs/ensembles.yaml:349")),
+    "specs/ensembles.yaml:357",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:370"), Refusal(r".* skipped", "specs/ensembles.yaml:371")),
 )

@@ -250,12 +250,13 @@ STACK = Property(
         ),
         Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:146"),
         Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:147"),
+        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:148"),
     ),
     "specs/movement.yaml:136",
 )
 
 
-# specs/movement.yaml:149
+# specs/movement.yaml:150
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -268,7 +269,7 @@ def split_case(d: Draw) -> Case:
     )
 
 
-# specs/movement.yaml:162
+# specs/movement.yaml:163
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -278,32 +279,32 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:169"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:170"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:170",
+            "specs/movement.yaml:171",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:171"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:172"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:173"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:172"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:173"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:174"),
         Example(
-            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:174"
+            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:175"
         ),
-        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:175"),
+        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:176"),
     ),
-    "specs/movement.yaml:149",
+    "specs/movement.yaml:150",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:158"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:159"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:160"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:159"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:160"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:161"),
     ),
 )
 
 
-# specs/movement.yaml:177
+# specs/movement.yaml:178
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -314,7 +315,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:196
+# specs/movement.yaml:197
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -325,32 +326,32 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:199"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:200"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:200",
+            "specs/movement.yaml:201",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:201"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:202"
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:202",
+            "specs/movement.yaml:203",
         ),
     ),
-    "specs/movement.yaml:177",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:190"),),
+    "specs/movement.yaml:178",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:191"),),
 )
 
 
-# specs/movement.yaml:204
+# specs/movement.yaml:205
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -360,7 +361,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/movement.yaml:212
+# specs/movement.yaml:213
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -375,21 +376,21 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:217",
+            "specs/movement.yaml:218",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:218",
+            "specs/movement.yaml:219",
         ),
     ),
-    "specs/movement.yaml:204",
+    "specs/movement.yaml:205",
 )
 
 
-# specs/movement.yaml:220
+# specs/movement.yaml:221
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -399,7 +400,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:228
+# specs/movement.yaml:229
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -409,17 +410,17 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:231"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:232"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:232"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:233"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:233",
+            "specs/movement.yaml:234",
         ),
     ),
-    "specs/movement.yaml:220",
+    "specs/movement.yaml:221",
 )

@@ -152,12 +152,107 @@ STRING_SPLIT = Property(
             None,
             "specs/text.yaml:121",
         ),
+        Example(
+            {
+                "x": Given(
+                    value=(
+                        "a\x08b",
+                        "a\tb",
+                        "a\rb",
+                        "a\x0eb",
+                        "a\x1bb",
+                        "a\x1cb",
+                        "a b",
+                        "a!b",
+                        "a\x84b",
+                        "a\x85b",
+                        "a\x86b",
+                        "a\x9fb",
+                        "a\xa0b",
+                        "a¡b",
+                        "aᙿb",
+                    )
+                ),
+                "delimiter": Given(value=""),
+            },
+            {},
+            {"count": Given(value=(1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 1, 1, 2, 1, 1))},
+            None,
+            "specs/text.yaml:122",
+        ),
+        Example(
+            {
+                "x": Given(
+                    value=(
+                        "a\u1680b",
+                        "aᚁb",
+                        "a\u1fffb",
+                        "a\u2000b",
+                        "a\u200ab",
+                        "a\u200bb",
+                        "a‧b",
+                        "a\u2028b",
+                        "a\u2029b",
+                        "a\u202ab",
+                        "a\u202eb",
+                        "a\u202fb",
+                        "a‰b",
+                        "a⁞b",
+                        "a\u205fb",
+                        "a\u2060b",
+                        "a\u2fffb",
+                        "a\u3000b",
+                        "a、b",
+                    )
+                ),
+                "delimiter": Given(value=""),
+            },
+            {},
+            {"count": Given(value=(2, 1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 1, 1, 2, 1, 1, 2, 1))},
+            None,
+            "specs/text.yaml:123",
+        ),
+        Example(
+            {"x": Given(value=("a---b---c",)), "delimiter": Given(value="---")},
+            {},
+            {"parts": Given(value=(("a", "b", "c"),)), "count": Given(value=(3,))},
+            None,
+            "specs/text.yaml:124",
+        ),
+        Example(
+            {"x": Given(value=("a-b-c",)), "delimiter": Given(value="-")},
+            {"maxsplit": 1},
+            {"parts": Given(value=(("a", "b-c"),)), "count": Given(value=(2,))},
+            None,
+            "specs/text.yaml:125",
+        ),
+        Example(
+            {"x": Given(value=("a-b-c",)), "delimiter": Given(value="-")},
+            {"maxsplit": 0},
+            {"parts": Given(value=(("a-b-c",),)), "count": Given(value=(1,))},
+            None,
+            "specs/text.yaml:126",
+        ),
+        Example(
+            {"x": Given(value=(" a b",)), "delimiter": Given(value="")},
+            {},
+            {"parts": Given(value=(("a", "b"),)), "count": Given(value=(2,))},
+            None,
+            "specs/text.yaml:127",
+        ),
+        Example(
+            {"x": Given((0, 3)), "delimiter": Given(value="")},
+            {},
+            {"parts": Given((0, 0, 3))},
+            None,
+            "specs/text.yaml:128",
+        ),
     ),
     "specs/text.yaml:80",
 )
 
 
-# specs/text.yaml:123
+# specs/text.yaml:130
 def string_normalizer_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
@@ -172,7 +267,7 @@ def string_normalizer_case(d: Draw) -> Case:
     )
 
 
-# specs/text.yaml:145
+# specs/text.yaml:152
 def string_normalizer_reference(x: Any, stopwords: Any, action: Any, case_sensitive: Any) -> Any:
     return normalised(x, stopwords, action, case_sensitive)
 
@@ -187,30 +282,119 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER", "case_sensitive": True},
             {"y": Given(value=("TUESDAY",))},
             None,
-            "specs/text.yaml:150",
+            "specs/text.yaml:157",
         ),
         Example(
             {"x": Given(value=(("Monday", "Straße"),)), "stopwords": Given(value=("monday",))},
             {"action": "LOWER"},
             {"y": Given(value=(("straße",),))},
             None,
-            "specs/text.yaml:151",
+            "specs/text.yaml:158",
         ),
         Example(
             {"x": Given(value=("monday",)), "stopwords": Given(value=("monday", "friday"))},
             {"action": "NONE"},
             {"y": Given(value=("",))},
             None,
-            "specs/text.yaml:152",
+            "specs/text.yaml:159",
         ),
-        Example({"x": Given((2, 3, 4)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:153"),
+        Example({"x": Given((2, 3, 4)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:160"),
+        Example(
+            {
+                "x": Given(value=("@ABHIJRSTYZ[`abdyz{´µ¶¿ÀÁÖ×ØÝÞßàáö÷øýþÿĀāąĮįİıĲĳĶķĸĹĺĻŇňŉŊŋŶ",)),
+                "stopwords": Given((0, 1)),
+            },
+            {"action": "LOWER"},
+            {"y": Given(value=("@abhijrstyz[`abdyz{´µ¶¿àáö×øýþßàáö÷øýþÿāāąįįİıĳĳķķĸĺĺļňňŉŋŋŷ",))},
+            None,
+            "specs/text.yaml:161",
+        ),
+        Example(
+            {
+                "x": Given(value=("ŷŸŹźŽžſƀͯͱ΅Ά·ΈΉΊ\u038bΌ\u038dΎΏΐΑΒΛΜΝΡ\u03a2ΣΤΪΫάέήίΰαβρςσϊϋόύώЀЁЎЏАБЮЯабйю",)),
+                "stopwords": Given((0, 1)),
+            },
+            {"action": "LOWER"},
+            {"y": Given(value=("ŷÿźźžžſƀͯͱ΅ά·έήί\u038bό\u038dύώΐαβλμνρ\u03a2στϊϋάέήίΰαβρςσϊϋόύώѐёўџабюяабйю",))},
+            None,
+            "specs/text.yaml:162",
+        ),
+        Example(
+            {
+                "x": Given(value=("яѐёўџѠѡҀҁ҂҉ҊҋҾҿӀӁӂӃӍӎӏӐӑԮԯ\u0530ԱԲՕՖ\u0557ՠաբժօֆև᷿ḀḁḅṟṠṡẔẕẖẚẛẜẝẞẟẠạấỾỿ",)),
+                "stopwords": Given((0, 1)),
+            },
+            {"action": "LOWER"},
+            {"y": Given(value=("яѐёўџѡѡҁҁ҂҉ҋҋҿҿӏӂӂӄӎӎӏӑӑԯԯ\u0530աբօֆ\u0557ՠաբժօֆև᷿ḁḁḅṟṡṡẕẕẖẚẛẜẝßẟạạấỿỿ",))},
+            None,
+            "specs/text.yaml:163",
+        ),
+        Example(
+            {"x": Given(value=("ἀ＠ＡＢＹＺ［｀ａｂｙｚ｛",)), "stopwords": Given((0, 1))},
+            {"action": "LOWER"},
+            {"y": Given(value=("ἀ＠ａｂｙｚ［｀ａｂｙｚ｛",))},
+            None,
+            "specs/text.yaml:164",
+        ),
+        Example(
+            {
+                "x": Given(value=("@ABHIJRSTYZ[`abdyz{´µ¶¿ÀÁÖ×ØÝÞßàáö÷øýþÿĀāąĮįİıĲĳĶķĸĹĺĻŇňŉŊŋŶ",)),
+                "stopwords": Given((0, 1)),
+            },
+            {"action": "UPPER"},
+            {"y": Given(value=("@ABHIJRSTYZ[`ABDYZ{´Μ¶¿ÀÁÖ×ØÝÞßÀÁÖ÷ØÝÞŸĀĀĄĮĮİIĲĲĶĶĸĹĹĻŇŇŉŊŊŶ",))},
+            None,
+            "specs/text.yaml:165",
+        ),
+        Example(
+            {
+                "x": Given(value=("ŷŸŹźŽžſͯͰ΅Ά·ΈΉΊ\u038bΌ\u038dΎΏΐΑΒΛΜΝΡ\u03a2ΣΤΪΫάέήίΰαβρςσϊϋόύώϏϾϿЀЁЎЏАБЮЯаб",)),
+                "stopwords": Given((0, 1)),
+            },
+            {"action": "UPPER"},
+            {"y": Given(value=("ŶŸŹŹŽŽSͯͰ΅Ά·ΈΉΊ\u038bΌ\u038dΎΏΐΑΒΛΜΝΡ\u03a2ΣΤΪΫΆΈΉΊΰΑΒΡΣΣΪΫΌΎΏϏϾϿЀЁЎЏАБЮЯАБ",))},
+            None,
+            "specs/text.yaml:166",
+        ),
+        Example(
+            {
+                "x": Given(value=("йюяѐёўџѠѡҀҁ҂҉ҊҋҾҿӀӁӂӃӍӎӏӐӑԮԯ\u0530ԱԲՕՖ\u0557ՠաբժօֆև᷿ḀḁḅṟṠṡẔẕẖẚẛẜẝẞẟẠạấ",)),
+                "stopwords": Given((0, 1)),
+            },
+            {"action": "UPPER"},
+            {"y": Given(value=("ЙЮЯЀЁЎЏѠѠҀҀ҂҉ҊҊҾҾӀӁӁӃӍӍӀӐӐԮԮ\u0530ԱԲՕՖ\u0557ՠԱԲԺՕՖև᷿ḀḀḄṞṠṠẔẔẖẚṠẜẝẞẟẠẠẤ",))},
+            None,
+            "specs/text.yaml:167",
+        ),
+        Example(
+            {"x": Given(value=("Ỿỿ＠ＡＢＹＺ［｀ａｂｙｚ｛",)), "stopwords": Given((0, 1))},
+            {"action": "UPPER"},
+            {"y": Given(value=("ỾỾ＠ＡＢＹＺ［｀ＡＢＹＺ｛",))},
+            None,
+            "specs/text.yaml:168",
+        ),
+        Example(
+            {"x": Given(value=("Ab", "aB", "c")), "stopwords": Given(value=("c", "b", "a"))},
+            {},
+            {"y": Given(value=("Ab", "aB"))},
+            None,
+            "specs/text.yaml:169",
+        ),
+        Example(
+            {"x": Given(value=("a", "ab", "abc", "d")), "stopwords": Given(value=("ab",))},
+            {},
+            {"y": Given(value=("a", "abc", "d"))},
+            None,
+            "specs/text.yaml:170",
+        ),
+        Example({"x": Given((1, 1, 2, 3)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:171"),
     ),
-    "specs/text.yaml:123",
-    asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:132"),),
+    "specs/text.yaml:130",
+    asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:139"),),
 )
 
 
-# specs/text.yaml:155
+# specs/text.yaml:173
 def string_places_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
@@ -219,7 +403,7 @@ def string_places_case(d: Draw) -> Case:
     return Case({"x": Vec((*d_, w))}, {"which": d.default(which), "of": d.default(of)})
 
 
-# specs/text.yaml:166
+# specs/text.yaml:184
 def string_places_reference(x: Any, which: Any, of: Any) -> Any:
     return np.arange(x.size).reshape(x.shape) * of + which
 
@@ -234,24 +418,24 @@ STRING_PLACES = Property(
             {},
             {"y": Given(value=((0, 1), (2, 3)))},
             None,
-            "specs/text.yaml:168",
+            "specs/text.yaml:186",
         ),
         Example(
             {"x": Given(value=("a", "b"))},
             {"which": 1, "of": 3},
             {"y": Given(value=(1, 4))},
             None,
-            "specs/text.yaml:169",
+            "specs/text.yaml:187",
         ),
-        Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:170"),
-        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:171"),
+        Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:188"),
+        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:189"),
     ),
-    "specs/text.yaml:155",
-    asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:164"),),
+    "specs/text.yaml:173",
+    asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:182"),),
 )
 
 
-# specs/text.yaml:173
+# specs/text.yaml:191
 def string_at_case(d: Draw) -> Case:
     s = d.run("s")
     c = 1 + d.length(3)
@@ -260,7 +444,7 @@ def string_at_case(d: Draw) -> Case:
     return Case({"at": s, "xs": [Vec((*d_[v], w[v])) for v in range(c)]}, {})
 
 
-# specs/text.yaml:184
+# specs/text.yaml:202
 def string_at_reference(at: Any, xs: Any) -> Any:
     return np.array(
         [xs[p % len(xs)].flat[p // len(xs)] if 0 <= p < len(xs) * xs[p % len(xs)].size else "" for p in at.ravel()], str
@@ -277,15 +461,15 @@ STRING_AT = Property(
             {},
             {"y": Given((3, 3))},
             None,
-            "specs/text.yaml:186",
+            "specs/text.yaml:204",
         ),
         Example(
             {"at": Given(value=((2, 1),)), "xs": Given(((2, 3), (4, 1)))},
             {},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/text.yaml:187",
+            "specs/text.yaml:205",
         ),
     ),
-    "specs/text.yaml:173",
+    "specs/text.yaml:191",
 )

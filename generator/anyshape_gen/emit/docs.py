@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from anyshape_gen.analysis_model import Analysis, Need, OpAnalysis
 from anyshape_gen.check_procedure import born_sizes
-from anyshape_gen.emit.module import render
+from anyshape_gen.emit.module import quoted, render
 from anyshape_gen.emit.ops import variants
 from anyshape_gen.emit.reports import Reports
 from anyshape_gen.emit.rule_text import source_of
@@ -174,4 +174,6 @@ def _value(v: ExampleValue) -> str:
 
 
 def _listed(value: object) -> str:
+    if isinstance(value, str) and not value.isprintable():
+        return quoted(value)
     return f"[{', '.join(map(_listed, value))}]" if isinstance(value, tuple) else str(value)
