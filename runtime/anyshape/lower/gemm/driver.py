@@ -84,7 +84,10 @@ class _Driver:
         work = f.and_(f.compare("lt", m0, m1), f.compare("lt", n0, n1))
         with f.if_(work):
             rows = self._split_rows(m0, m1)
-            block_tiles = self._per_k(self.tiles.a_block, self.tiles.rows)
+            # blocks of one size: a last one of few rows would read all of B for them
+            most = self._per_k(self.tiles.a_block, self.tiles.rows)
+            blocks = f.binary("udiv", f.add(rows.tiles, f.sub(most, 1)), most)
+            block_tiles = f.binary("udiv", f.add(rows.tiles, f.sub(blocks, 1)), blocks)
             computed = isinstance(self.spec.b, Packed)
             block = self.tiles.computed_block if computed else self.tiles.b_block
             step = f.mul(self._per_k(block, self.tiles.columns), self.tiles.columns)
