@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +16,14 @@ def calls(run: Callable[[], Any]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    outer = sys.getprofile()
+    outer, collects = sys.getprofile(), gc.isenabled()
+    gc.collect()
+    gc.disable()  # what others left is freed by functions, too
     sys.setprofile(seen)
     try:
         run()
     finally:
         sys.setprofile(outer)
+        if collects:
+            gc.enable()
     return count

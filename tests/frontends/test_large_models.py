@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto
 
 from tests.frontends.models import model, node, tensor
+from tests.resident import HANGS
 
 ROWS, COLUMNS = 3 << 20, 256  # 3 GiB of f32
 MOST = 100 << 20
@@ -53,6 +54,6 @@ def test_three_gigabytes_are_mapped_and_not_read(tmp_path):
         file.write(last.tobytes())
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "m.onnx"), str(ROWS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < MOST, f"{int(done.stdout) >> 20} MB more are resident"

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.resident import HANGS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -88,7 +90,7 @@ class Watched:
             self.lines.put(line.rstrip("\n"))
         self.lines.put("<end>")
 
-    def until(self, *wanted: str, seconds: float = 60) -> str:
+    def until(self, *wanted: str, seconds: float = HANGS) -> str:
         """The next line with one of these texts in it. Raises AssertionError where none comes."""
         end = time.monotonic() + seconds
         while True:
@@ -105,7 +107,7 @@ class Watched:
     def interrupt(self) -> int:
         """As Ctrl-C does; the exit code."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        return self.process.wait(HANGS)
 
 
 @contextmanager

@@ -131,7 +131,8 @@ def chain(length: int) -> anyshape.Function:
 
 
 def test_the_walk_is_linear():
-    graphs = [chain(n) for n in (100, 400)]
+    graphs = [chain(n) for n in (50, 100, 400)]
+    passes.optimise(graphs.pop(0))  # what is done once for a process
     short, long = (calls(lambda f=f: passes.optimise(f)) for f in graphs)
     assert long < 5 * short
 

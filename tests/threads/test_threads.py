@@ -25,6 +25,7 @@ from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool import usable_threads
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.program import Op
+from tests.resident import HANGS
 
 RNG = np.random.default_rng(5)
 WEIGHTS = RNG.standard_normal((96, 64)).astype(np.float32)
@@ -135,7 +136,7 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     want = bits(exe, (257, 96))
     child = multiprocessing.get_context("fork").Process(target=_in_child, args=(want, exe))
     child.start()
-    child.join(60)
+    child.join(HANGS)
     assert child.exitcode == 0
     assert bits(exe, (257, 96)) == want
 
@@ -149,7 +150,7 @@ def test_a_process_with_workers_ends_cleanly() -> None:
         "print(f(np.ones((5000, 64), np.float32)).shape)\n"
     )
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS)
         assert (done.returncode, done.stdout, done.stderr) == (0, "(5000, 64)\n", "")
 
 
@@ -171,7 +172,7 @@ def test_workers_keep_off_the_callers_processor_as_long_as_there_are_enough_othe
         "    ids = [t.native_id for t in threading.enumerate() if t.name.startswith('anyshape-')]\n"
         "    print(len(ids) + 1 == threads, {len(here - os.sched_getaffinity(i)) for i in ids})\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANGS)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True {1}\nTrue {0}\n", "")
 
 
@@ -234,7 +235,7 @@ print(threading.active_count())
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
 def test_on_one_processor_of_many_nobody_is_called_for_help() -> None:
-    done = subprocess.run([sys.executable, "-c", IN_A_SMALL_CONTAINER], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", IN_A_SMALL_CONTAINER], capture_output=True, text=True, timeout=HANGS)
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
@@ -246,6 +247,7 @@ def test_beside_pools_of_others() -> None:
     a = RNG.standard_normal((300, 300))
 
     def others() -> None:
+        products.append(float((a @ a)[0, 0]))
         while not stop.is_set():
             products.append(float((a @ a)[0, 0]))
 

@@ -17,6 +17,7 @@ import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, SavedFileError, ShapeError
 from anyshape.vm import compile
 from anyshape.vm.saved import container, load, loading, save
+from tests.resident import HANGS
 
 Arrays = list[np.ndarray[Any, Any]]
 rng = np.random.default_rng(0)
@@ -230,7 +231,7 @@ def test_loading_on_a_new_machine_compiles_nothing(tmp_path: Path) -> None:
     out: Any = context.Queue()
     worker = context.Process(target=_load_compiling_nothing, args=(str(tmp_path / "m"), str(tmp_path / "empty"), out))
     worker.start()
-    assert out.get(timeout=60) == []
+    assert out.get(timeout=HANGS) == []
     worker.join()
 
 
