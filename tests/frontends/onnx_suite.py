@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import time
 import warnings
 from collections import Counter
@@ -31,7 +32,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "onnx.md"
 RATCHET = Path(__file__).with_name("onnx_ratchet.txt")
 FORMS = ("given", "constants", "operands", "rankless")
 LONGEST, LONGEST_REAL = 60.0, 600.0
-"""Seconds a case, and a whole network, may take before its process is ended"""
+"""Seconds of the processor that a case, and a whole network, may take before its process is ended: on a busy machine, or one that stops
+what runs for a while, that is any time"""
 
 
 @dataclass(frozen=True)
@@ -198,18 +200,39 @@ def run_isolated(keys: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
         child.start()
         there.close()
         while at < len(keys):
-            try:
-                if not here.poll(LONGEST_REAL if keys[at][0].startswith("real:") else LONGEST):
-                    raise EOFError
-                yield here.recv()
-            except EOFError:
-                child.kill()
-                child.join()
-                yield Outcome(*keys[at], "crash", f"exit code {child.exitcode}")
-                at += 1
-                break
+            limit = LONGEST_REAL if keys[at][0].startswith("real:") else LONGEST
+            ended = _awaited(here, child, limit)
+            if not ended:
+                try:
+                    yield here.recv()
+                    at += 1
+                    continue
+                except EOFError:
+                    ended = "died"
+            child.kill()
+            child.join()
+            yield Outcome(*keys[at], "crash", ended if ended != "died" else f"exit code {child.exitcode}")
             at += 1
+            break
         child.join()
+
+
+def _awaited(pipe: Any, child: Any, limit: float) -> str:
+    """Why nothing comes from a child any more; empty as soon as something does."""
+    started, began = _seconds(child.pid), time.monotonic()
+    while not pipe.poll(1.0):
+        if _seconds(child.pid) - started > limit or time.monotonic() - began > 20 * limit:
+            return f"more than {limit:.0f} seconds"
+    return ""
+
+
+def _seconds(process: int) -> float:
+    """What a process has had of the processors so far."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(pipe: Any, keys: Sequence[tuple[str, str]]) -> None:

@@ -44,23 +44,23 @@ def greater_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:60")
 
 
-# specs/comparison.yaml:71
+# specs/comparison.yaml:70
 def greater_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:75")
+    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:74")
 
 
-# specs/comparison.yaml:79
+# specs/comparison.yaml:78
 def is_nan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:82")
+    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:81")
 
 
-# specs/comparison.yaml:86
+# specs/comparison.yaml:85
 def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     d, detect_positive, detect_negative = bound.d, bound.detect_positive, bound.detect_negative
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -68,37 +68,37 @@ def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         or_(and_(eq(x[*i], inf), detect_positive), and_(eq(x[*i], -inf), detect_negative)),
-        "specs/comparison.yaml:92",
+        "specs/comparison.yaml:91",
     )
 
 
-# specs/comparison.yaml:98
+# specs/comparison.yaml:97
 def logical_and_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:102")
+    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:101")
 
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:105
 def logical_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:110")
+    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:109")
 
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:113
 def logical_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:117")
+    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:116")
 
 
-# specs/comparison.yaml:121
+# specs/comparison.yaml:120
 def logical_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:127")
+    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:126")

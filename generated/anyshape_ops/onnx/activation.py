@@ -92,6 +92,7 @@ def swish_24(n: OnnxNode) -> Sequence[Value]:
 
 # specs/activation.yaml:165
 def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     return [api.swish(n.input(0), alpha=n.attr("alpha", 1.702), source=n.source)]
 
 

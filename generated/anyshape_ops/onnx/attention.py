@@ -13,6 +13,7 @@ from anyshape_ops import api
 
 # specs/attention.yaml:42
 def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(8)
     if not (
         (n.input(1) is not None) and (n.input(2) is not None) and (rank_of(n, n.input(0)) == 3) and (
             rank_of(n, n.input(1)) == 3
@@ -80,6 +81,7 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/attention.yaml:58
 def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(6)
     if n.input(4) is not None:
         n.refuse("Attention with a past")
     if not ((n.input(3) is None) or (rank_of(n, n.input(3)) == 2) or (rank_of(n, n.input(3)) == 3)):
@@ -126,6 +128,7 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/attention.yaml:112
 def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(4)
     if not ((n.attr("num_heads", 0) > 0) or (rank_of(n, n.input(0)) == 4)):
         n.refuse("RotaryEmbedding of three axes without num_heads")
     if not ((n.attr("is_packed_batching", 0) == 0) and (n.attr("scale", 1.0) == 1.0)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, scalar, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -58,18 +58,24 @@ def greater_7(n: OnnxNode) -> Sequence[Value]:
 
 # specs/comparison.yaml:66
 def ai_onnx_ml_one_hot_encoder_1(n: OnnxNode) -> Sequence[Value]:
-    if not (n.attr("cats_int64s") is not None):
-        n.refuse("OneHotEncoder of strings")
+    n.only(1)
     if n.attr("zeros", 1) != 1:
         n.refuse("OneHotEncoder that refuses what it does not know")
     return [
         api.cast(
-            api.equal(
-                api.expand_dims(
-                    api.cast(n.input(0), to=parse_dtype("i64"), source=n.source), axes=(-1,), source=n.source
-                ),
-                vector(n.attr("cats_int64s")),
-                source=n.source,
+            (
+                api.string_equal(
+                    api.expand_dims(n.input(0), axes=(-1,), source=n.source),
+                    strings(n.attr("cats_strings")),
+                    source=n.source,
+                )
+                if n.attr("cats_strings") is not None else api.equal(
+                    api.expand_dims(
+                        api.cast(n.input(0), to=parse_dtype("i64"), source=n.source), axes=(-1,), source=n.source
+                    ),
+                    vector(n.attr("cats_int64s")),
+                    source=n.source,
+                )
             ),
             to=parse_dtype("f32"),
             source=n.source,
@@ -77,8 +83,9 @@ def ai_onnx_ml_one_hot_encoder_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:69
+# specs/comparison.yaml:68
 def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     return [
         api.cast(
             api.greater(
@@ -92,17 +99,17 @@ def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:77
+# specs/comparison.yaml:76
 def greater_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.greater_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:84
+# specs/comparison.yaml:83
 def is_na_n_9(n: OnnxNode) -> Sequence[Value]:
     return [api.is_nan(n.input(0), source=n.source)]
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:93
 def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.is_inf(
@@ -114,37 +121,37 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:104
+# specs/comparison.yaml:103
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:104
+# specs/comparison.yaml:103
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:112
+# specs/comparison.yaml:111
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:112
+# specs/comparison.yaml:111
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:119
+# specs/comparison.yaml:118
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:119
+# specs/comparison.yaml:118
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:130
+# specs/comparison.yaml:129
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, einsum, needed, rank_of, scalar, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, einsum, needed, rank_of, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -34,6 +34,7 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/contraction.yaml:56
 def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearRegressor of other than rows")
     if not (n.attr("coefficients") is not None):
@@ -63,13 +64,16 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/contraction.yaml:64
 def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     if rank_of(n, n.input(0)) != 2:
         n.refuse("LinearClassifier of other than rows")
-    if not (n.attr("classlabels_ints") is not None):
-        n.refuse("LinearClassifier with strings as classes")
     if not (n.attr("intercepts") is not None):
         n.refuse("LinearClassifier without intercepts")
-    if not ((len(n.attr("intercepts") or ()) != 1) or (len(n.attr("classlabels_ints") or ()) == 2)):
+    if not (
+        (len(n.attr("intercepts") or ()) != 1) or (
+            (len(n.attr("classlabels_ints") or ()) + len(n.attr("classlabels_strings") or ())) == 2
+        )
+    ):
         n.refuse("LinearClassifier of one score and not two classes")
     if not (
         (n.attr("post_transform", "NONE") == "NONE") or (
@@ -84,7 +88,10 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
         trans_b=True,
         source=n.source,
     )
-    labels_ = vector(n.attr("classlabels_ints"))
+    labels_ = (
+        strings(n.attr("classlabels_strings"))
+        if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_ints"))
+    )
     squashed_ = (
         api.sigmoid(score_, source=n.source)
         if n.attr("post_transform", "NONE") == "LOGISTIC" else (
@@ -97,10 +104,14 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
             squashed_,
         ]
         if len(n.attr("intercepts") or ()) != 1 else [
-            api.where(
-                api.greater(api.reshape(score_, (-1,), source=n.source), scalar(0.0), source=n.source),
-                api.gather(labels_, scalar(1), axis=0, source=n.source),
-                api.gather(labels_, scalar(0), axis=0, source=n.source),
+            api.gather(
+                labels_,
+                api.cast(
+                    api.greater(api.reshape(score_, (-1,), source=n.source), scalar(0.0), source=n.source),
+                    to=parse_dtype("i64"),
+                    source=n.source,
+                ),
+                axis=0,
                 source=n.source,
             ),
             api.concat(
@@ -120,8 +131,9 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:75
+# specs/contraction.yaml:74
 def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     if rank_of(n, n.input(0)) != 2:
         n.refuse("SVMRegressor of other than rows")
     if n.attr("post_transform", "NONE") != "NONE":
@@ -193,13 +205,14 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:121
+# specs/contraction.yaml:120
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:124
+# specs/contraction.yaml:123
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(2)
     if not ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)):
         n.refuse("FusedMatMul of transposed batches")
     turned_ = (
@@ -222,7 +235,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:148
+# specs/contraction.yaml:147
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 

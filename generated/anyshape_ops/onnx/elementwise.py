@@ -62,6 +62,7 @@ def mul_7(n: OnnxNode) -> Sequence[Value]:
 
 # specs/elementwise.yaml:57
 def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     if not ((n.attr("offset") is not None) and (n.attr("scale") is not None)):
         n.refuse("Scaler without an offset or a scale")
     return [
@@ -187,11 +188,13 @@ def gelu_20(n: OnnxNode) -> Sequence[Value]:
 
 # specs/elementwise.yaml:245
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     return [api.gelu(n.input(0), source=n.source)]
 
 
 # specs/elementwise.yaml:246
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(2)
     return [
         api.gelu(
             (api.add(n.input(0), n.input(1), source=n.source) if n.input(1) is not None else n.input(0)),
@@ -203,6 +206,7 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/elementwise.yaml:247
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(2)
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 

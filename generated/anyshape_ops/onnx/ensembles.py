@@ -6,54 +6,121 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, positions, scalar, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, positions, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
 # specs/ensembles.yaml:73
 def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
-    if not ((n.attr("keys_strings") is None) and (n.attr("values_strings") is None)):
-        n.refuse("LabelEncoder of strings")
-    keys_ = vector(n.attr("keys_int64s") if n.attr("keys_int64s") is not None else n.attr("keys_floats"))
-    values_ = vector(n.attr("values_int64s") if n.attr("values_int64s") is not None else n.attr("values_floats"))
-    other_ = (
-        scalar(n.attr("default_int64", -1))
-        if n.attr("values_int64s") is not None else scalar(n.attr("default_float", -0.0))
-    )
-    return [api.look_up(n.input(0), keys_, values_, other_, source=n.source)]
-
-
-# specs/ensembles.yaml:79
-def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
-    if not ((n.attr("keys_strings") is None) and (n.attr("values_strings") is None)):
-        n.refuse("LabelEncoder of strings")
-    keys_ = vector(
-        n.attr("keys_tensor")
-        if n.attr("keys_tensor") is not None else (
+    n.only(1)
+    keys_ = (
+        strings(n.attr("keys_strings"))
+        if n.attr("keys_strings") is not None else vector(
             n.attr("keys_int64s") if n.attr("keys_int64s") is not None else n.attr("keys_floats")
         )
     )
-    values_ = vector(
-        n.attr("values_tensor")
-        if n.attr("values_tensor") is not None else (
+    values_ = (
+        strings(n.attr("values_strings"))
+        if n.attr("values_strings") is not None else vector(
             n.attr("values_int64s") if n.attr("values_int64s") is not None else n.attr("values_floats")
         )
     )
     other_ = (
-        scalar(n.attr("default_tensor"))
-        if n.attr("default_tensor") is not None else (
-            api.cast(scalar(n.attr("default_int64", -1)), to=dtype_of(n, values_), source=n.source)
-            if (n.attr("values_floats") is None) and dtype_of(n, values_).is_integer else api.cast(
-                scalar(n.attr("default_float", -0.0)), to=dtype_of(n, values_), source=n.source
+        strings((n.attr("default_string", "_Unused"),))
+        if n.attr("values_strings") is not None else (
+            vector((n.attr("default_int64", -1),))
+            if n.attr("values_int64s") is not None else vector((n.attr("default_float", -0.0),))
+        )
+    )
+    return (
+        [
+            api.look_up(
+                n.input(0), keys_, values_, api.gather(other_, scalar(0), axis=0, source=n.source), source=n.source
+            )
+        ]
+        if (n.attr("keys_strings") is None) and (n.attr("values_strings") is None) else [
+            api.gather(
+                api.concat((values_, other_), axis=0, source=n.source),
+                (
+                    api.string_place(n.input(0), keys_, source=n.source)
+                    if n.attr("keys_strings") is not None else api.look_up(
+                        n.input(0),
+                        keys_,
+                        api.arange(scalar(0), api.size(keys_, source=n.source), scalar(1), source=n.source),
+                        api.size(keys_, source=n.source),
+                        source=n.source,
+                    )
+                ),
+                axis=0,
+                source=n.source,
+            )
+        ]
+    )
+
+
+# specs/ensembles.yaml:78
+def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
+    keys_ = (
+        strings(n.attr("keys_strings"))
+        if n.attr("keys_strings") is not None else vector(
+            n.attr("keys_tensor")
+            if n.attr("keys_tensor") is not None else (
+                n.attr("keys_int64s") if n.attr("keys_int64s") is not None else n.attr("keys_floats")
             )
         )
     )
-    return [api.look_up(n.input(0), keys_, values_, other_, source=n.source)]
+    values_ = (
+        strings(n.attr("values_strings"))
+        if n.attr("values_strings") is not None else vector(
+            n.attr("values_tensor")
+            if n.attr("values_tensor") is not None else (
+                n.attr("values_int64s") if n.attr("values_int64s") is not None else n.attr("values_floats")
+            )
+        )
+    )
+    other_ = (
+        vector(n.attr("default_tensor"))
+        if n.attr("default_tensor") is not None else (
+            strings((n.attr("default_string", "_Unused"),))
+            if dtype_of(n, values_) == parse_dtype("char") else (
+                api.cast(vector((n.attr("default_int64", -1),)), to=dtype_of(n, values_), source=n.source)
+                if (n.attr("values_floats") is None) and dtype_of(n, values_).is_integer else api.cast(
+                    vector((n.attr("default_float", -0.0),)), to=dtype_of(n, values_), source=n.source
+                )
+            )
+        )
+    )
+    return (
+        [
+            api.look_up(
+                n.input(0), keys_, values_, api.gather(other_, scalar(0), axis=0, source=n.source), source=n.source
+            )
+        ]
+        if (dtype_of(n, keys_) != parse_dtype("char")) and (dtype_of(n, values_) != parse_dtype("char")) else [
+            api.gather(
+                api.concat((values_, other_), axis=0, source=n.source),
+                (
+                    api.string_place(n.input(0), keys_, source=n.source)
+                    if dtype_of(n, keys_) == parse_dtype("char") else api.look_up(
+                        n.input(0),
+                        keys_,
+                        api.arange(scalar(0), api.size(keys_, source=n.source), scalar(1), source=n.source),
+                        api.size(keys_, source=n.source),
+                        source=n.source,
+                    )
+                ),
+                axis=0,
+                source=n.source,
+            )
+        ]
+    )
 
 
-# specs/ensembles.yaml:101
+# specs/ensembles.yaml:99
 def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     values_ = vector(
         n.attr("imputed_value_int64s") if dtype_of(n, n.input(0)).is_integer else n.attr("imputed_value_floats")
     )
@@ -71,8 +138,9 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:270
+# specs/ensembles.yaml:268
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     if not (
         (n.attr("post_transform", "NONE") == "NONE") or (
             n.attr("post_transform", "NONE") == "LOGISTIC"
@@ -172,30 +240,37 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:283
+# specs/ensembles.yaml:281
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
-    if not (n.attr("classlabels_int64s") is not None):
-        n.refuse("TreeEnsembleClassifier with strings as classes")
+    n.only(1)
     if not (
-        (len(n.attr("classlabels_int64s") or ()) != 2) or (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
             min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
         ) or (max(n.attr("class_ids") or (0,)) == 0)
     ):
         n.refuse("weights of the second of two classes alone")
     if not (
-        (len(n.attr("classlabels_int64s") or ()) != 2) or (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
             min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
         ) or (len(n.attr("base_values") or ()) < 2)
     ):
         n.refuse("weights of one of two classes and two base values")
     if not (
-        (len(n.attr("classlabels_int64s") or ()) != 2) or (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
             min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
         ) or (n.attr("base_values_as_tensor") is None)
     ):
         n.refuse("weights of one of two classes and a tensor of base values")
     if not (
-        (len(n.attr("classlabels_int64s") or ()) != 2) or (
+        (
+            (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+        ) or (
             min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))
         ) or (n.attr("post_transform", "NONE") != "SOFTMAX")
     ):
@@ -206,6 +281,9 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
         ) or (n.attr("post_transform", "NONE") == "SOFTMAX")
     ):
         n.refuse("TreeEnsembleClassifier with another post_transform")
+    apart_ = (
+        (len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ())) != 2
+    ) or (min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,)))
     rows_ = api.cast(
         n.input(0),
         to=(parse_dtype("f64") if dtype_of(n, n.input(0)) == parse_dtype("f64") else parse_dtype("f32")),
@@ -258,7 +336,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
         api.gather(vector(n.attr("class_ids")), links_[3], axis=0, source=n.source),
         api.gather(weight_, links_[3], axis=0, source=n.source),
         api.cast(vector(()), to=dtype_of(n, rows_), source=n.source),
-        targets=len(n.attr("classlabels_int64s") or ()),
+        targets=len(n.attr("classlabels_int64s") or ()) + len(n.attr("classlabels_strings") or ()),
         how="sum",
         source=n.source,
     )
@@ -275,7 +353,10 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
             scalar(0.0), to=dtype_of(n, rows_), source=n.source
         )
     )
-    labels_ = vector(n.attr("classlabels_int64s"))
+    labels_ = (
+        strings(n.attr("classlabels_strings"))
+        if n.attr("classlabels_strings") is not None else vector(n.attr("classlabels_int64s"))
+    )
     found_ = api.add(total_, base_, source=n.source)
     second_ = api.add(
         api.sum(total_, axes=(-1,), keepdims=True, source=n.source),
@@ -312,11 +393,11 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
                 source=n.source,
             ),
         ]
-        if (len(n.attr("classlabels_int64s") or ()) != 2) or (min(n.attr("class_ids") or (0,)) != max(n.attr("class_ids") or (0,))) else [
-            api.where(
-                api.greater(alone_, cut_, source=n.source),
-                api.gather(labels_, scalar(1), axis=0, source=n.source),
-                api.gather(labels_, scalar(0), axis=0, source=n.source),
+        if apart_ else [
+            api.gather(
+                labels_,
+                api.cast(api.greater(alone_, cut_, source=n.source), to=parse_dtype("i64"), source=n.source),
+                axis=0,
                 source=n.source,
             ),
             api.cast(
@@ -340,8 +421,9 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:306
+# specs/ensembles.yaml:304
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     if not (n.attr("post_transform", 0) < 3):
         n.refuse("TreeEnsemble with another post_transform")
     rows_ = api.cast(
@@ -455,10 +537,9 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:405
+# specs/ensembles.yaml:403
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
-    if not ((n.attr("pool_strings") is None) and (n.attr("pool_int64s") is not None)):
-        n.refuse("TfIdfVectorizer of strings")
+    pool_ = (strings(n.attr("pool_strings")) if n.attr("pool_strings") is not None else vector(n.attr("pool_int64s")))
     weights_ = (
         vector(n.attr("weights"))
         if n.attr("weights") is not None else api.full(
@@ -467,8 +548,11 @@ def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     )
     return [
         api.count_grams(
-            n.input(0),
-            vector(n.attr("pool_int64s")),
+            (
+                api.string_place(n.input(0), pool_, source=n.source)
+                if n.attr("pool_strings") is not None else n.input(0)
+            ),
+            (api.string_place(pool_, pool_, source=n.source) if n.attr("pool_strings") is not None else pool_),
             vector(n.attr("ngram_counts")),
             vector(n.attr("ngram_indexes")),
             weights_,

@@ -149,6 +149,7 @@ def gather_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/movement.yaml:216
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(2)
     return [
         api.gather(
             (api.reshape(n.input(0), (1, -1), source=n.source) if rank_of(n, n.input(0)) == 1 else n.input(0)),

@@ -101,6 +101,7 @@ def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/normalisation.yaml:137
 def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(4)
     total_ = (
         api.add(api.add(n.input(0), n.input(1), source=n.source), n.input(3), source=n.source)
         if n.input(3) is not None else api.add(n.input(0), n.input(1), source=n.source)
@@ -129,6 +130,7 @@ def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/normalisation.yaml:167
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
     most_ = api.max(v_, axes=(-1,), keepdims=True, source=n.source)
     return (

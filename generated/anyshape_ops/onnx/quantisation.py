@@ -112,6 +112,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
 
 # specs/quantisation.yaml:208
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(6)
     if n.input(4) is not None:
         n.refuse("MatMulNBits with g_idx")
     if not ((n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8"))):

@@ -70,6 +70,7 @@ def layer_normalization_17(n: OnnxNode) -> Sequence[Value]:
 
 # specs/rows.yaml:97
 def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(5)
     total_ = (
         api.add(api.add(n.input(0), n.input(1), source=n.source), n.input(4), source=n.source)
         if n.input(4) is not None else api.add(n.input(0), n.input(1), source=n.source)
@@ -80,6 +81,7 @@ def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/rows.yaml:102
 def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(9)
     if n.attr("mask_index_type", 0) != 0:
         n.refuse("EmbedLayerNormalization with another mask_index")
     where__ = (

@@ -83,7 +83,7 @@ GREATER = OpDef(
     source="specs/comparison.yaml:56",
 )
 
-# specs/comparison.yaml:71
+# specs/comparison.yaml:70
 # greater_equal: no dyn variant, it has no parameters
 GREATER_EQUAL = OpDef(
     name="greater_equal",
@@ -98,10 +98,10 @@ GREATER_EQUAL = OpDef(
     relation=relations.greater_equal_relation,
     kernel=kernels.greater_equal_kernel,
     summary="Whether elements of a are greater than or equal to those of b.",
-    source="specs/comparison.yaml:71",
+    source="specs/comparison.yaml:70",
 )
 
-# specs/comparison.yaml:79
+# specs/comparison.yaml:78
 # is_nan: no dyn variant, it has no parameters
 IS_NAN = OpDef(
     name="is_nan",
@@ -113,10 +113,10 @@ IS_NAN = OpDef(
     relation=relations.is_nan_relation,
     kernel=kernels.is_nan_kernel,
     summary="Whether an element is not a number.",
-    source="specs/comparison.yaml:79",
+    source="specs/comparison.yaml:78",
 )
 
-# specs/comparison.yaml:86
+# specs/comparison.yaml:85
 # is_inf: no dyn variant, it has no parameters that are operands
 IS_INF = OpDef(
     name="is_inf",
@@ -131,10 +131,10 @@ IS_INF = OpDef(
     relation=relations.is_inf_relation,
     kernel=kernels.is_inf_kernel,
     summary="Whether an element is infinite, with a sign that counts.",
-    source="specs/comparison.yaml:86",
+    source="specs/comparison.yaml:85",
 )
 
-# specs/comparison.yaml:98
+# specs/comparison.yaml:97
 # logical_and: no dyn variant, it has no parameters
 LOGICAL_AND = OpDef(
     name="logical_and",
@@ -149,11 +149,11 @@ LOGICAL_AND = OpDef(
     relation=relations.logical_and_relation,
     kernel=kernels.logical_and_kernel,
     summary="Whether both elements are true.",
-    source="specs/comparison.yaml:98",
+    source="specs/comparison.yaml:97",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:105
 # logical_or: no dyn variant, it has no parameters
 LOGICAL_OR = OpDef(
     name="logical_or",
@@ -168,11 +168,11 @@ LOGICAL_OR = OpDef(
     relation=relations.logical_or_relation,
     kernel=kernels.logical_or_kernel,
     summary="Whether at least one of two elements is true.",
-    source="specs/comparison.yaml:106",
+    source="specs/comparison.yaml:105",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:113
 # logical_xor: no dyn variant, it has no parameters
 LOGICAL_XOR = OpDef(
     name="logical_xor",
@@ -187,11 +187,11 @@ LOGICAL_XOR = OpDef(
     relation=relations.logical_xor_relation,
     kernel=kernels.logical_xor_kernel,
     summary="Whether exactly one of two elements is true.",
-    source="specs/comparison.yaml:114",
+    source="specs/comparison.yaml:113",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:121
+# specs/comparison.yaml:120
 # logical_not: no dyn variant, it has no parameters
 LOGICAL_NOT = OpDef(
     name="logical_not",
@@ -203,7 +203,7 @@ LOGICAL_NOT = OpDef(
     relation=relations.logical_not_relation,
     kernel=kernels.logical_not_kernel,
     summary="Whether an element is false.",
-    source="specs/comparison.yaml:121",
+    source="specs/comparison.yaml:120",
     traits=("involution",),
     rewrites=rewrites.LOGICAL_NOT,
 )

@@ -105,13 +105,13 @@ GREATER = Property(
 )
 
 
-# specs/comparison.yaml:71
+# specs/comparison.yaml:70
 def greater_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:76
+# specs/comparison.yaml:75
 def greater_equal_reference(a: Any, b: Any) -> Any:
     return np.greater_equal(a, b)
 
@@ -124,17 +124,17 @@ GREATER_EQUAL = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:10"),
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
-    "specs/comparison.yaml:71",
+    "specs/comparison.yaml:70",
 )
 
 
-# specs/comparison.yaml:79
+# specs/comparison.yaml:78
 def is_nan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:83
+# specs/comparison.yaml:82
 def is_nan_reference(x: Any) -> Any:
     return np.isnan(x)
 
@@ -146,11 +146,11 @@ IS_NAN = Property(
     (
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:23"),
     ),
-    "specs/comparison.yaml:79",
+    "specs/comparison.yaml:78",
 )
 
 
-# specs/comparison.yaml:86
+# specs/comparison.yaml:85
 def is_inf_case(d: Draw) -> Case:
     d_ = d.run("d")
     detect_negative = d.truth()
@@ -160,7 +160,7 @@ def is_inf_case(d: Draw) -> Case:
     )
 
 
-# specs/comparison.yaml:93
+# specs/comparison.yaml:92
 def is_inf_reference(x: Any, detect_negative: Any, detect_positive: Any) -> Any:
     return np.isposinf(x) & detect_positive | np.isneginf(x) & detect_negative
 
@@ -175,20 +175,20 @@ IS_INF = Property(
             {},
             {"y": Given(value=(True, False, True))},
             None,
-            "specs/comparison.yaml:96",
+            "specs/comparison.yaml:95",
         ),
     ),
-    "specs/comparison.yaml:86",
+    "specs/comparison.yaml:85",
 )
 
 
-# specs/comparison.yaml:98
+# specs/comparison.yaml:97
 def logical_and_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:103
+# specs/comparison.yaml:102
 def logical_and_reference(a: Any, b: Any) -> Any:
     return np.logical_and(a, b)
 
@@ -200,17 +200,17 @@ LOGICAL_AND = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:98",
+    "specs/comparison.yaml:97",
 )
 
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:105
 def logical_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:111
+# specs/comparison.yaml:110
 def logical_or_reference(a: Any, b: Any) -> Any:
     return np.logical_or(a, b)
 
@@ -222,17 +222,17 @@ LOGICAL_OR = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:106",
+    "specs/comparison.yaml:105",
 )
 
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:113
 def logical_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:117
 def logical_xor_reference(a: Any, b: Any) -> Any:
     return np.logical_xor(a, b)
 
@@ -244,17 +244,17 @@ LOGICAL_XOR = Property(
     (
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
-    "specs/comparison.yaml:114",
+    "specs/comparison.yaml:113",
 )
 
 
-# specs/comparison.yaml:121
+# specs/comparison.yaml:120
 def logical_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:129
+# specs/comparison.yaml:128
 def logical_not_reference(x: Any) -> Any:
     return np.logical_not(x)
 
@@ -264,7 +264,7 @@ LOGICAL_NOT = Property(
     logical_not_case,
     logical_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:132"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:131"),
     ),
-    "specs/comparison.yaml:121",
+    "specs/comparison.yaml:120",
 )

@@ -104,28 +104,28 @@ GEMM = Property(
     gemm_case,
     gemm_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:89"),
+        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:88"),
         Example(
             {"a": Given((3, 2)), "b": Given((4, 3)), "c": Given((4,))},
             {"trans_a": True, "trans_b": True, "alpha": 0.5, "beta": 2.0},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:90",
+            "specs/contraction.yaml:89",
         ),
-        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:91"),
+        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:90"),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "c": Given((3, 4))},
             {},
             {},
             "does not broadcast",
-            "specs/contraction.yaml:92",
+            "specs/contraction.yaml:91",
         ),
         Example(
             {"a": Given(value=((1, 2),)), "b": Given(value=((3,), (4,))), "c": Given(value=(5,))},
             {},
             {"y": Given(value=((16,),))},
             None,
-            "specs/contraction.yaml:93",
+            "specs/contraction.yaml:92",
         ),
     ),
     "specs/contraction.yaml:35",
@@ -136,7 +136,7 @@ GEMM = Property(
 )
 
 
-# specs/contraction.yaml:95
+# specs/contraction.yaml:94
 def contract_case(d: Draw) -> Case:
     d_ = d.run("d")
     e = d.run("e")
@@ -147,7 +147,7 @@ def contract_case(d: Draw) -> Case:
     return Case({"a": d_, "b": d.default(e)}, {"left": left, "right": right, "result": result})
 
 
-# specs/contraction.yaml:118
+# specs/contraction.yaml:117
 def contract_reference(a: Any, b: Any, left: Any, right: Any, result: Any) -> Any:
     return (
         lambda names: np.sum(
@@ -168,61 +168,61 @@ CONTRACT = Property(
             {"left": (0, 1), "right": (1, 2), "result": (0, 2)},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:129",
+            "specs/contraction.yaml:128",
         ),
         Example(
             {"a": Given((3, 3))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(())},
             None,
-            "specs/contraction.yaml:130",
+            "specs/contraction.yaml:129",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (1,), "result": (1, 0)},
             {"y": Given((3, 2))},
             None,
-            "specs/contraction.yaml:131",
+            "specs/contraction.yaml:130",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (0, 0)},
             {},
             "stands once",
-            "specs/contraction.yaml:132",
+            "specs/contraction.yaml:131",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (1,)},
             {},
             "must be one of",
-            "specs/contraction.yaml:133",
+            "specs/contraction.yaml:132",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (0,), "result": (0,)},
             {},
             "have equal sizes",
-            "specs/contraction.yaml:134",
+            "specs/contraction.yaml:133",
         ),
     ),
-    "specs/contraction.yaml:95",
+    "specs/contraction.yaml:94",
     asserts=(
-        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:107"),
-        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:108"),
-        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:109"),
+        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:106"),
+        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:107"),
+        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:108"),
     ),
 )
 
 
-# specs/contraction.yaml:136
+# specs/contraction.yaml:135
 def det_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
     return Case({"x": Vec((*b, n, n))}, {})
 
 
-# specs/contraction.yaml:147
+# specs/contraction.yaml:146
 def det_reference(x: Any) -> Any:
     return determinants(x)
 
@@ -237,30 +237,30 @@ DET = Property(
             {},
             {"y": Given(value=-2.0)},
             None,
-            "specs/contraction.yaml:150",
+            "specs/contraction.yaml:149",
         ),
-        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:151"),
+        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:150"),
         Example(
             {"x": Given(value=((0.0, 1.0), (0.0, 2.0)))},
             {},
             {"y": Given(value=0.0)},
             None,
-            "specs/contraction.yaml:152",
+            "specs/contraction.yaml:151",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (1.0, 5.0)))},
             {},
             {"y": Given(value=3.0)},
             None,
-            "specs/contraction.yaml:153",
+            "specs/contraction.yaml:152",
         ),
         Example(
             {"x": Given(value=((-1.0, 2.0), (-1.0, 5.0)))},
             {},
             {"y": Given(value=-3.0)},
             None,
-            "specs/contraction.yaml:154",
+            "specs/contraction.yaml:153",
         ),
     ),
-    "specs/contraction.yaml:136",
+    "specs/contraction.yaml:135",
 )

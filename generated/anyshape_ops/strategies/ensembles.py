@@ -135,7 +135,7 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(1.5, 0.5, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:85",
+            "specs/ensembles.yaml:83",
         ),
         Example(
             {
@@ -147,14 +147,14 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(4, 0), dtype="i64")},
             None,
-            "specs/ensembles.yaml:86",
+            "specs/ensembles.yaml:84",
         ),
         Example(
             {"x": Given((2,)), "keys": Given((0,)), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "a list of no keys",
-            "specs/ensembles.yaml:87",
+            "specs/ensembles.yaml:85",
         ),
     ),
     "specs/ensembles.yaml:59",
@@ -162,7 +162,7 @@ LOOK_UP = Property(
 )
 
 
-# specs/ensembles.yaml:89
+# specs/ensembles.yaml:87
 def impute_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -170,7 +170,7 @@ def impute_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "values": Vec((m,)), "replaced": Vec(())}, {})
 
 
-# specs/ensembles.yaml:97
+# specs/ensembles.yaml:95
 def impute_reference(x: Any, values: Any, replaced: Any) -> Any:
     return np.where((x == replaced) | (x != x) & (replaced != replaced), values, x)
 
@@ -189,29 +189,29 @@ IMPUTE = Property(
             {},
             {"y": Given(value=((1, 6), (5, 2)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:105",
+            "specs/ensembles.yaml:103",
         ),
         Example(
             {"x": Given(value=(1, 0)), "values": Given(value=(7,)), "replaced": Given(value=0)},
             {},
             {"y": Given(value=(1, 7))},
             None,
-            "specs/ensembles.yaml:106",
+            "specs/ensembles.yaml:104",
         ),
         Example(
             {"x": Given((2, 3)), "values": Given((2,)), "replaced": Given(())},
             {},
             {},
             "values for",
-            "specs/ensembles.yaml:107",
+            "specs/ensembles.yaml:105",
         ),
     ),
-    "specs/ensembles.yaml:89",
-    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:95"),),
+    "specs/ensembles.yaml:87",
+    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:93"),),
 )
 
 
-# specs/ensembles.yaml:109
+# specs/ensembles.yaml:107
 def tree_links_case(d: Draw) -> Case:
     m = d.dim("m")
     e = d.dim("e")
@@ -229,7 +229,7 @@ def tree_links_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:168
+# specs/ensembles.yaml:166
 def tree_links_reference(
     tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any
 ) -> Any:
@@ -260,7 +260,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 1, 2, 3)),
             },
             None,
-            "specs/ensembles.yaml:170",
+            "specs/ensembles.yaml:168",
         ),
         Example(
             {
@@ -281,7 +281,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:182",
+            "specs/ensembles.yaml:180",
         ),
         Example(
             {
@@ -302,7 +302,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:183",
+            "specs/ensembles.yaml:181",
         ),
         Example(
             {
@@ -323,7 +323,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:184",
+            "specs/ensembles.yaml:182",
         ),
         Example(
             {
@@ -344,14 +344,14 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:185",
+            "specs/ensembles.yaml:183",
         ),
     ),
-    "specs/ensembles.yaml:109",
+    "specs/ensembles.yaml:107",
 )
 
 
-# specs/ensembles.yaml:187
+# specs/ensembles.yaml:185
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -389,7 +389,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:266
+# specs/ensembles.yaml:264
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -432,7 +432,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:322",
+            "specs/ensembles.yaml:320",
         ),
         Example(
             {
@@ -452,7 +452,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:323",
+            "specs/ensembles.yaml:321",
         ),
         Example(
             {
@@ -472,7 +472,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:324",
+            "specs/ensembles.yaml:322",
         ),
         Example(
             {
@@ -492,7 +492,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:325",
+            "specs/ensembles.yaml:323",
         ),
         Example(
             {
@@ -512,7 +512,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:326",
+            "specs/ensembles.yaml:324",
         ),
         Example(
             {
@@ -532,7 +532,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:327",
+            "specs/ensembles.yaml:325",
         ),
         Example(
             {
@@ -552,7 +552,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:328",
+            "specs/ensembles.yaml:326",
         ),
         Example(
             {
@@ -572,7 +572,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:329",
+            "specs/ensembles.yaml:327",
         ),
         Example(
             {
@@ -592,7 +592,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "targets",
-            "specs/ensembles.yaml:330",
+            "specs/ensembles.yaml:328",
         ),
         Example(
             {
@@ -612,7 +612,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:331",
+            "specs/ensembles.yaml:329",
         ),
         Example(
             {
@@ -632,7 +632,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:332",
+            "specs/ensembles.yaml:330",
         ),
         Example(
             {
@@ -652,7 +652,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:333",
+            "specs/ensembles.yaml:331",
         ),
         Example(
             {
@@ -672,7 +672,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:334",
+            "specs/ensembles.yaml:332",
         ),
         Example(
             {
@@ -692,7 +692,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:335",
+            "specs/ensembles.yaml:333",
         ),
         Example(
             {
@@ -712,7 +712,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:336",
+            "specs/ensembles.yaml:334",
         ),
         Example(
             {
@@ -732,7 +732,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:337",
+            "specs/ensembles.yaml:335",
         ),
         Example(
             {
@@ -752,7 +752,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:338",
+            "specs/ensembles.yaml:336",
         ),
         Example(
             {
@@ -772,7 +772,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:339",
+            "specs/ensembles.yaml:337",
         ),
         Example(
             {
@@ -792,7 +792,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:340",
+            "specs/ensembles.yaml:338",
         ),
         Example(
             {
@@ -812,7 +812,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:341",
+            "specs/ensembles.yaml:339",
         ),
         Example(
             {
@@ -832,7 +832,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:342",
+            "specs/ensembles.yaml:340",
         ),
         Example(
             {
@@ -852,7 +852,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:343",
+            "specs/ensembles.yaml:341",
         ),
         Example(
             {
@@ -872,7 +872,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:344",
+            "specs/ensembles.yaml:342",
         ),
         Example(
             {
@@ -892,7 +892,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:345",
+            "specs/ensembles.yaml:343",
         ),
         Example(
             {
@@ -912,7 +912,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:346",
+            "specs/ensembles.yaml:344",
         ),
         Example(
             {
@@ -932,7 +932,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:347",
+            "specs/ensembles.yaml:345",
         ),
         Example(
             {
@@ -952,7 +952,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:348",
+            "specs/ensembles.yaml:346",
         ),
         Example(
             {
@@ -972,7 +972,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:347",
         ),
         Example(
             {
@@ -992,7 +992,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:350",
+            "specs/ensembles.yaml:348",
         ),
         Example(
             {
@@ -1012,7 +1012,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:349",
         ),
         Example(
             {
@@ -1032,7 +1032,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:352",
+            "specs/ensembles.yaml:350",
         ),
         Example(
             {
@@ -1052,7 +1052,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:353",
+            "specs/ensembles.yaml:351",
         ),
         Example(
             {
@@ -1072,7 +1072,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:354",
+            "specs/ensembles.yaml:352",
         ),
         Example(
             {
@@ -1092,15 +1092,15 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:355",
+            "specs/ensembles.yaml:353",
         ),
     ),
-    "specs/ensembles.yaml:187",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:210"),),
+    "specs/ensembles.yaml:185",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:208"),),
 )
 
 
-# specs/ensembles.yaml:357
+# specs/ensembles.yaml:355
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1119,7 +1119,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:401
+# specs/ensembles.yaml:399
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1142,7 +1142,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:409",
+            "specs/ensembles.yaml:407",
         ),
         Example(
             {
@@ -1155,7 +1155,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:410",
+            "specs/ensembles.yaml:408",
         ),
         Example(
             {
@@ -1168,7 +1168,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:411",
+            "specs/ensembles.yaml:409",
         ),
         Example(
             {
@@ -1181,7 +1181,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:412",
+            "specs/ensembles.yaml:410",
         ),
         Example(
             {
@@ -1194,7 +1194,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:413",
+            "specs/ensembles.yaml:411",
         ),
         Example(
             {
@@ -1207,7 +1207,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:414",
+            "specs/ensembles.yaml:412",
         ),
         Example(
             {
@@ -1220,7 +1220,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:415",
+            "specs/ensembles.yaml:413",
         ),
         Example(
             {
@@ -1233,7 +1233,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:416",
+            "specs/ensembles.yaml:414",
         ),
         Example(
             {
@@ -1246,7 +1246,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:417",
+            "specs/ensembles.yaml:415",
         ),
         Example(
             {
@@ -1259,7 +1259,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:418",
+            "specs/ensembles.yaml:416",
         ),
         Example(
             {
@@ -1272,7 +1272,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:419",
+            "specs/ensembles.yaml:417",
         ),
         Example(
             {
@@ -1285,7 +1285,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:420",
+            "specs/ensembles.yaml:418",
         ),
         Example(
             {
@@ -1298,7 +1298,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:421",
+            "specs/ensembles.yaml:419",
         ),
         Example(
             {
@@ -1311,7 +1311,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:422",
+            "specs/ensembles.yaml:420",
         ),
         Example(
             {
@@ -1324,7 +1324,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:423",
+            "specs/ensembles.yaml:421",
         ),
         Example(
             {
@@ -1337,9 +1337,9 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:424",
+            "specs/ensembles.yaml:422",
         ),
     ),
-    "specs/ensembles.yaml:357",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:370"), Refusal(r".* skipped", "specs/ensembles.yaml:371")),
+    "specs/ensembles.yaml:355",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:368"), Refusal(r".* skipped", "specs/ensembles.yaml:369")),
 )

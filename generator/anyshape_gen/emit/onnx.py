@@ -129,6 +129,8 @@ class _Mapper:
             elif argument.source in ("input", "in"):
                 self.names[argument.name] = f"n.input({at})"
                 at += 1
+        if ":" in self.mapping.op and not count:  # of ONNX's own operators the declaration says how many there may be
+            self.code.add(f"n.only({at})")
 
     def _result(self) -> str:
         m = self.mapping

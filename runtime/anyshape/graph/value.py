@@ -105,10 +105,11 @@ def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None
     return tuple(array.reshape(-1).tolist())
 
 
-def constant(array: Any, name: str = "", dtype: Any = None) -> Value:
-    """A constant of a graph; of strings, their characters. The array is copied only if it is not dense row-major or can be written to."""
+def constant(array: Any, name: str = "", dtype: Any = None, computed: bool = False) -> Value:
+    """A constant of a graph; of strings, their characters, which a `computed` array holds already. The array is copied only if it is not
+    dense row-major or can be written to."""
     a = np.asarray(array, dtype=dtype)
-    if a.dtype.kind == "U":
+    if a.dtype.kind == "U" and not computed:
         a = as_chars(a)
     if not a.flags.c_contiguous:
         a = np.ascontiguousarray(a).reshape(a.shape)

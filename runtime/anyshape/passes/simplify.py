@@ -26,7 +26,10 @@ def fold_contents(node: Node) -> Sequence[Value] | None:
     """Outputs whose elements inference already knows are constants."""
     if node.checks or node.regions or not all(_concrete(v.contents) for v in node.outputs):
         return None
-    return [constant(np.array(v.contents, v.type.dtype.numpy).reshape(_static_shape(v))) for v in node.outputs]
+    return [
+        constant(np.array(v.contents, v.type.dtype.numpy).reshape(_static_shape(v)), computed=True)
+        for v in node.outputs
+    ]
 
 
 def _concrete(contents: Any) -> bool:
@@ -52,7 +55,7 @@ def fold_constants(node: Node) -> Sequence[Value] | None:
     if node.op.view:
         source = node.grouped_inputs()[next(iter(node.op.view.values()))]
         assert isinstance(source, Value) and source.constant is not None
-        return [constant(source.constant.reshape(_static_shape(node.outputs[0])))]
+        return [constant(source.constant.reshape(_static_shape(node.outputs[0])), computed=True)]
     if node.op.kernel is None:
         return None
     ins, outs = tensors_of(node)
@@ -67,7 +70,7 @@ def fold_constants(node: Node) -> Sequence[Value] | None:
         results = interpret(equations, arrays)
     except AnyshapeError:
         return None  # an index out of range and the like: the error belongs to the run, where its source is named
-    return [constant(results[t]) for t in flat(outs)]
+    return [constant(results[t], computed=True) for t in flat(outs)]
 
 
 def idle_views(node: Node) -> Sequence[Value] | None:

@@ -15,6 +15,10 @@ _NAMES = {1: "a float", 2: "an int", 3: "a string", 4: "a tensor", 5: "a graph",
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 11: "sparse_tensor", 13: "tp"}
 
 
+class Ints(list[int]):
+    """The value of an attribute of integers, which is one when it is empty too."""
+
+
 def spell_kind(kind: int) -> str:
     return _NAMES.get(kind, f"attribute type {kind}")
 
@@ -64,7 +68,7 @@ def value(a: Any, folder: Path | None, where: str) -> Any:
     if kind == FLOATS:
         return list(a.floats)
     if kind == INTS:
-        return list(a.ints)
+        return Ints(a.ints)
     if kind == STRINGS:
         return [_text(s, a.name, where) for s in a.strings]
     if kind == TENSOR:

@@ -51,6 +51,11 @@ class ImportedNode:
             raise ModelError(f"{self.source}: one of its inputs is left out; a list of inputs must not have holes")
         return found
 
+    def only(self, count: int) -> None:
+        given = [k for k, v in enumerate(self.operands) if k >= count and v is not None]
+        if given:
+            raise Refusal(f"input {given[0]} is not supported")
+
     def has_attr(self, name: str) -> bool:
         self.asked.add(name)
         return name in self.said

@@ -13,6 +13,7 @@ import numpy as np
 
 from anyshape.dtypes import DType
 from anyshape.errors import ModelError
+from anyshape.frontends.onnx.attributes import Ints
 from anyshape.frontends.onnx.dtypes import declared_dims
 from anyshape.graph.value import Value, constant
 
@@ -33,6 +34,9 @@ class OnnxNode(Protocol):
 
     def inputs(self, start: int = 0) -> Sequence[Value]:
         """All inputs from a position on."""
+
+    def only(self, count: int) -> None:
+        """Refuses the node if it gives an input behind so many."""
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as Python has it: int, float, str, list, or an array for a tensor."""
@@ -109,10 +113,11 @@ def scalar(value: Any) -> Value:
 
 
 def vector(value: Any) -> Value:
-    """A list of numbers as a constant tensor of rank 1, i64 of integers and f32 of floats; a tensor attribute in its own dtype."""
+    """A list of numbers as a constant tensor of rank 1, i64 of integers and f32 of floats, as an attribute without items was declared;
+    a tensor attribute in its own dtype."""
     if isinstance(value, np.ndarray):
         return constant(value.reshape(-1))
-    whole = len(value) > 0 and all(isinstance(v, int) for v in value)
+    whole = isinstance(value, Ints) or (len(value) > 0 and all(isinstance(v, int) for v in value))
     return constant(np.asarray(value, np.int64 if whole else np.float32).reshape(-1))
 
 
