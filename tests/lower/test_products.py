@@ -215,6 +215,27 @@ def test_whole_attention() -> None:
     assert native.kernel.schedule == ("blocked", "product", "rows", "product")
 
 
+def test_products_side_by_side_are_shared_out_and_take_scratch_in_turns() -> None:
+    """One of them stores its heads elsewhere."""
+    b = Builder("side by side")
+    x = b.input([N, 40])
+    ws = [b.input([40, 64]), b.input([40, M]), b.input([40, 17])]
+    first, second, third = (b.matmul(x, w) for w in ws)
+    y = b.output(b.tensor([4, N, 16]))
+    h, i, j = b.eqs.index("h", 4), b.eqs.index("i", N), b.eqs.index("j", 16)
+    b.eqs.define(y[h, i, j], first[i, h * 16 + j])
+    b.output(b.map(lambda v: maximum(v, 0.0), second))
+    b.output(third)
+    native = check(
+        b.group(), [{N: n, M: m} for n, m in ((0, 3), (1, 33), (4, 0), (9, 5), (70, 40))], 1e-4, parts=(1, 2, 4)
+    )
+    assert native.kernel.schedule == ("product",) * 3
+    assert native.kernel.work != 0
+    alone = Builder("alone")
+    alone.output(alone.matmul(alone.input([N, 40]), alone.input([40, 17])))
+    assert native.kernel.scratch == lower_group(alone.group(), host_target()).scratch
+
+
 def test_matrix_vector_goes_to_rows() -> None:
     b = Builder("vector")
     b.output(b.matmul(b.input([N, K]), b.input([K, 1])))

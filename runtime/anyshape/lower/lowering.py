@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from anyshape import dims
 from anyshape.dims import Size
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
@@ -210,13 +211,17 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
             else:
                 rows.top(step)
 
+    most: Size = 0
     with rows.alone() if schedule.recurrences else nullcontext():
         for step in schedule.steps:
             with rows.phase(written):
                 if isinstance(step, Blocked):
                     emit_blocked(rows, step, written, emit)
                 else:
+                    begun = rows.scratch
                     emit(step)
+                    if isinstance(step, Product):  # what it took is free again
+                        rows.scratch, most = begun, dims.maximum(most, rows.scratch)
     for r in schedule.recurrences:
         with rows.phase(written):
             emit_recurrence(rows, r, written, emit, not schedule.serial)
@@ -225,6 +230,7 @@ def _emit(rows: Rows, schedule: Schedule, panels: dict[Product, Tensor]) -> None
             emit_ordered(rows, o)
     for p in schedule.procedures:
         emit_procedure(rows, p)
+    rows.scratch = dims.maximum(most, rows.scratch)
 
 
 Operand = Tensor | Packed

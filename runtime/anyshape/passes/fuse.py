@@ -6,6 +6,7 @@ A node joins the group of a producer when no other path leads from that group to
   over the node's domain, or is cheap.
 A group holds at most one contraction, and then no other reduction; but for a contraction whose rows are reduced or normalised by a group,
 and multiplied by the next contraction: the three run by blocks of rows, so that what is between them is never there as a whole (`rows.py`).
+In the end groups whose contractions read one operand become one, side by side (`side_by_side.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
 from anyshape.passes.parts import steps_of, takes_parts
 from anyshape.passes.rows import by_rows, has_own_rows, multiplies_rows
+from anyshape.passes.side_by_side import MOST_BESIDE, LeftOperand, left_operand
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep, stands_alone
 from anyshape.passes.walks import table_step
 
@@ -48,6 +50,8 @@ class _Group:
     """A single node that takes several kernels."""
     chained: bool = False
     """More than one contraction, run by blocks of rows."""
+    beside: int = 1
+    """How many groups stand side by side in it."""
 
 
 def fuse(f: Function) -> Schedule:
@@ -75,6 +79,7 @@ class _Fusion:
                 self.add_alone(node)
             else:
                 self.add(node)
+        self.put_side_by_side()
         steps: list[Step] = []
         placed: set[int] = set()
         for group in self.groups:
@@ -265,8 +270,38 @@ class _Fusion:
             self.group_of[n] = consumer
         producer.nodes = []
         for g in self.groups:
-            if g.needs >> producer.id & 1:
+            if g.needs & (1 << producer.id | 1 << consumer.id):
                 g.needs = (g.needs & ~(1 << producer.id)) | consumer.needs | (1 << consumer.id)
+
+    # --- groups side by side ---
+
+    def put_side_by_side(self) -> None:
+        last: dict[LeftOperand, _Group] = {}
+        for group in self.groups:
+            left = self.left_operand(group)
+            if left is None:
+                continue
+            other = last.get(left)
+            if other is not None and self.may_stand_beside(other, group):
+                count = other.beside + 1
+                self.merge(other, group)
+                group.beside = count
+            last[left] = group
+
+    def left_operand(self, group: _Group) -> LeftOperand | None:
+        """What the group reads that others may read with it; not a constant, since what is shared would be weights."""
+        if group.kind is not Kind.CONTRACTION or group.chained or group.apart or not group.nodes:
+            return None
+        left = left_operand(group.equations)
+        if left is None:
+            return None
+        values = (v for n in group.nodes for v in self.data(n) if self.tensors.get(v) is left.tensor)
+        return left if all(v.constant is None for v in values) else None
+
+    @staticmethod
+    def may_stand_beside(first: _Group, second: _Group) -> bool:
+        apart = not (first.needs >> second.id & 1 or second.needs >> first.id & 1)
+        return apart and first.beside < MOST_BESIDE and len(first.nodes) + len(second.nodes) <= MAX_NODES
 
     # --- steps ---
 

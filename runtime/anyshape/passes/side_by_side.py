@@ -1,0 +1,82 @@
+"""Contractions that read one operand: what may stand beside another in one kernel, which is then shared out to threads once for all.
+
+In: the equations of a group. Out: what its contraction reads, if it reads it as it lies in memory: who else reads it so, over as many
+summed elements and for as many rows, may join. Which ops the equations came from does not matter: the queries, keys and values of
+attention are found as well as the two factors of a gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from anyshape.dims import Size
+from anyshape.dtypes import BF16, F16
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, walk
+from anyshape.passes.classify import is_contraction
+
+MOST_BESIDE = 4
+"""Contractions in one kernel: code grows by each, and the results of all are held from then on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOperand:
+    """A factor that has no columns of the result. `index`: for each of its axes the axis of the result, -1 for what is summed over, or the
+    constant that stands there."""
+
+    tensor: Tensor
+    index: tuple[int | Expr, ...]
+    rows: tuple[Size, ...]
+    summed: Size
+
+
+def left_operand(equations: Sequence[Equation]) -> LeftOperand | None:
+    """Of the only reduction of a group, a contraction; None where the lowering might need memory between that and the rest, so that one
+    thread would have to run all of the kernel."""
+    sums = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
+    if len(sums) != 1 or any(q.form is not None or q.born is not None for q in equations):
+        return None
+    (q, e), made = sums[0], {q.target for q in equations}
+    if not is_contraction(e) or len(e.vars) != 1 or not _stay_in_place(equations, made):
+        return None
+    if not isinstance(e.body, Apply) or e.body.op != "mul":
+        return None
+    a, b = map(_as_stored, e.body.args)
+    if not (_is_outside(a, made) and _is_outside(b, made)):
+        return None
+    if not q.index or q.index[-1] not in a.free ^ b.free:
+        return None
+    left = b if q.index[-1] in a.free else a
+    roles: dict[Expr, int | Expr] = {**{i: k for k, i in enumerate(q.index)}, e.vars[0]: -1}
+    if not isinstance(left, Read) or not all(i in roles or isinstance(i, Const) for i in left.index):
+        return None
+    index = tuple(roles.get(i, i) for i in left.index)
+    return LeftOperand(left.tensor, index, q.target.shape[:-1], e.vars[0].extent)
+
+
+def _as_stored(factor: Expr) -> Expr:
+    """What is in memory of a factor that products widen as they read it."""
+    if isinstance(factor, Apply) and factor.op == "cast" and factor.args[0].dtype in (F16, BF16):
+        return factor.args[0]
+    return factor
+
+
+def _is_outside(factor: Expr, made: set[Tensor]) -> bool:
+    return (
+        isinstance(factor, Read) and factor.tensor not in made and not _reads(factor.index) and factor.outside is None
+    )
+
+
+def _reads(parts: Iterable[Expr]) -> list[Read]:
+    return [e for part in parts for e in walk(part) if isinstance(e, Read)]
+
+
+def _stay_in_place(equations: Sequence[Equation], made: set[Tensor]) -> bool:
+    """Whether what an equation of the group made is read at the place that the reader writes, or else only moved."""
+    for q in equations:
+        own = [e for e in _reads([q.value]) if e.tensor in made]
+        if q.value not in own and any(e.index != q.index for e in own):
+            return False
+    return True
