@@ -1,8 +1,8 @@
 """Contractions that read one operand: what may stand beside another in one kernel, which is then shared out to threads once for all.
 
 In: the equations of a group. Out: what its contraction reads, if it reads it as it lies in memory: who else reads it so, over as many
-summed elements and for as many rows, may join. Which ops the equations came from does not matter: the queries, keys and values of
-attention are found as well as the two factors of a gate.
+summed elements and for as many rows, may join: the queries, keys and values of attention, say. Which ops the equations came from does not
+matter.
 """
 
 from __future__ import annotations
