@@ -84,6 +84,24 @@ def test_two_reshapes_by_equal_computed_shapes_become_one():
     assert run_pass("optimise", text)[1:] == ["%0: f32[n, 4] = add(%x, %x)", "return y=%0"]
 
 
+def test_calls_with_equal_known_elements_are_one():
+    text = """function main(%x: f32[n, 4], %y: f32[n, 5]) {
+      const %c0: i64[1] = [0]
+      const %c1: i64[] = 0
+      const %c2: i64[] = 1
+      %0: i64[2] = shape_of(%x)
+      %1: i64[] = gather(%0, %c1, axis=0)
+      %2: i64[2] = shape_of(%y)
+      %3: i64[] = gather(%2, %c1, axis=0)
+      %4: i64[n] = dyn.arange(%c1, %1, %c2)
+      %5: i64[n] = dyn.arange(%c1, %3, %c2)
+      %6: i64[n] = add(%4, %5)
+      return y=%6
+    }"""
+    lines = run_pass("optimise", text)
+    assert sum("arange" in line for line in lines) == 1 and any("add(%2, %2)" in line for line in lines), lines
+
+
 def test_transposes_that_undo_each_other_vanish():
     text = """function main(%x: f32[n, m]) {
       %0: f32[m, n] = static.transpose(%x, axes=[1, 0])

@@ -152,7 +152,8 @@ def spec_rewrites(node: Node) -> Sequence[Value] | None:
 
 
 class CommonSubexpressions:
-    """A call equal to an earlier one is that one. Constants are equal if their small contents or their arrays are."""
+    """A call equal to an earlier one is that one. Operands are equal if all their elements are known and equal, which may be dims and need not
+    be numbers: each layer of an exported model computes the same sizes anew. Large constants are equal if their arrays are."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[Any, ...], Node] = {}
@@ -169,7 +170,11 @@ class CommonSubexpressions:
         return None if first is node else first.outputs
 
     def _key(self, v: Value | None) -> Any:
-        if v is None or v.constant is None:
+        if v is None:
+            return v
+        if v.contents is not None:
+            return (v.type, v.contents)
+        if v.constant is None:
             return v
         a = v.constant
         return (a.dtype.str, a.shape, a.tobytes()) if a.size <= 64 else (id(a),)
