@@ -1,9 +1,9 @@
-"""Constants that are laid out at compile time: filled together, in memory that they share."""
+"""Constants that are laid out at compile time: filled beside the compile and after it, in memory that they share."""
 
 from __future__ import annotations
 
 import mmap
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,19 +12,26 @@ from anyshape.lower import gemm
 from anyshape.lower.llvm.types import F32
 from anyshape.lower.target import host_target
 
+TARGET = host_target()
+TILES = gemm.tiles_for(TARGET, F32)
+Array = np.ndarray[Any, Any]
+
+
+def packed_later(b: Array) -> Array:
+    return gemm.prepack_b(b, TILES, lambda b: gemm.packer_of(b.dtype, TILES, TARGET))
+
 
 def test_packed_constants_of_a_collection_share_mappings_and_outlive_each_other() -> None:
-    tiles = gemm.tiles_for(host_target(), F32)
-    arrays = [np.full((300, width), float(width), np.float32) for width in (901, 3, 1000)]
-    with gemm.collected() as jobs:
-        packed = [gemm.prepack_b(a, tiles) for a in arrays]
-    gemm.do_all(jobs, 1)
-    assert len(jobs) == 2  # the one of three columns is small
+    arrays = [np.full((320, width), float(width), np.float32) for width in (901, 3, 1000)]
+    with gemm.collected(1):
+        packed = [packed_later(a) for a in arrays]
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        assert packed[0].base is packed[2].base and packed[1].base is not packed[0].base
+        assert (
+            packed[0].base is packed[2].base and packed[1].base is not packed[0].base
+        )  # the one of three columns is small
     assert [a.ctypes.data % 64 for a in packed] == [0, 0, 0]
     del packed[0]
-    np.testing.assert_array_equal(packed[1], gemm.prepack_b(arrays[2], tiles))
+    same_but_beyond(packed[1], arrays[2])
 
 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="no huge pages to ask for")
@@ -32,28 +39,38 @@ def test_packed_constants_lie_in_ordinary_memory_where_no_mapping_is_to_be_had(m
     def refuse(*arguments: object) -> None:
         raise OSError("out of mappings")
 
-    tiles = gemm.tiles_for(host_target(), F32)
-    array = np.ones((300, 900), np.float32)
-    with monkeypatch.context() as patched, gemm.collected() as jobs:
+    array = np.ones((320, 900), np.float32)
+    with monkeypatch.context() as patched, gemm.collected(1):
         patched.setattr(mmap, "mmap", refuse)
-        packed = gemm.prepack_b(array, tiles)
-    gemm.do_all(jobs, 1)
+        packed = packed_later(array)
     assert isinstance(packed.base, np.ndarray) and packed.ctypes.data % 64 == 0
-    np.testing.assert_array_equal(packed, gemm.prepack_b(array, tiles))
+    same_but_beyond(packed, array)
 
 
-def test_large_constants_are_packed_together() -> None:
-    tiles = gemm.tiles_for(host_target(), F32)
-    large = np.random.default_rng(3).normal(size=(2, 300, 5 * tiles.columns + 3)).astype(np.float32)
-    small, wanted = large[:, :2], gemm.prepack_b(large, tiles)
-    with gemm.collected() as jobs:
-        got, at_once = gemm.prepack_b(large, tiles), gemm.prepack_b(small, tiles)
-    assert len(jobs) == 1 and not got.any()
-    np.testing.assert_array_equal(at_once, wanted[:, :, :2])
-    gemm.do_all(jobs, 3)
-    np.testing.assert_array_equal(got, wanted)
-    done: list[int] = []
-    gemm.do_all([partial(done.append, k) for k in range(50)], 4)
-    assert sorted(done) == list(range(50))
-    with pytest.raises(ZeroDivisionError):
-        gemm.do_all([lambda: done.append(0), lambda: 1 // 0], 2)
+def same_but_beyond(packed: Array, b: Array) -> None:
+    """In all that anybody reads: what lies beyond the last column is not."""
+    wanted, rest = gemm.prepack_b(b, TILES), b.shape[-1] % TILES.columns or TILES.columns
+    np.testing.assert_array_equal(packed[..., :-1, :, :], wanted[..., :-1, :, :])
+    np.testing.assert_array_equal(packed[..., -1, :, :rest], wanted[..., -1, :, :rest])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_constants_are_packed_beside(dtype: str, threads: int) -> None:
+    """Of rows and of columns, whole panels and not, batches; what is small or would be written past its end is packed at once."""
+    large = np.random.default_rng(3).normal(size=(2, 20 * TILES.lanes, 9 * TILES.columns + 3)).astype(dtype)
+    turned = np.ascontiguousarray(large.swapaxes(1, 2)).swapaxes(1, 2)
+    several = [large, turned, turned[:, 1:], large[:, :2], large[:, ::-1]]
+    with gemm.collected(threads) as later:
+        got = [packed_later(b) for b in several]
+    later.wait()
+    for b, packed in zip(several, got, strict=True):
+        same_but_beyond(packed, b)
+
+
+def test_packing_that_nobody_waits_for_is_given_up() -> None:
+    large = np.ones((512, 256), np.float32)
+    with pytest.raises(ZeroDivisionError), gemm.collected(2):
+        packed_later(large)
+        raise ZeroDivisionError
+    assert gemm.prepack_b(large, TILES).all()

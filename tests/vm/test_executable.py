@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from typing import Any
 
@@ -318,3 +319,18 @@ def test_compiles_go_without_the_garbage_collector_and_leave_it_as_it_was() -> N
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_call_waits_for_large_constants() -> None:
+    """They are laid out beside what follows a compile; a call, a copy of the executable and a forked child find them ready."""
+    w = np.random.default_rng(4).normal(size=(600, 700)).astype(np.float32)
+    x, a = anyshape.input("x", "f32[n, 600]"), np.ones((3, 600), np.float32)
+    f = anyshape.function([x], anyshape.ops.matmul(x, anyshape.constant(w)))
+    product = a @ w
+    for run in (lambda exe: exe(a), lambda exe: exe.by(loop="python")(a), lambda exe: (exe.wait(), exe(a))[1]):
+        np.testing.assert_allclose(run(anyshape.compile(f)), product, rtol=1e-4, atol=1e-4)
+    exe = anyshape.compile(f)
+    if pid := os.fork():
+        assert os.waitpid(pid, 0)[1] == 0
+    else:
+        os._exit(0 if np.allclose(exe(a), product, rtol=1e-4, atol=1e-4) else 1)

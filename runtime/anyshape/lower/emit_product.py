@@ -289,7 +289,7 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     def pack(constant: NDArray[Any]) -> NDArray[Any]:
         flat = np.ascontiguousarray(constant).reshape(-1)
         view = np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
-        packed: NDArray[Any] = gemm.prepack_b(view, tiles)
+        packed: NDArray[Any] = gemm.prepack_b(view, tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
         return packed
 
     return Packed(p.packed, f"panels {tiles.columns}", pack(array), pack)

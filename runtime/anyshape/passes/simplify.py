@@ -152,8 +152,8 @@ def spec_rewrites(node: Node) -> Sequence[Value] | None:
 
 
 class CommonSubexpressions:
-    """A call equal to an earlier one is that one. Operands are equal if all their elements are known and equal, which may be dims and need not
-    be numbers: each layer of an exported model computes the same sizes anew. Large constants are equal if their arrays are."""
+    """A call equal to an earlier one is that one. Operands are equal if all their elements are known and equal, be they numbers or dims:
+    each layer of an exported model computes the same sizes anew. Large constants are equal if their arrays are."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[Any, ...], Node] = {}

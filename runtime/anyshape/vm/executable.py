@@ -154,6 +154,11 @@ class Executable:
         chosen = make_options(options)
         return Executable(self._head, self.plan.by(chosen), self.report, chosen)
 
+    def wait(self) -> None:
+        """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile. Calls wait by
+        themselves."""
+        _ = self.plan.programs
+
     def check_first(self, check: Callable[[], None]) -> None:
         """Makes calls `check` before they run, until it once does not raise."""
 

@@ -98,17 +98,18 @@ class Compiler:
                     optimised = self._optimise(f)
                 return Continued(self, optimised)
             self.options.show("graph", f.name, optimised)
-            program = self._program(optimised, assumed)
+            program, ready = self._program(optimised, assumed)
             general = (lambda: self.plan(f, 0)) if assumed else None
             types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
-            return Straight(program, general, self.options, types, self.lock)
+            return Straight(program, general, self.options, types, self.lock, ready)
 
     def _optimise(self, f: Function) -> Function:
         from anyshape.passes import optimise
 
         return optimise(f)
 
-    def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
+    def _program(self, f: Function, assumed: frozenset[Any]) -> tuple[Program, Callable[[], None]]:
+        """The program, and what returns once its constants have their elements."""
         report, options = self.report, self.options
         if options.verify:
             from anyshape.graph.verify import verify
@@ -117,7 +118,7 @@ class Compiler:
         functions = callees_of([f])
         maker = kernel_maker(options, report)
         schedule = self._schedule(f)
-        with packed_together(report):
+        with packed_beside(report) as ready:
             with report.phase("generate"):
                 program = generate(schedule, maker, assumed, functions, options.recorder is not None)
             if functions:
@@ -125,7 +126,7 @@ class Compiler:
         if "program" in options.dump:
             options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
         report.compiled(maker.made)
-        return program
+        return program, ready
 
     def _schedule(self, f: Function) -> Schedule:
         with self.report.phase("fuse"):
@@ -149,15 +150,15 @@ class Compiler:
 
 
 @contextmanager
-def packed_together(report: Report) -> Iterator[None]:
-    """Constants that are laid out for kernels inside are ready at the end."""
-    from anyshape.lower.gemm import collected, do_all
+def packed_beside(report: Report) -> Iterator[Callable[[], None]]:
+    """Large constants are laid out for the kernels made inside once what is given returns; where no processor is left for it, at once."""
+    from anyshape.lower.gemm import collected
     from anyshape.vm.native.pool import usable_threads
 
-    with collected() as jobs:
-        yield
-    with report.phase("pack"):
-        do_all(jobs, usable_threads())
+    with collected(usable_threads()) as later:
+        yield later.wait
+        with report.phase("pack"):
+            later.close()
 
 
 def _refuse_functions(f: Function) -> None:
@@ -200,13 +201,19 @@ class Straight:
         options: Options,
         types: tuple[Sequence[TensorType], Sequence[TensorType]],
         lock: threading.RLock,
+        ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """`types` of arguments and of results."""
-        self.program = program
+        """`types` of arguments and of results. `ready` returns once the program's constants have their elements."""
+        self._program, self._ready = program, ready
         self._make_general, self._general, self._lock = general, None, lock
         self._types = types
         executor = make_executor(program, options, [array_type(t) for t in types[0]])
-        self._pool = ContextPool(executor.context)
+
+        def context() -> Any:  # no call is without one, and the first call makes the first
+            ready()
+            return executor.context()
+
+        self._pool = ContextPool(context)
         self._run = executor.run
         self._lists = any(isinstance(t, ListType) for side in types for t in side)
         self.direct: Direct | None = None if self._lists else executor.direct(self._pool)
@@ -237,7 +244,7 @@ class Straight:
         try:
             return self._run(arrays, context, places)
         except (MemoryError, ValueError) as e:
-            raise AnyshapeError(f"{self.program.name}: a result cannot be made: {e}") from e
+            raise AnyshapeError(f"{self._program.name}: a result cannot be made: {e}") from e
         finally:
             pool.give_back(context)
 
@@ -248,7 +255,7 @@ class Straight:
                 if self._general is None:
                     if self._make_general is None:
                         raise AnyshapeError(
-                            f"{self.program.name}: a guard declined a call, and there is no other variant"
+                            f"{self._program.name}: a guard declined a call, and there is no other variant"
                         )
                     self._general = self._make_general()
         return self._general
@@ -256,7 +263,13 @@ class Straight:
     def by(self, options: Options) -> Straight:
 
         general = (lambda: self.general().by(options)) if self.is_guarded else None
-        return Straight(self.program, general, options, self._types, self._lock)
+        return Straight(self._program, general, options, self._types, self._lock, self._ready)
+
+    @property
+    def program(self) -> Program:
+        """With its constants laid out."""
+        self._ready()
+        return self._program
 
     @property
     def compiled_general(self) -> Plan | None:

@@ -4,8 +4,8 @@
 """
 
 from .driver import emit_contraction
-from .later import collected, do_all
-from .library import ELEMENTS, resolve
+from .later import collected
+from .library import ELEMENTS, packer_of, resolve
 from .packing import prepack_b, prepacked_elements
 from .panels import emit_panels, emit_prepack
 from .spec import Batch, ContractionSpec, Destination, Epilogue, Packed, Prepacked, RowBody, RowsDone, Strided, Tile
@@ -25,10 +25,10 @@ __all__ = [
     "Tile",
     "Tiles",
     "collected",
-    "do_all",
     "emit_contraction",
     "emit_panels",
     "emit_prepack",
+    "packer_of",
     "panel_bytes",
     "prepack_b",
     "prepacked_elements",

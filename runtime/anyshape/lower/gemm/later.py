@@ -1,120 +1,210 @@
-"""Packing of large constants, put off until all of them are known, and then shared out to threads.
+"""Packing of large constants beside the rest of a compile, and after it: threads copy what is known by now while Python goes on.
 
-In: jobs that fill arrays which exist already. Much of their time goes to page faults of fresh memory, outside of the interpreter's
-lock. Outside of `collected` a job is done at once. The arrays of one collection lie side by side in huge pages: a call that streams all
-weights through a core would otherwise look up the address of every 4 KiB (`python -m benchmarks.huge_pages`).
+In: tables of strips for the packers of the library. Out: arrays that are filled once `wait` has returned. What packing takes is memory:
+pages that nobody touched before, and the way there and back. So the arrays lie one behind the other in huge pages, where the system has
+them, and a thread gets all that waits with one call, which does not need the interpreter's lock: a thread that had to ask for it after
+each array would wait longer than it copies. Outside of `collected` nothing is put off.
+A call that streams all weights through a core would otherwise look up the address of every 4 KiB (`python -m benchmarks.huge_pages`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
+import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
 from .tiles import ALIGN
 
-Job = Callable[[], object]
-
 LARGE = 1 << 18
 """Bytes of an array from which on filling it is put off."""
-
 HUGE_PAGE = 1 << 21
 PIECE = 16 * HUGE_PAGE
 """Bytes of one mapping. What no array lies in is never touched, and takes no memory."""
 
+Words = NDArray[np.int64]
+PACK_ALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
-@dataclass
-class _Collection:
-    """`mapping` has room for more from `used` on; it lives as long as any array in it."""
+_collecting: ContextVar[Later | None] = ContextVar("collecting", default=None)
 
-    jobs: list[Job] = field(default_factory=list)
-    mapping: mmap.mmap | None = None
-    used: int = 0
 
-    def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+@dataclass(frozen=True, eq=False)
+class Strips:
+    """Rows of a table for a packer at an address, each for whoever comes first; `claimed` counts them. `kept`: whose memory it is."""
+
+    packer: int
+    table: Words
+    claimed: Words
+    kept: tuple[object, ...]
+
+    @property
+    def is_open(self) -> bool:
+        return int(self.claimed[0]) < len(self.table)
+
+    def work(self) -> None:
+        """Takes part until no row is left that nobody has begun."""
+        PACK_ALL(self.packer)(self.table.ctypes.data, len(self.table), self.claimed.ctypes.data)
+
+
+class Later:
+    """What was put off, and who does it: `threads - 1` helpers from the first piece of work on, and the first caller of `wait`."""
+
+    def __init__(self, threads: int) -> None:
+        self._helpers_wanted = threads - 1
+        self._helpers: list[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._waiting: list[Strips] = []
+        self._begun: list[Strips] = []
+        self._over = self._done = False
+        self._joining = threading.Lock()
+        self._mapping: mmap.mmap | None = None
+        self._used = 0
+
+    def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> NDArray[Any]:
         """Raises OSError and ValueError where the system has no such memory."""
         size = prod(shape) * np.dtype(dtype).itemsize
-        if self.mapping is None or self.used + size > len(self.mapping):
-            self.mapping = mmap.mmap(
-                -1, max(PIECE, -(-size // HUGE_PAGE) * HUGE_PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            )
-            self.mapping.madvise(mmap.MADV_HUGEPAGE)
-            self.used = 0
-        found = np.ndarray(shape, dtype, self.mapping, self.used)
-        self.used += -(-size // ALIGN) * ALIGN
+        if self._mapping is None or self._used + size > len(self._mapping):
+            pages = -(-size // HUGE_PAGE) * HUGE_PAGE
+            self._mapping = mmap.mmap(-1, max(PIECE, pages), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._mapping.madvise(mmap.MADV_HUGEPAGE)
+            self._used = 0
+        found: NDArray[Any] = np.ndarray(shape, dtype, self._mapping, self._used)
+        self._used += -(-size // ALIGN) * ALIGN
         return found
 
+    def add(self, packer: int, table: Words, *kept: object) -> None:
+        """`kept` are the arrays that the table has addresses of."""
+        with self._changed:
+            self._waiting.append(Strips(packer, table, np.zeros(1, np.int64), kept))
+            self._changed.notify()
+        while len(self._helpers) < self._helpers_wanted:
+            helper = threading.Thread(
+                target=self._help
+            )  # no daemon: the code it runs is there as long as the interpreter
+            try:
+                helper.start()
+            except RuntimeError:  # no more threads are to be had
+                self._helpers_wanted = len(self._helpers)
+                break
+            self._helpers.append(helper)
 
-_collecting: ContextVar[_Collection | None] = ContextVar("collecting", default=None)
+    def close(self) -> None:
+        """Nothing more is added. Helpers end when everything is done; where there are none, it is done now."""
+        if not self._over:
+            self._end()
+        if self._helpers:
+            _open.add(self)
+        else:
+            self.wait()
+
+    def give_up(self) -> None:
+        """Nobody wants it any more: what is not begun is left."""
+        with self._changed:
+            self._waiting.clear()
+            for strips in self._begun:
+                strips.claimed[0] = len(strips.table)
+        self._end()
+
+    def _end(self) -> None:
+        self._mapping = None  # it lives as long as any array in it
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Returns when everything is done, and takes part in it. Any number of threads may wait, after `close`."""
+        if self._done:
+            return
+        self._work()
+        with self._joining:
+            for helper in self._helpers:
+                helper.join()
+            self._helpers.clear()
+            self._begun = []
+            self._done = True
+        _open.discard(self)
+
+    def _help(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._over or self._waiting)
+                if not self._waiting and not any(s.is_open for s in self._begun):
+                    return  # over
+            self._work()
+
+    def _work(self) -> None:
+        """All that waits, and what others began."""
+        with self._changed:
+            self._begun = [*(s for s in self._begun if s.is_open), *_joined(self._waiting)]
+            self._waiting = []
+            begun = list(self._begun)
+        for strips in begun:
+            strips.work()
+
+
+def _joined(several: list[Strips]) -> Iterator[Strips]:
+    """Those of one packer as one."""
+    for packer in dict.fromkeys(s.packer for s in several):
+        own = [s for s in several if s.packer == packer]
+        yield Strips(packer, np.concatenate([s.table for s in own]), np.zeros(1, np.int64), tuple(s.kept for s in own))
+
+
+_open: WeakSet[Later] = WeakSet()
+
+
+def _before_fork() -> None:
+    """A child has no helpers: what is to be done must be done before."""
+    for later in tuple(_open):
+        later.wait()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork)
 
 
 @contextmanager
-def collected() -> Iterator[list[Job]]:
-    """The jobs that were put off inside. Whoever opens it does them, before anybody reads the arrays."""
-    collection = _Collection()
-    token = _collecting.set(collection)
+def collected(threads: int) -> Iterator[Later]:
+    """What is put off inside. Nobody may read the arrays before `wait` has returned."""
+    later = Later(threads)
+    token = _collecting.set(later)
     try:
-        yield collection.jobs
+        yield later
+    except BaseException:
+        later.give_up()
+        raise
     finally:
         _collecting.reset(token)
+    later.close()
 
 
-def later(job: Job, size: int) -> None:
-    """Does the job, which fills an array of so many bytes, or puts it off."""
-    collection = _collecting.get()
-    if collection is None or size < LARGE:
-        job()
-    else:
-        collection.jobs.append(job)
-
-
-def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array for a job to fill, from the beginning of a line of the cache: the kernels' vectors are lines, and what lies across two is
+def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> NDArray[Any]:
+    """An array to be filled, from the beginning of a line of the cache: the kernels' vectors are lines, and what lies across two is
     read twice. A large one of a collection is in huge pages, where the system has them."""
     size = prod(shape) * np.dtype(dtype).itemsize
-    collection = _collecting.get()
-    if collection is not None and hasattr(mmap, "MADV_HUGEPAGE") and size >= LARGE:
+    later = collecting(size)
+    if later is not None and hasattr(mmap, "MADV_HUGEPAGE"):
         try:
-            return collection.zeros(shape, dtype)
+            return later.zeros(shape, dtype)
         except (OSError, ValueError):
             pass
     memory = np.zeros(size + ALIGN, np.uint8)
     return np.ndarray(shape, dtype, memory, -memory.ctypes.data % ALIGN)
 
 
-def do_all(jobs: Sequence[Job], threads: int) -> None:
-    """All of them, by this thread and others. Raises what the first job that failed raised."""
-    left = iter(jobs)
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            for job in left:  # taking the next one is a single operation
-                job()
-        except BaseException as e:
-            failures.append(e)
-
-    others = [threading.Thread(target=work) for _ in range(min(threads, len(jobs)) - 1)]
-    started = []
-    for t in others:
-        try:
-            t.start()
-        except RuntimeError:  # no more threads are to be had
-            break
-        started.append(t)
-    work()
-    for t in started:
-        t.join()
-    if failures:
-        raise failures[0]
+def collecting(size: int) -> Later | None:
+    """Who fills an array of so many bytes later, if anybody does."""
+    return _collecting.get() if size >= LARGE else None
 
 
-__all__ = ["collected", "do_all", "later", "zeros"]
+__all__ = ["Later", "collected", "collecting", "zeros"]

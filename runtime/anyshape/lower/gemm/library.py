@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from anyshape.code_version import code_version
 from anyshape.equations import entropy
@@ -17,9 +20,9 @@ from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_
 from ..llvm.types import BF16, F16, F32, F64, I32, I64, Type
 from ..target import Target
 from .microkernels import emit_kernels, table_name
-from .packing import emit_pack, pack_name
+from .packing import emit_pack, emit_pack_all, pack_all_name, pack_name
 from .thin import emit_thin, join_name, part_name
-from .tiles import tiles_for
+from .tiles import Tiles, tiles_for
 from .turning import emit_turn, turn_name
 
 ELEMENTS = (F32, F64, I32, I64)
@@ -36,10 +39,12 @@ def library_module(target: Target, element: Type) -> Module:
         emit_kernels(module, tiles, element)
         emit_pack(module, tiles, element)
         emit_pack(module, tiles, element, element)
+        emit_pack_all(module, element)
         return module
     tiles = tiles_for(target, element)
     emit_kernels(module, tiles)
     emit_pack(module, tiles)
+    emit_pack_all(module, element)
     emit_turn(module, tiles)
     emit_thin(module, tiles)
     return module
@@ -62,8 +67,20 @@ def load_library(target: Target, element: Type) -> Loaded:
 def symbols_of(element: Type) -> tuple[str, ...]:
     """What the library of an element type defines for drivers."""
     if element in STORED:
-        return table_name(F32, element), pack_name(element, F32), pack_name(element)
-    return table_name(element), pack_name(element), turn_name(element), join_name(element), part_name(element)
+        return table_name(F32, element), pack_name(element, F32), pack_name(element), pack_all_name(element)
+    names = (table_name, pack_name, pack_all_name, turn_name, join_name, part_name)
+    return tuple(name(element) for name in names)
+
+
+_BY_DTYPE = {"float32": F32, "float64": F64, "int32": I32, "int64": I64, "float16": F16, "bfloat16": BF16}
+
+
+def packer_of(dtype: np.dtype[Any], tiles: Tiles, target: Target) -> int | None:
+    """The address of the `pack_all` of operands of a dtype, for products of these tiles; None if they have none of their own."""
+    element = _BY_DTYPE.get(dtype.name)
+    if element is None or tiles.element != (F32 if element in STORED else element):
+        return None
+    return load_library(target, element).address(pack_all_name(element))
 
 
 def elements_of(symbols: Iterable[str]) -> list[Type]:

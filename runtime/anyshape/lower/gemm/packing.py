@@ -11,7 +11,9 @@ past the end may be written.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from ..llvm.builder import Function, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import I64, PTR, VOID, Operand, Type, Val, const
 from .kernel_arguments import widened
-from .later import later, zeros
+from .later import collecting, zeros
 from .tiles import Tiles
 
 PACK_ARGUMENTS = [
@@ -131,26 +133,80 @@ def _emit_any(f: Function, move: _Move) -> None:
         loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
 
-def prepack_b(array: npt.NDArray[Any], tiles: Tiles) -> npt.NDArray[Any]:
-    """A constant B of shape [..., K, N] as panels: [..., ceil(N / columns), K, columns], zero beyond N.
+def pack_all_name(element: Type) -> str:
+    return f"{pack_name(element)}_all"
+
+
+def emit_pack_all(module: Module, element: Type) -> None:
+    """The packer for a table of strips, a row with its arguments each; `claimed` counts those that some thread has begun."""
+    words = len(PACK_ARGUMENTS)
+    with module.function(
+        pack_all_name(element), VOID, [("table", PTR), ("count", I64), ("claimed", PTR)], noalias=False
+    ) as f:
+        table, count, claimed = f.args
+        with f.for_range(0, count):
+            row = f.atomic_update("add", claimed, const(I64, 1))
+            with f.if_(f.compare("ge", row, count)):
+                f.ret()
+            at = f.gep(table, f.mul(row, words), I64)
+            f.call(pack_name(element), VOID, [f.load(at, type_, k) for k, (_, type_) in enumerate(PACK_ARGUMENTS)])
+        f.ret()
+
+
+def prepack_b(
+    array: npt.NDArray[Any], tiles: Tiles, packer: Callable[[npt.NDArray[Any]], int | None] | None = None
+) -> npt.NDArray[Any]:
+    """A constant B of shape [..., K, N] as panels: [..., ceil(N / columns), K, columns], in which nobody reads what is beyond N.
 
     Flat, it is what `Prepacked` wants; one matrix of a batch is `prepacked_elements` after the one before it. Inside of `collected`, a
-    large result is filled later.
+    large result is filled later, by the `pack_all` of the library at the address that `packer` gives for an array, if it gives one.
     """
     *batch, k, n = array.shape
     width = tiles.columns
-    panels = zeros((*batch, -(-n // width), k, width), array.dtype)
-    whole = n // width
-
-    def fill() -> None:
-        *steps, along = array.strides
-        cut = np.lib.stride_tricks.as_strided(array, (*batch, k, whole, width), (*steps, width * along, along))
-        panels[..., :whole, :, :] = cut.swapaxes(-2, -3)
-        if whole * width < n:
-            panels[..., whole, :, : n - whole * width] = array[..., whole * width :]
-
-    later(fill, panels.nbytes)
+    shape = (*batch, -(-n // width), k, width)
+    later = collecting(prod(shape) * array.itemsize)
+    by = packer(array) if later is not None and packer is not None and _stays_inside(array, tiles) else None
+    panels = zeros(shape, array.dtype)
+    if later is None or by is None:
+        return _filled(panels, array)
+    later.add(by, _strips(array, panels), array, panels)
     return panels
+
+
+def _filled(panels: npt.NDArray[Any], array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The panels, filled now."""
+    *batch, k, n = array.shape
+    *steps, along = array.strides
+    width = panels.shape[-1]
+    whole = n // width
+    cut = np.lib.stride_tricks.as_strided(array, (*batch, k, whole, width), (*steps, width * along, along))
+    panels[..., :whole, :, :] = cut.swapaxes(-2, -3)
+    if whole * width < n:
+        panels[..., whole, :, : n - whole * width] = array[..., whole * width :]
+    return panels
+
+
+def _stays_inside(array: npt.NDArray[Any], tiles: Tiles) -> bool:
+    """Whether no strip is written past its end: strips are packed in no order."""
+    return array.strides[-2] != array.itemsize or array.shape[-2] % tiles.lanes == 0
+
+
+def _strips(array: npt.NDArray[Any], panels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """A row of packer's arguments for each panel."""
+    *batch, k, n = array.shape
+    *steps, k_step, n_step = array.strides
+    count, width, size = panels.shape[-3], panels.shape[-1], array.itemsize
+    first = np.arange(count, dtype=np.int64) * width
+    sources = np.full((), array.ctypes.data, np.int64)
+    for extent, step in zip((*batch, count), (*steps, width * n_step), strict=True):
+        sources = sources[..., None] + np.arange(extent, dtype=np.int64) * step
+    table = np.empty((sources.size, len(PACK_ARGUMENTS)), np.int64)
+    table[:, 0] = sources.reshape(-1)
+    table[:, 1:3] = n_step // size, k_step // size
+    table[:, 3] = np.tile(np.minimum(n - first, width), sources.size // count)
+    table[:, 4:6] = width, k
+    table[:, 6] = panels.ctypes.data + np.arange(sources.size) * (k * width * size)
+    return table
 
 
 def prepacked_elements(k: Any, n: Any, tiles: Tiles) -> Any:
