@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import runpy
 import time
+from collections.abc import Mapping
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from anyshape.cli.made_inputs import TRIES, accepted_inputs, make_inputs
 from anyshape.cli.main import main
 from anyshape.cli.progress import progress
+from anyshape.errors import AnyshapeError
+from anyshape.types import parse_type
 from tests.frontends.models import chain, model, node, tensor
 
 pytestmark = pytest.mark.usefixtures("small_table")
@@ -131,3 +137,24 @@ def test_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit, match="0"):
         runpy.run_module("anyshape", run_name="__main__")
     assert "anyshape explain" in capsys.readouterr().out
+
+
+def test_chosen_sizes_are_such_that_the_model_takes_them() -> None:
+    """A mask as long as what is kept and what is new together, which no type says; where nothing helps, the first sizes are told."""
+    types = [parse_type(t) for t in ("f32[past]", "f32[new]", "f32[total]")]
+    make = partial(make_inputs, ["kept", "new", "mask"], types, {}, {}, (0, 2), 0)
+    calls: list[tuple[int, ...]] = []
+
+    def call(feed: Mapping[str, Any]) -> None:
+        calls.append(tuple(len(a) for a in feed.values()))
+        if calls[-1][2] != calls[-1][0] + calls[-1][1]:
+            raise AnyshapeError("no")
+
+    feed, sizes = accepted_inputs(call, make)
+    assert [len(a) for a in feed.values()] == [8, 8, 16] and sizes.chosen == {"new": 8, "past": 8, "total": 16}
+    assert calls[0] == (8, 8, 8) and len(calls) <= 1 + TRIES
+
+    def never(feed: Mapping[str, Any]) -> None:
+        raise AnyshapeError("no")
+
+    assert accepted_inputs(never, make)[1].chosen == {"new": 8, "past": 8, "total": 8}

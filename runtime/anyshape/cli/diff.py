@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from anyshape.cli import arguments
 from anyshape.cli.compare import apart, typed
-from anyshape.cli.made_inputs import make_inputs
+from anyshape.cli.made_inputs import accepted_inputs, make_inputs
 from anyshape.cli.progress import progress
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.frontends.onnx.control import captured_names
@@ -53,9 +54,9 @@ def diff(args: argparse.Namespace) -> tuple[str, bool]:
     with progress("running in both"):
         exe = compiled(model, names, args)
         ints, shapes = arguments.bounds(args.ints, "--ints"), arguments.shapes(args.shape)
-        feed, sizes = make_inputs(
-            exe.input_names, exe.input_types, shapes, arguments.arrays(args.input), ints, args.seed
-        )
+        given = arguments.arrays(args.input)
+        make = partial(make_inputs, exe.input_names, exe.input_types, shapes, given, ints, args.seed)
+        feed, sizes = accepted_inputs(exe.run, make)
         ours = dict(zip(exe.output_names, exe.run(feed), strict=True))
         theirs = reference(model, names, feed)
     head = [f"{name}: {typed(a)}" for name, a in feed.items()]

@@ -1,8 +1,10 @@
-"""Random inputs that fit a model's types: dims from --shape and --dim, the rest chosen and said."""
+"""Random inputs that fit a model's types: dims from --shape and --dim, the rest chosen, such that the model takes them, and said."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, islice
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols
 from anyshape.dtypes import CHAR, DType
-from anyshape.errors import ArgumentError
+from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.strings import as_chars
 from anyshape.types import DIFFERS, ListType, TensorType
 
@@ -18,14 +20,17 @@ ELEMENTS = 3
 """How many a list gets"""
 USUAL = 8
 """The size of a dim that nobody names, if its bounds allow it"""
+TRIES = 60
+"""Other sizes that are tried, at most"""
 
 
 class Sizes:
     """Numbers for symbols: bound by the given shapes, then chosen; `chosen` is what nobody asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, preferred: Mapping[str, int]) -> None:
         self.values: dict[Dim, int] = {}
         self.chosen: dict[str, int] = {}
+        self._preferred = preferred
 
     def bind(self, name: str, t: TensorType, shape: Sequence[int]) -> None:
         """Learns from one shape; contradictions are left for the entry check of the model, which says them best."""
@@ -43,7 +48,7 @@ class Sizes:
         for s in sorted(free_symbols(d), key=str):
             if s not in self.values:
                 low, high = bounds(s)
-                n = max(USUAL, low or 0)
+                n = max(self._preferred.get(str(s), USUAL), low or 0)
                 self.values[s] = self.chosen[str(s)] = n if high is None else min(n, high)
         return int(evaluate(d, self.values))
 
@@ -55,16 +60,17 @@ def make_inputs(
     given: Mapping[str, NDArray[Any]],
     ints: tuple[int, int],
     seed: int,
+    preferred: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], Sizes]:
-    """An array for every input, or a few of them for a list; a shape said for a list is that of each of its elements. Raises
-    ArgumentError for names the model does not have and for ranks nobody gave."""
+    """An array for every input, or a few of them for a list; a shape said for a list is that of each of its elements. `preferred`: sizes by
+    the names of dims, if nothing else says them. Raises ArgumentError for names the model does not have and for ranks nobody gave."""
     for name in (*shapes, *given):
         if name not in names:
             raise ArgumentError(f"the model has no input {name!r}; its inputs are {', '.join(names)}")
     strings = {name for name, t in zip(names, types) if t.dtype is CHAR}
     given = {name: as_chars(a) if name in strings else a for name, a in given.items()}
     shapes = {name: (*s, USUAL) if name in strings else s for name, s in shapes.items()}
-    sizes, random = Sizes(), np.random.default_rng(seed)
+    sizes, random = Sizes(preferred), np.random.default_rng(seed)
     said = {**shapes, **{name: a.shape for name, a in given.items()}}
     for name, t in zip(names, types):
         if name in said and not isinstance(t, ListType):
@@ -82,6 +88,34 @@ def make_inputs(
         shape = said[name] if name in said else tuple(sizes.size(d) for d in t.shape or ())
         made[name] = _random(t.dtype, shape, ints, random)
     return made, sizes
+
+
+def accepted_inputs(
+    run: Callable[[Mapping[str, Any]], object],
+    make: Callable[[Mapping[str, int]], tuple[dict[str, Any], Sizes]],
+) -> tuple[dict[str, Any], Sizes]:
+    """What `make` makes for some preferred sizes, none at first, so that `run` takes it. A model may want what no type says, such as a
+    mask as long as a cache and what is new together: then one of the chosen sizes is tried as the sum of two others, or as 1. If all is
+    refused, the first: its message says most."""
+    first = make({})
+    chosen = first[1].chosen
+    for preferred in ({}, *islice(_others(chosen), TRIES)) if chosen else ():
+        try:
+            made = make(preferred) if preferred else first
+            run(made[0])
+        except AnyshapeError:
+            continue
+        return made
+    return first
+
+
+def _others(chosen: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """With one size changed: to the sum of two (one of them twice last), to 1."""
+    for name in chosen:
+        rest = [other for other in chosen if other != name]
+        sums = [chosen[a] + chosen[b] for a, b in combinations(rest, 2)] + [2 * chosen[a] for a in rest]
+        for n in dict.fromkeys([*sums, 1]):
+            yield {**chosen, name: n}
 
 
 def _elements(

@@ -6,10 +6,11 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from anyshape.cli import arguments
-from anyshape.cli.made_inputs import make_inputs, spell_shape
+from anyshape.cli.made_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.cli.progress import progress
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.vm.profile import Profile, Sample, profile
@@ -59,9 +60,9 @@ def profile_command(args: argparse.Namespace) -> str:
     with progress(f"compiling {args.model}"):
         exe = compile(args.model, dims, threads=args.threads)
     shapes, given = arguments.shapes(args.shape), arguments.arrays(args.input)
-    feed, sizes = make_inputs(
-        exe.input_names, exe.input_types, shapes, given, arguments.bounds(args.ints, "--ints"), args.seed
-    )
+    ints = arguments.bounds(args.ints, "--ints")
+    make = partial(make_inputs, exe.input_names, exe.input_types, shapes, given, ints, args.seed)
+    feed, sizes = accepted_inputs(exe.run, make)
     with progress("profiling"):
         found = profile(args.model, feed, args.repeat, dims=dims, threads=args.threads)
         typical = sorted(s.moved for s in found.samples)[len(found.samples) // 2] if found.samples else 1 << 16

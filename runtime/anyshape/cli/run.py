@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.cli import arguments
-from anyshape.cli.made_inputs import make_inputs
+from anyshape.cli.made_inputs import accepted_inputs, make_inputs
 from anyshape.cli.progress import progress
 from anyshape.vm import Executable
 
@@ -19,20 +21,22 @@ def run(exe: Executable, args: argparse.Namespace) -> str:
     """Runs once, then `--repeat` times for the clock. Returns the text to print."""
     shapes, given = arguments.shapes(args.shape), arguments.arrays(args.input)
     ints = arguments.bounds(args.ints, "--ints")
-    feed, sizes = make_inputs(exe.input_names, exe.input_types, shapes, given, ints, args.seed)
+    make = partial(make_inputs, exe.input_names, exe.input_types, shapes, given, ints, args.seed)
+    called: list[tuple[float, list[NDArray[Any]]]] = []
+    feed, sizes = accepted_inputs(lambda inputs: called.append(_timed(exe, inputs)), make)
     lines = [f"{name}: {_spell(a)}" for name, a in feed.items()]
     if sizes.chosen:
         chosen = ", ".join(f"{name}={n}" for name, n in sizes.chosen.items())
         lines.append(f"(chosen, as nothing said them: {chosen}; --shape NAME=4x128 says them)")
     with progress("running"):
-        first, results = _timed(exe, feed)
+        first, results = called[0] if called else _timed(exe, feed)
         times = [_timed(exe, feed)[0] for _ in range(args.repeat)]
     lines += [f"{name}: {_spell(a)}\n{_values(a)}" for name, a in zip(exe.output_names, results)]
     lines.append(f"first call {_seconds(first)}" + (f", best of {len(times)}: {_seconds(min(times))}" if times else ""))
     return "\n".join(lines)
 
 
-def _timed(exe: Executable, feed: dict[str, NDArray[Any]]) -> tuple[float, list[NDArray[Any]]]:
+def _timed(exe: Executable, feed: Mapping[str, NDArray[Any]]) -> tuple[float, list[NDArray[Any]]]:
     start = time.perf_counter()
     results = exe.run(feed)
     return time.perf_counter() - start, results
