@@ -14,7 +14,13 @@ import anyshape
 from anyshape.errors import UnsupportedError
 
 F, I64, I32, U8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.UINT8
-KINDS = {np.dtype(np.float32): F, np.dtype(np.int64): I64, np.dtype(np.int32): I32, np.dtype(np.uint8): U8}
+KINDS = {
+    np.dtype(np.float16): TensorProto.FLOAT16,
+    np.dtype(np.float32): F,
+    np.dtype(np.int64): I64,
+    np.dtype(np.int32): I32,
+    np.dtype(np.uint8): U8,
+}
 FIXED = ("words", "places", "kinds", "gamma", "shift")
 """Inputs that onnxruntime must know the shapes of"""
 RNG = np.random.default_rng(7)
@@ -22,6 +28,10 @@ RNG = np.random.default_rng(7)
 
 def real(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32)
+
+
+def half(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float16)
 
 
 def whole(high: int, *shape: int, dtype: Any = np.int64) -> np.ndarray:
@@ -149,6 +159,29 @@ def test_multi_head_attention(past, masked):
 
     cases = [case(2, 3, 3), case(1, 5, 5)] if past else [case(2, 3, 5), case(1, 6, 2)]
     check("MultiHeadAttention", cases, "y new_k new_v" if past else "y", num_heads=2)
+
+
+def test_multi_head_attention_of_few_halves():
+    """Products of few rows read both operands as they lie, where nothing has to be widened."""
+
+    def case(s, t):
+        return {"q": half(2, s, 8), "k": half(2, t, 8), "v": half(2, t, 8)}
+
+    check("MultiHeadAttention", [case(3, 5), case(1, 7), case(4, 4)], tolerance=4e-3, num_heads=2)
+
+
+def test_inputs_without_a_name_are_refused():
+    feeds: dict[str, np.ndarray | None] = {n: real(2, 1, 8) for n in "qkv"}
+    cached = dict.fromkeys(("bias", "mask", "extra")) | {"pk": real(2, 2, 6, 4), "pv": real(2, 2, 6, 4)}
+    proto = model_of(
+        "MultiHeadAttention",
+        {**feeds, **cached, "filled": whole(6, 1, dtype=np.int32)},
+        "y",
+        "com.microsoft",
+        num_heads=2,
+    )
+    with pytest.raises(UnsupportedError, match=r"MultiHeadAttention .*input 8 is not supported"):
+        anyshape.compile(proto)
 
 
 def test_causal_multi_head_attention():

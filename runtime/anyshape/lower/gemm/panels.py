@@ -6,7 +6,7 @@ In: an open kernel, a `Strided` B, room for the panels. Out: calls of the shared
 from __future__ import annotations
 
 from ..llvm.builder import Function
-from ..llvm.types import I64, VOID, Operand, Type, Val, const
+from ..llvm.types import I1, I64, VOID, Operand, Type, Val, const
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import Strided
 from .tiles import Tiles, tiles_for
@@ -22,15 +22,19 @@ def emit_prepack(f: Function, element: Type, b: Strided, k: Operand, n: Operand,
 
 
 def emit_panels(
-    f: Function, types: tuple[Type, Type], along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val
+    f: Function, types: tuple[Type, Type, Type], along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val
 ) -> None:
     """Pack B for products of `sizes` (rows of all together, columns, length of the sums), if they need it packed. `along_k` is the step
-    of A from one term of a sum to the next; `to` has room for `panel_bytes`. `types`: what sums are, and what B is in memory."""
-    tiles, stored = tiles_for(f.target, types[0]), types[1]
+    of A from one term of a sum to the next; `to` has room for `panel_bytes`. `types`: what sums are, and what A and B are in memory."""
+    element, a, stored = types
+    tiles = tiles_for(f.target, element)
     f.module.declare(pack_name(stored), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     m, n, k = sizes
     unit = f.compare("eq", f.i64(b.inner), 1)
-    with f.if_(f.not_(f.or_(unit, fits_dot(f, tiles, along_k, b, m)))):
+    dot = (
+        fits_dot(f, tiles, along_k, b, m) if a == element else const(I1, 0)
+    )  # an A to be widened is packed, and then no row is in place
+    with f.if_(f.not_(f.or_(unit, dot))):
         pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to, stored)
 
 
