@@ -86,7 +86,9 @@ class _Emission:
             scratch = self.reserve(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent))
             sizes = rows.size(all_rows), rows.size(p.n.extent), rows.size(p.k.extent)
             along_k = rows.f.i64(self.stride(p.a.address, p.k))
-            gemm.emit_panels(rows.f, (self.element, self.a_type, self.b_type), along_k, self.right(None), sizes, scratch)
+            gemm.emit_panels(
+                rows.f, (self.element, self.a_type, self.b_type), along_k, self.right(None), sizes, scratch
+            )
         return scratch
 
     def start(self, t: Tensor, address: Affine) -> Val:
