@@ -800,7 +800,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:241
+# specs/detection.yaml:250
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
 ) -> Value:

@@ -385,7 +385,7 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end(source="specs/detection.yaml:183")
 
 
-# specs/detection.yaml:241
+# specs/detection.yaml:250
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -395,7 +395,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:255",
+        "specs/detection.yaml:264",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -452,4 +452,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:258")
+    procedure.end(source="specs/detection.yaml:267")

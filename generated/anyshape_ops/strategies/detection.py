@@ -445,6 +445,69 @@ ROI_ALIGN = Property(
             "a box names an image",
             "specs/detection.yaml:239",
         ),
+        Example(
+            {"x": Given((1, 1, 5, 2)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
+            {"size": (1, 3), "mode": "max", "half_pixel": False},
+            {"y": Given((1, 1, 1, 3))},
+            None,
+            "specs/detection.yaml:240",
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
+            {"size": (2, 2), "mode": "max"},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/detection.yaml:241",
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 5)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
+            {"size": (2, 2), "mode": "max", "half_pixel": False},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/detection.yaml:242",
+        ),
+        Example(
+            {"x": Given((1, 1, 5, 2)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
+            {"size": (2, 2), "ratio": 2},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/detection.yaml:243",
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
+            {"size": (0, 2)},
+            {"y": Given((1, 1, 0, 2))},
+            None,
+            "specs/detection.yaml:244",
+        ),
+        Example(
+            {"x": Given((1, 1, 1, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
+            {},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/detection.yaml:245",
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
+            {},
+            {},
+            "a box names an image",
+            "specs/detection.yaml:246",
+        ),
+        Example(
+            {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
+            {"size": (2, 2)},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/detection.yaml:247",
+        ),
+        Example(
+            {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
+            {"size": (2, 2), "ratio": 1},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/detection.yaml:248",
+        ),
     ),
     "specs/detection.yaml:155",
     asserts=(
@@ -455,7 +518,7 @@ ROI_ALIGN = Property(
 )
 
 
-# specs/detection.yaml:241
+# specs/detection.yaml:250
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -470,7 +533,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:272
+# specs/detection.yaml:281
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_regions(x, rois, image, size, scale)
 
@@ -489,7 +552,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:276",
+            "specs/detection.yaml:285",
         ),
         Example(
             {
@@ -500,7 +563,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:277",
+            "specs/detection.yaml:286",
         ),
         Example(
             {
@@ -511,51 +574,51 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:278",
+            "specs/detection.yaml:287",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:279",
+            "specs/detection.yaml:288",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:280",
+            "specs/detection.yaml:289",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:281",
+            "specs/detection.yaml:290",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:282",
+            "specs/detection.yaml:291",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:283",
+            "specs/detection.yaml:292",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:284",
+            "specs/detection.yaml:293",
         ),
     ),
-    "specs/detection.yaml:241",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:254"),),
+    "specs/detection.yaml:250",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:263"),),
 )
