@@ -1119,7 +1119,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:355
+# specs/ensembles.yaml:356
 def count_grams(
     x: Operand,
     pool: Operand,

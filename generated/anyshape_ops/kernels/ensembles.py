@@ -312,7 +312,7 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end(source="specs/ensembles.yaml:217")
 
 
-# specs/ensembles.yaml:355
+# specs/ensembles.yaml:356
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -332,12 +332,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:370",
+        "specs/ensembles.yaml:371",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is none of ", size),
-        "specs/ensembles.yaml:371",
+        "specs/ensembles.yaml:372",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -385,4 +385,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:373")
+    procedure.end(source="specs/ensembles.yaml:374")

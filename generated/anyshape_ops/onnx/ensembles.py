@@ -537,7 +537,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:403
+# specs/ensembles.yaml:404
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     pool_ = (strings(n.attr("pool_strings")) if n.attr("pool_strings") is not None else vector(n.attr("pool_int64s")))
     weights_ = (

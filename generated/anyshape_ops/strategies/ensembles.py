@@ -997,6 +997,26 @@ TREE_ENSEMBLE = Property(
         Example(
             {
                 "x": Given(value=((1,),)),
+                "feature": Given(value=(0,)),
+                "split": Given(value=(0,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(0,)),
+                "missing": Given(value=(0,)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given(value=(5,)),
+                "member": Given(value=()),
+            },
+            {"how": "average"},
+            {"y": Given(value=((5,),))},
+            None,
+            "specs/ensembles.yaml:349",
+        ),
+        Example(
+            {
+                "x": Given(value=((1,),)),
                 "feature": Given(value=(0, 0)),
                 "split": Given(value=(0, 0)),
                 "mode": Given(value=(7, 7)),
@@ -1012,7 +1032,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:350",
         ),
         Example(
             {
@@ -1032,7 +1052,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:350",
+            "specs/ensembles.yaml:351",
         ),
         Example(
             {
@@ -1052,7 +1072,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:352",
         ),
         Example(
             {
@@ -1072,7 +1092,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:352",
+            "specs/ensembles.yaml:353",
         ),
         Example(
             {
@@ -1092,7 +1112,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:353",
+            "specs/ensembles.yaml:354",
         ),
     ),
     "specs/ensembles.yaml:185",
@@ -1100,7 +1120,7 @@ TREE_ENSEMBLE = Property(
 )
 
 
-# specs/ensembles.yaml:355
+# specs/ensembles.yaml:356
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1119,7 +1139,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:399
+# specs/ensembles.yaml:400
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1142,7 +1162,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:407",
+            "specs/ensembles.yaml:408",
         ),
         Example(
             {
@@ -1155,7 +1175,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:408",
+            "specs/ensembles.yaml:409",
         ),
         Example(
             {
@@ -1168,7 +1188,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:409",
+            "specs/ensembles.yaml:410",
         ),
         Example(
             {
@@ -1181,7 +1201,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:410",
+            "specs/ensembles.yaml:411",
         ),
         Example(
             {
@@ -1194,7 +1214,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:411",
+            "specs/ensembles.yaml:412",
         ),
         Example(
             {
@@ -1207,7 +1227,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:412",
+            "specs/ensembles.yaml:413",
         ),
         Example(
             {
@@ -1220,7 +1240,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:413",
+            "specs/ensembles.yaml:414",
         ),
         Example(
             {
@@ -1233,7 +1253,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:414",
+            "specs/ensembles.yaml:415",
         ),
         Example(
             {
@@ -1246,7 +1266,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:415",
+            "specs/ensembles.yaml:416",
         ),
         Example(
             {
@@ -1259,7 +1279,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:416",
+            "specs/ensembles.yaml:417",
         ),
         Example(
             {
@@ -1272,7 +1292,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:417",
+            "specs/ensembles.yaml:418",
         ),
         Example(
             {
@@ -1285,7 +1305,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:418",
+            "specs/ensembles.yaml:419",
         ),
         Example(
             {
@@ -1298,7 +1318,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:419",
+            "specs/ensembles.yaml:420",
         ),
         Example(
             {
@@ -1311,7 +1331,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:420",
+            "specs/ensembles.yaml:421",
         ),
         Example(
             {
@@ -1324,7 +1344,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:421",
+            "specs/ensembles.yaml:422",
         ),
         Example(
             {
@@ -1337,9 +1357,9 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:422",
+            "specs/ensembles.yaml:423",
         ),
     ),
-    "specs/ensembles.yaml:355",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:368"), Refusal(r".* skipped", "specs/ensembles.yaml:369")),
+    "specs/ensembles.yaml:356",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:369"), Refusal(r".* skipped", "specs/ensembles.yaml:370")),
 )
