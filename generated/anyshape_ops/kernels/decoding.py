@@ -37,8 +37,7 @@ def causal_conv_kernel(eqs: Equations, bound: Bound) -> None:
                 "sum",
                 [k],
                 lambda q: cast(
-                    where(ge(t + q + 1, k), lambda: pad(x, 0)[i, h, t + q + 1 - k], lambda: past[i, h, t + q]),
-                    eqs.dtypes["U"],
+                    where(ge(t + q + 1, k), lambda: x[i, h, t + q + 1 - k], lambda: past[i, h, t + q]), eqs.dtypes["U"]
                 )
                 * cast(w[h, 0, q], eqs.dtypes["U"]),
             )
@@ -50,6 +49,6 @@ def causal_conv_kernel(eqs: Equations, bound: Bound) -> None:
     i, h, q = eqs.index("i", b), eqs.index("h", c), eqs.index("q", k - 1)
     eqs.define(
         last[i, h, q],
-        where(ge(n + q + 1, k), lambda: pad(x, 0)[i, h, n + q + 1 - k], lambda: past[i, h, n + q]),
+        where(ge(n + q + 1, k), lambda: x[i, h, n + q + 1 - k], lambda: past[i, h, n + q]),
         "specs/decoding.yaml:84",
     )

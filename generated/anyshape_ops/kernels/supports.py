@@ -61,6 +61,7 @@ def couple_pairs_kernel(eqs: Equations, bound: Bound) -> None:
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
+    least = procedure.variable("least", parse_dtype("f64"))
     e = procedure.variable("e", parse_dtype("i64"))
     a = procedure.variable("a", parse_dtype("f64"))
     far = procedure.variable("far", parse_dtype("bool"))
@@ -72,6 +73,7 @@ def couple_pairs_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.fill(q, cast(0, parse_dtype("f64")))
     procedure.fill(g, cast(0, parse_dtype("f64")))
     procedure.fill(s, cast(0, parse_dtype("f64")))
+    procedure.set(least[()], cast(1e-07, parse_dtype("f64")))
     with procedure.loop("t", n) as t:
         with procedure.loop("i", classes) as i:
             procedure.set(checked(s)[i], 1 / cast(classes, parse_dtype("f64")))
@@ -79,7 +81,9 @@ def couple_pairs_kernel(eqs: Equations, bound: Bound) -> None:
         procedure.set(e[()], 0)
         with procedure.loop("i", classes) as i:
             with procedure.range("j", i + 1, classes) as j:
-                procedure.set(a[()], clamp(cast(checked(shares)[t, e[()]], parse_dtype("f64")), 1e-07, 1 - 1e-07))
+                procedure.set(
+                    a[()], clamp(cast(checked(shares)[t, e[()]], parse_dtype("f64")), least[()], 1 - least[()])
+                )
                 procedure.set(checked(q)[i, i], (1 - a[()]) * (1 - a[()]), "add")
                 procedure.set(checked(q)[j, j], a[()] * a[()], "add")
                 procedure.set(checked(q)[i, j], a[()] * (a[()] - 1))

@@ -162,7 +162,7 @@ def couple_pairs_case(d: Draw) -> Case:
     return Case({"shares": Vec((n, p))}, {"classes": classes}, {"shares": (0, 1 + 1)})
 
 
-# specs/supports.yaml:155
+# specs/supports.yaml:156
 def couple_pairs_reference(shares: Any, classes: Any) -> Any:
     return coupled(shares, classes)
 
@@ -177,36 +177,36 @@ COUPLE_PAIRS = Property(
             {"classes": 2},
             {"y": Given(value=((0.5, 0.5),), dtype="f64")},
             None,
-            "specs/supports.yaml:157",
+            "specs/supports.yaml:158",
         ),
         Example(
             {"shares": Given(value=((0.5, 0.5, 0.5),), dtype="f64")},
             {"classes": 3},
             {"y": Given(value=((0.3333333333333333, 0.3333333333333333, 0.3333333333333333),), dtype="f64")},
             None,
-            "specs/supports.yaml:158",
+            "specs/supports.yaml:159",
         ),
         Example(
             {"shares": Given(value=((1.0,), (0.0,)), dtype="f32")},
             {"classes": 2},
             {"y": Given((2, 2))},
             None,
-            "specs/supports.yaml:159",
+            "specs/supports.yaml:160",
         ),
         Example(
-            {"shares": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((1,), (1,)))}, None, "specs/supports.yaml:160"
+            {"shares": Given((2, 0))}, {"classes": 1}, {"y": Given(value=((1,), (1,)))}, None, "specs/supports.yaml:161"
         ),
-        Example({"shares": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:161"),
-        Example({"shares": Given((2, 2))}, {"classes": 3}, {}, "shares of pairs", "specs/supports.yaml:162"),
+        Example({"shares": Given((2, 0))}, {"classes": 0}, {}, "classes", "specs/supports.yaml:162"),
+        Example({"shares": Given((2, 2))}, {"classes": 3}, {}, "shares of pairs", "specs/supports.yaml:163"),
         Example(
-            {"shares": Given(value=((1.5,),), dtype="f32")}, {"classes": 2}, {}, "not within", "specs/supports.yaml:163"
+            {"shares": Given(value=((1.5,),), dtype="f32")}, {"classes": 2}, {}, "not within", "specs/supports.yaml:164"
         ),
         Example(
             {"shares": Given(value=((-0.5,),), dtype="f32")},
             {"classes": 2},
             {},
             "not within",
-            "specs/supports.yaml:164",
+            "specs/supports.yaml:165",
         ),
     ),
     "specs/supports.yaml:109",
