@@ -1,7 +1,6 @@
 """Compiling without the garbage collector: nearly everything that a compile makes lives to its end, and is looked at again and again.
 
 In: nothing. Out: a context. The collector of the process is off while any thread is inside, and on again after the last one, if it was on.
-What was made meanwhile is then as old to it as can be: as it is, the next few objects would have it look at everything at once.
 """
 
 from __future__ import annotations
@@ -30,12 +29,4 @@ def uncollected() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if not _inside and _was_on:
-                _age()
                 gc.enable()
-
-
-def _age() -> None:
-    """All objects become those of the oldest generation, none of them looked at; but not where somebody froze some, who wants them so."""
-    if not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()
