@@ -21,72 +21,20 @@ import onnx
 from google.protobuf.message import Message
 
 from anyshape.errors import AnyshapeError
+from tests.frontends.hostile_texts import FIRST, MORE
 from tests.frontends.isolated import run_from_command_line, run_isolated
 
 EXTREMES = (0, 1, 2, 3, 7, 16, 99, 255, -1, -2, 2**31 - 1, -(2**31), 2**31, 2**40, 2**62, 2**63 - 1, -(2**63))
 REALS = (0.0, -0.0, 1e-45, 3e38, -1.0, float("nan"), float("inf"), float("-inf"))
+WIDER = 1 << 24
+"""The first seed that chooses from other models"""
 LARGEST_FEED = 1 << 14
 """Elements of an input that is fed"""
-TEXTS = {
-    "images": """
-        <ir_version: 8, opset_import: ["" : 17]> g (float[n, 2, h, w] x) => (float[n, k] y)
-        <int64[4] fs = {3, 2, 3, 3}, int64[1] bs = {3}, int64[2] s = {0, -1}> {
-            f = ConstantOfShape <value = float[1] {0.5}> (fs) b = ConstantOfShape (bs)
-            c = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 1]> (x, f, b)
-            r = Relu (c) p = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (r)
-            q = GlobalAveragePool (p) t = Reshape (q, s) y = Softmax <axis = 1> (t) }""",
-    "attention": """
-        <ir_version: 8, opset_import: ["" : 17]> g (float[b, s, 8] x) => (float[b, s, 8] y)
-        <int64[1] two = {2}, int64[1] minus = {-1}, int64[1] zero = {0}, int64[1] one = {1}, float scale = {0.5}> {
-            shape = Shape (x) n = Slice (shape, zero, two) target = Concat <axis = 0> (n, two, minus)
-            h = Reshape (x, target) q = Transpose <perm = [0, 2, 1, 3]> (h) k = Transpose <perm = [0, 2, 3, 1]> (h)
-            a = MatMul (q, k) m = Mul (a, scale) p = Softmax <axis = -1> (m) v = MatMul (p, q)
-            t = Transpose <perm = [0, 2, 1, 3]> (v) y = Reshape (t, shape) }""",
-    "tokens": """
-        <ir_version: 8, opset_import: ["" : 17]> g (int64[b, s] ids, float[50, 4] table) => (float[b, k, 4] y, int64[b, k] at)
-        <int64[1] three = {3}, int64[1] last = {-1}> {
-            e = Gather (table, ids) r = ReduceSum <keepdims = 0> (e, last) v, at = TopK <axis = 1> (r, three)
-            u = Unsqueeze (at, last) w = Expand (u, shape) shape = Constant <value = int64[3] {1, 1, 4}> ()
-            y = GatherElements <axis = 1> (e, w) }""",
-    "turns": """
-        <ir_version: 8, opset_import: ["" : 17]> g (float[n] x, int64 k, bool go) => (float[n] y, float[m, n] all) {
-            y, all = Loop <body = b (int64 i, bool c, float[n] a) => (bool d, float[n] e, float[n] o)
-                { d = Identity (c) f = CastLike (i, a) e = Add (a, f) o = Neg (e) }> (k, go, x) }""",
-    "choice": """
-        <ir_version: 8, opset_import: ["" : 17]> g (float[n] x, bool c) => (y)
-        { y = If <then_branch = t () => (float[n] p) { p = Exp (x) }, else_branch = e () => (float[n] q) { q = Abs (x) }> (c) }""",
-    "cells": """
-        <ir_version: 8, opset_import: ["" : 17]> g (float[s, b, 2] x, int32[b] lens) => (y, h)
-        <int64[3] wide = {1, 12, 2}, int64[3] deep = {1, 12, 3}> {
-            w = ConstantOfShape <value = float[1] {0.1}> (wide) r = ConstantOfShape <value = float[1] {0.2}> (deep)
-            y, h = LSTM <hidden_size = 3, direction = "forward"> (x, w, r, , lens) }""",
-    "places": """
-        <ir_version: 8, opset_import: ["" : 18]> g (float[n, m] x, int64[k] at, float[k, m] add) => (y, z, u) {
-            last = Constant <value = int64[1] {-1}> () i = Unsqueeze (at, last) y = ScatterND <reduction = "add"> (x, i, add)
-            nz = NonZero (x) z = Transpose <perm = [1, 0]> (nz) u, f, v, c = Unique <axis = 0, sorted = 1> (at) }""",
-    "sizes": """
-        <ir_version: 8, opset_import: ["" : 18]> g (float[n, 1, h, w] x, int64[2] by, float[4] f) => (y, z)
-        { r = Resize <mode = "linear", coordinate_transformation_mode = "align_corners"> (x, , f)
-          p = Pad <mode = "reflect"> (r, pads) pads = Constant <value = int64[8] {0, 0, 0, 1, 0, 0, 1, 0}> ()
-          y = DepthToSpace <blocksize = 1, mode = "CRD"> (p) z = Tile (by, one) one = Constant <value = int64[1] {2}> () }""",
-    "lists": """
-        <ir_version: 8, opset_import: ["" : 17]> g (float[n, 3] x, int64 at) => (y, z)
-        { l = SplitToSequence <axis = 0, keepdims = 1> (x) e = SequenceAt (l, at) m = SequenceInsert (l, e)
-          z = SequenceLength (m) y = ConcatFromSequence <axis = 0> (m) }""",
-    "calls": """
-        <ir_version: 8, opset_import: ["" : 17, "acme" : 1]> g (float[n] x) => (y) { a = acme.F <slope = 0.5> (x) y = acme.G (a) }
-        <opset_import: ["" : 17, "acme" : 1], domain: "acme"> F <slope> (v) => (w) { w = LeakyRelu <alpha : float = @slope> (v) }
-        <opset_import: ["" : 17, "acme" : 1], domain: "acme"> G (v) => (w) { u = acme.F <slope = 2.0> (v) w = Tanh (u) }""",
-    "numbers": """
-        <ir_version: 8, opset_import: ["" : 17]> g (int64[n] a, int64[n] b, float[n] x) => (q, r, o, c)
-        { q = Div (a, b) r = Mod (a, b) k = ConstantOfShape (s) s = Shape (x) o = Add (k, x)
-          e = CumSum (x, axis) axis = Constant <value = int64 {0}> () c = Cast <to = 7> (e) }""",
-}
 
 
 @cache
 def whole() -> Mapping[str, onnx.ModelProto]:
-    return {name: onnx.parser.parse_model(text) for name, text in TEXTS.items()}
+    return {name: onnx.parser.parse_model(text) for name, text in {**FIRST, **MORE}.items()}
 
 
 def messages(m: Message) -> Iterator[Message]:
@@ -184,7 +132,7 @@ def _field(pick: random.Random, m: Message, wanted: Callable[[Any], bool]) -> An
 def broken(seed: int) -> tuple[str, bytes]:
     """The model's name, and its file with faults."""
     pick = random.Random(seed)
-    name = pick.choice(sorted(TEXTS))
+    name = pick.choice(sorted(FIRST if seed < WIDER else MORE))
     model = onnx.ModelProto()
     model.CopyFrom(whole()[name])
     for _ in range(pick.choice((0, 1, 1, 2, 3, 5))):

@@ -16,7 +16,7 @@ from tests.frontends.models import FLOAT, call, function, model, node, tensor
 
 COUNT = 5000 if os.environ.get("ANYSHAPE_LONG") else 60
 FOUND = (55, 1000, 101860, 104667, 701559)
-FOUND_IN_FILES = (901, 1280, 1953, 11917)
+FOUND_IN_FILES = (901, 1280, 1953, 11917, 16777681, 16778180, 16779894)
 """Seeds that once ended in something else"""
 I64 = TensorProto.INT64
 
@@ -27,7 +27,13 @@ def test_random_faults():
 
 
 def test_random_faults_of_files():
-    wrong = {seed: why for seed, why in hostile_files.run([*FOUND_IN_FILES, *range(3 * COUNT)]) if why}
+    wrong = {
+        seed: why
+        for seed, why in hostile_files.run(
+            [*FOUND_IN_FILES, *range(2 * COUNT), *(hostile_files.WIDER + k for k in range(COUNT))]
+        )
+        if why
+    }
     assert not wrong, f"python -m tests.frontends.hostile_files --count 1 --first SEED: {wrong}"
 
 

@@ -64,7 +64,9 @@ def test_rows_without_elements_take_no_time():
 
 
 @pytest.mark.parametrize(
-    "given", [None, "text", [[1.0], [2.0, 3.0]], {}, object(), b"\0" * 24, [[None] * 3], [["1", "2", "3"]]], ids=repr
+    "given",
+    [None, "text", [[1.0], [2.0, 3.0]], {}, object(), b"\0" * 24, [[None] * 3], [["1", "2", "3"]]],
+    ids=["None", "text", "ragged", "dict", "object", "bytes", "Nones", "texts"],
 )
 def test_what_is_no_array_of_numbers_is_refused(given):
     with pytest.raises(AnyshapeError, match="input x"):
@@ -166,6 +168,20 @@ def test_where_the_largest_of_any_window_stands():
     assert values.tolist() == [[[3, 3, 3]]] and places.tolist() == [[[1, 1, 1]]]
 
 
+@pytest.mark.parametrize("skipped", [2, 2**40, 2**63 - 2, 2**63 - 1])
+def test_more_items_are_skipped_than_there_are(skipped):
+    grams = {
+        "min_gram_length": 2,
+        "max_gram_length": 2,
+        "ngram_counts": [0, 0],
+        "ngram_indexes": [0],
+        "pool_int64s": [1, 2],
+    }
+    counted = node("TfIdfVectorizer", "x", "y", mode="TF", max_skip_count=skipped, **grams)
+    f = anyshape.compile(model([counted], [tensor("x", ["n"], I64)], "y"))
+    assert f(np.array([1, 3, 1, 2])).tolist() == [2]
+
+
 def test_more_turns_are_kept_than_memory_holds():
     body = helper.make_graph(
         [node("Identity", "c", "d"), node("Identity", "a", "e"), node("Identity", "a", "o")],
@@ -222,3 +238,15 @@ def test_casts_of_what_an_integer_cannot_be(kind):
     least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     wanted = [0, most, least, most, least, max(-1, least), 0]
     assert f(np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -1.5, -0.0], F32)).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [({"K": 32, "N": 3, "bits": 4}, r"K, N, bits given, .*block_size.* not"), ({"N": 3, "block_size": 16}, "block_size given, K"),
+     ({"K": 32, "N": 3, "block_size": 0}, "K, N, block_size given"), ({"K": "x", "N": 3, "block_size": 16}, "K, N, block_size given")],
+)  # fmt: skip
+def test_attributes_that_give_no_value_are_named(attributes, said):
+    declared = [tensor("x", ["n", 32]), tensor("q", [3, 2, 8], TensorProto.UINT8), tensor("s", [6])]
+    product = node("MatMulNBits", "x q s", "y", domain="com.microsoft", **attributes)
+    with pytest.raises(ModelError, match=said):
+        anyshape.compile(model([product], declared, "y", domains=["com.microsoft"]))

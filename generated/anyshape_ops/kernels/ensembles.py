@@ -329,6 +329,7 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     starts = eqs.tensor("starts")
     places = eqs.tensor("places")
     weight = eqs.tensor("weight")
+    rule = Rule(eqs.op)
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
@@ -361,7 +362,7 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
             procedure.set(grams[()], maximum(end[()] - checked(starts)[c], 0) // n[()])
             with procedure.loop("q", grams[()]) as q:
                 with procedure.when(and_(ge(n[()], least), and_(le(n[()], most), lt(gram[()], g)))):
-                    procedure.set(reach[()], where(eq(n[()], 1), lambda: 1, lambda: skips + 1))
+                    procedure.set(reach[()], where(eq(n[()], 1), lambda: 1, lambda: rule.min(skips, l) + 1))
                     with procedure.loop("gap", reach[()]) as gap:
                         procedure.set(places_left[()], l - (gap + 1) * (n[()] - 1))
                         with procedure.loop("w", places_left[()]) as w:

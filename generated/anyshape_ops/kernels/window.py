@@ -271,7 +271,7 @@ def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
             "sum",
             [c, *k],
             lambda j, *q: cast(
-                checked(x)[
+                x[
                     n,
                     h * c + j,
                     *(

@@ -97,7 +97,7 @@ def n_grams(
         for gram in [pool[a + n * q:a + n * (q + 1)] for q in range(max(b - a, 0) // n)]:
             if least <= n <= most and at < len(places):
                 for r, row in enumerate(x2):
-                    for gap in range(1, 2 if n == 1 else skips + 2):
+                    for gap in range(1, 2 if n == 1 else min(skips, len(row)) + 2):
                         y[r, places[at]] += sum(
                             [np.array_equal(row[p::gap][:n], gram) for p in range(len(row) - gap * (n - 1))]
                         )
@@ -1322,6 +1322,19 @@ COUNT_GRAMS = Property(
         ),
         Example(
             {
+                "x": Given(value=(1, 3, 3, 2)),
+                "pool": Given(value=(1, 2)),
+                "starts": Given(value=(0, 0)),
+                "places": Given(value=(0, 0)),
+                "weight": Given(value=(1, 1)),
+            },
+            {"size": 1, "least": 2, "most": 2, "skips": 9},
+            {"y": Given(value=(1,))},
+            None,
+            "specs/ensembles.yaml:422",
+        ),
+        Example(
+            {
                 "x": Given((1,)),
                 "pool": Given((0,)),
                 "starts": Given((0,)),
@@ -1331,7 +1344,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:421",
+            "specs/ensembles.yaml:423",
         ),
         Example(
             {
@@ -1344,7 +1357,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:422",
+            "specs/ensembles.yaml:424",
         ),
         Example(
             {
@@ -1357,7 +1370,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:423",
+            "specs/ensembles.yaml:425",
         ),
     ),
     "specs/ensembles.yaml:356",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from anyshape.dims import Cond
+from anyshape.dims import Cond, Dim, Size
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds.obligations import Obligation, Obligations
-from anyshape_gen.bounds.prove import Proof, Truth, prove
+from anyshape_gen.bounds.prove import Proof, Truth, attempt
 
 
 class How(StrEnum):
@@ -36,6 +36,8 @@ class Verdict:
     how: How
     data: bool
     """whether what was read decides the index"""
+    why: str = ""
+    """of an unknown one, what is open, and what stopped the proof"""
 
 
 def verdicts(analysis: OpAnalysis) -> list[Verdict]:
@@ -46,25 +48,55 @@ def verdicts(analysis: OpAnalysis) -> list[Verdict]:
 def _verdict(owner: Obligations, o: Obligation) -> Verdict:
     context = owner.context
     worst = Proof.STRUCTURAL
-    for goal in o.goals:
-        how = _proof(owner, o, goal)
+    left: list[str] = []
+    for number, goal in enumerate(o.goals):
+        how, why = _proof(owner, o, goal)
         if how is None:
-            data = _reads_data(owner, o)
-            return Verdict(o, How.CHECKED if data else How.UNKNOWN, data)
-        worst = max(worst, how)
+            left.append(f"{_claim(o, number)}: {why}")
+        else:
+            worst = max(worst, how)
+    if left:
+        data = _reads_data(owner, o)
+        return Verdict(o, How.CHECKED if data else How.UNKNOWN, data, "" if data else "; ".join(left))
     symbols = {a for g in o.goals if isinstance(g, Cond) for a in g.symbols}
     if symbols & context.checked:
         return Verdict(o, How.CHECKED, True)
     return Verdict(o, PROOFS[worst], _reads_data(owner, o))
 
 
-def _proof(owner: Obligations, o: Obligation, goal: Truth) -> Proof | None:
-    if goal is True:
-        return Proof.STRUCTURAL
+def _claim(o: Obligation, goal: int) -> str:
+    """What a goal of the obligation says."""
     if not o.modelled:
-        return None
+        return "within its dim"
+    return "as many indices as dims" if o.rank else ("at least 0", "below its dim")[goal]
+
+
+def _proof(owner: Obligations, o: Obligation, goal: Truth) -> tuple[Proof | None, str]:
+    """How a goal is proved, else what stopped the proof."""
+    if goal is True:
+        return Proof.STRUCTURAL, ""
+    if not o.modelled:
+        return None, "the prover has no terms for what the index is made of"
     groups = owner.context.about([goal, *o.given], o.scope, o.value)
-    return prove(goal, [[*o.given, *groups[0]], *groups[1:]])
+    how, limited = attempt(goal, [[*o.given, *groups[0]], *groups[1:]])
+    if limited:
+        return how, "the search ended at its limit"
+    if isinstance(goal, Cond) and any(_multiplies(p) for p in _sizes(goal)):
+        return how, "it multiplies unknown sizes, of which linear facts say too little"
+    return how, "no fact that is drawn from the signature and the asserts says so"
+
+
+def _sizes(c: Cond) -> list[Size]:
+    return [p for part in c.args for p in (_sizes(part) if isinstance(part, Cond) else [part])]
+
+
+def _multiplies(p: Size) -> bool:
+    """Whether symbols are multiplied in it, at any depth."""
+    if not isinstance(p, Dim):
+        return False
+    atoms = [a for monomial, _ in p.terms for a in monomial]
+    inner = [q for a in atoms for q in a.args if isinstance(q, Dim)]
+    return any(len(monomial) > 1 for monomial, _ in p.terms) or any(map(_multiplies, inner))
 
 
 def _reads_data(owner: Obligations, o: Obligation) -> bool:

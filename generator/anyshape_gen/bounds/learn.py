@@ -42,6 +42,10 @@ class Learner(Evaluator):
                 runs = self.value(left, env), self.value(right, env)  # type: ignore[arg-type]
                 if isinstance(runs[0], Run) and isinstance(runs[1], Run):
                     learn_broadcasts(self.context, runs[0], runs[1], given)
+            case Call(func="inside", args=(index, extent)):
+                at, end = self.value(index, env), self.value(extent, env)  # type: ignore[arg-type]
+                self._comparison_of(">=", at, 0, given)
+                self._comparison_of("<", at, end, given)
             case Call(func="all", args=(Comprehension() as inner,)):
                 self._all(inner, env, given)
             case Reduction(kind="all"):
@@ -71,7 +75,7 @@ class Learner(Evaluator):
                 return False
             case Compare(first=first, rest=rest):
                 return any(isinstance(self.value(side, env), Run) for side in (first, *(s for _, s in rest)))
-            case Call(func="broadcasts" | "all") | Reduction(kind="all"):
+            case Call(func="broadcasts" | "all" | "inside") | Reduction(kind="all"):
                 return True
         return False
 

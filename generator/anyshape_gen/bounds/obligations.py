@@ -174,6 +174,8 @@ class Obligations(Elements):
         """What is known where a condition holds, or does not."""
         v = self.value(c, scope.env)
         truth = self.truth(c, scope.env) if not isinstance(v, Run) else True
+        if holds and truth is not True and self._about_vectors(c, scope.env):
+            self.learn(c, scope.env, (truth,))
         return (truth if holds else dims.not_(truth),) if truth is not True or not isinstance(v, Run) else ()
 
     def _generators(self, generators: tuple[Generator, ...], scope: Scope) -> Scope:

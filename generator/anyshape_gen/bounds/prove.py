@@ -249,10 +249,15 @@ class Prover:
 
 def prove(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> Proof | None:
     """How the goal follows from what is held: tried with the first group, then with the second too, and so on."""
+    return attempt(goal, held, limit)[0]
+
+
+def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> tuple[Proof | None, bool]:
+    """The same, and whether the limit was reached."""
     if goal is True:
-        return Proof.STRUCTURAL
+        return Proof.STRUCTURAL, False
     known: list[Truth] = []
-    tried = -1
+    tried, limited = -1, False
     for group in held:
         known += group
         if tried == len(known):
@@ -260,14 +265,14 @@ def prove(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> P
         tried = len(known)
         aim, told = simplified(goal, known)
         if told is None or aim is True or aim in told:
-            return Proof.STRUCTURAL
+            return Proof.STRUCTURAL, False
         prover = Prover(limit)
         try:
             if prover.follows(aim, told, CHOICES):
-                return Proof.CASES if prover.cases else Proof.LINEAR
+                return (Proof.CASES if prover.cases else Proof.LINEAR), False
         except (Exhausted, RecursionError):
-            continue
-    return None
+            limited = True
+    return None, limited
 
 
 def simplified(goal: Truth, conditions: Sequence[Truth]) -> tuple[Truth, list[Truth] | None]:

@@ -13,10 +13,7 @@ from anyshape_gen.bounds.check_op import How
 from anyshape_gen.bounds.store import Rest, Safety, place
 
 COLUMNS = (How.STRUCTURAL, How.LINEAR, How.CASES, How.CHECKED, How.UNKNOWN)
-REASONS = {
-    How.CHECKED.value: "the value was read from a tensor",
-    How.UNKNOWN.value: "not proved within the limit",
-}
+OF_DATA = "the value was read from a tensor"
 HEAD = """# Index safety
 
 Every index of every read and store of every kernel is proved in bounds when the package is generated, for all ranks and all shapes that
@@ -53,12 +50,16 @@ def page(analysis: Analysis, found: Mapping[str, Safety]) -> str:
             for r in _distinct(found[a.spec.name].rest):
                 what = f"`{r.tensor}[{r.index}]`" + (", written" if r.store else "")
                 at = place(places, r).rsplit(":", 1)[0]
-                out.append(f"| {a.spec.name} | {at} | {what.replace('|', '∣')} | {REASONS[r.how]} |")
+                out.append(f"| {a.spec.name} | {at} | {what.replace('|', '∣')} | {_reason(r)} |")
     out += ["\n## By op\n", f"| op | {' | '.join(how.value for how in COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
     for name in sorted(found):
         counts = found[name].counts
         out.append(f"| {name} | {' | '.join(str(counts.get(how, '')) for how in COLUMNS)} |")
     return "\n".join(out) + "\n"
+
+
+def _reason(r: Rest) -> str:
+    return OF_DATA if r.how == How.CHECKED else f"not proved: {r.why}"
 
 
 def _distinct(rest: tuple[Rest, ...]) -> list[Rest]:

@@ -33,6 +33,8 @@ class Rest:
     index: str
     how: str
     """`checked` (data) or `unknown`"""
+    why: str = ""
+    """of an unknown one, what is open, and what stopped the proof"""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def safety(a: OpAnalysis, key: str = "") -> Safety:
 
 def _rest(v: Verdict) -> Rest:
     o = v.obligation
-    return Rest(o.access, o.tensor, o.store, o.index, v.how.value)
+    return Rest(o.access, o.tensor, o.store, o.index, v.how.value, v.why)
 
 
 def record_text(analysis: Analysis, found: Mapping[str, Safety]) -> str:

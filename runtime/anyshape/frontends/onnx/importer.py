@@ -8,7 +8,7 @@ results are never trusted: types are inferred.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,7 +178,7 @@ class Import:
             return self._inline(found, node, said, operands, scope, source)
         try:
             read = self._node(node, operands, said, schema, scope, source)
-            made = found(read)
+            made = self._mapped(found, read, said, source)
             unread = sorted(set(said) - read.asked)
             if schema is None and unread:  # with a declaration, attributes.check has told what is wrong
                 raise Refusal(f"attribute {unread[0]} is not supported")
@@ -187,6 +187,21 @@ class Import:
             if types_allowed(schema, operands):
                 raise Refusal(str(e)) from e
             raise
+
+    def _mapped(
+        self, mapping: Callable[[Any], Sequence[Value]], read: ImportedNode, said: Mapping[str, Any], source: str
+    ) -> Sequence[Value]:
+        """What the mapping makes. It computes with attributes, of which any may be 0, and without a declaration lack or be text."""
+        try:
+            return mapping(read)
+        except AnyshapeError:
+            raise
+        except (TypeError, ArithmeticError) as e:
+            if isinstance(e, TypeError) and read.schema is not None:
+                raise
+            absent = sorted(read.asked - set(said))
+            given = f"{', '.join(sorted(said)) or 'no attribute'} given" + (f", {', '.join(absent)} not" * bool(absent))
+            raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {given}") from e
 
     def _node(
         self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: Scope, source: str
