@@ -16,7 +16,7 @@ from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
 from anyshape.graph.value import Value
 from anyshape.rules import Check
-from anyshape.rules.rule import located
+from anyshape.rules.checks import located
 
 
 def captures(results: Sequence[Value], own: Sequence[Value], since: int) -> tuple[Value, ...]:

@@ -5,8 +5,9 @@ violation; on dims it returns expressions, and `Rule.checks` holds what is left 
 the rank of a result needs a value that is not known.
 """
 
+from anyshape.rules.checks import Bound, Check, join
 from anyshape.rules.elements import Each, Elements, before_of, count_of, each_of, numbers_of, total_of
-from anyshape.rules.rule import Bound, Check, Rule, join
+from anyshape.rules.rule import Rule
 from anyshape.rules.vec import (
     Truth,
     Undetermined,

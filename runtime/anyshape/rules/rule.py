@@ -1,197 +1,22 @@
 """`Rule`: one run of a shape rule, on integers or on dims.
 
-In: the calls of an emitted rule. Out: sizes, and `checks`, what has to be tested at run time. What is definitely
-false raises ShapeError naming the op; what is definitely true leaves no trace; what is undecided becomes a Check that
-is weakened by the conditions it stands under, and from then on counts as known (`facts`). A branch that cannot be
-taken without failing is dropped: `where` then gives the other branch, and the check says that the condition must go
-that way.
+In: the calls of an emitted rule. Out: sizes; and what of the operations that not every number allows has to be tested at run time
+(`checks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from anyshape import dims
-from anyshape.dims import Cond, Dim, Facts, Size, template
-from anyshape.errors import ShapeError
-from anyshape.rules.vec import Truth, Undetermined, Vec, count, eq, ge, is_vector, prod, spread, truth
-
-Message = Callable[[], str]
+from anyshape.dims import Cond, Dim, Size
+from anyshape.rules.checks import Bound, Checking, join, shown
+from anyshape.rules.vec import Truth, Undetermined, Vec, count, eq, ge, is_vector, prod, spread
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A condition left to run time. `parts` is the message: text, and the expressions whose values belong between."""
-
-    cond: Cond
-    parts: tuple[str | Dim | Cond, ...]
-    op: str
-    where: str = ""
-
-    @property
-    def message(self) -> str:
-        """The message with expressions as they are written."""
-        return "".join(map(str, self.parts))
-
-    def format(self, values: Mapping[Dim, int]) -> str:
-        """The whole error text, with the values of a run put in."""
-        words = [p if isinstance(p, str) else str(dims.evaluate(p, values)) for p in self.parts]
-        return located(self.op, self.where, "".join(words))
-
-    def __str__(self) -> str:
-        return f"{self.cond}  # {located(self.op, self.where, self.message)}"
-
-
-def located(op: str, where: str, message: str) -> str:
-    return f"{op} ({where}): {message}" if where else f"{op}: {message}"
-
-
-class Bound:
-    """A signature with everything in it known: `outputs`, a dict of Vec, and every name of the rule as an attribute."""
-
-    def __init__(self, outputs: Mapping[str, Any], names: Mapping[str, Any]) -> None:
-        self.outputs: dict[str, Any] = dict(outputs)
-        self.__dict__.update(names)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the rule binds no name {name!r}; it binds {', '.join(self.__dict__)}")
-
-    def __repr__(self) -> str:
-        return f"Bound({', '.join(f'{k}={v}' for k, v in self.__dict__.items())})"
-
-
-class Impossible(Exception):
-    """Inside a branch under an undecided condition: taking it must fail, and a check says so."""
-
-
-class Rule:
-    """See the module's docstring. `assume` are conditions that hold for this run, such as entry dims being at
-    least 1."""
-
-    def __init__(self, op: str, where: str = "", facts: Facts | None = None, assume: Iterable[Truth] = ()) -> None:
-        self.op, self.place = op, where
-        self.facts = Facts() if facts is None else facts
-        self.checks: list[Check] = []
-        self._branches: list[tuple[Truth, Facts]] = []  # the conditions around, each with the facts outside of it
-        for c in assume:
-            self.facts.learn(c)
-
-    # --- checks
-
-    def fail(self, message: str) -> NoReturn:
-        raise ShapeError(located(self.op, self.place, message))
-
-    def require(self, cond: Any, message: Message) -> None:
-        """An assert: nothing if it holds, an error if it cannot, else a check."""
-        if cond is True:
-            return
-        cond = self.facts.decide(truth(cond))
-        if cond is True:
-            return
-        if cond is False:
-            if not self._branches:
-                self.fail(message())
-            self._add(False, message)
-            raise Impossible
-        self._add(cond, message)
-
-    def _add(self, cond: Truth, message: Message) -> None:
-        weakened = cond
-        if cond.__class__ is Cond:
-            self.facts.learn(cond)
-        for outer, facts in reversed(self._branches):
-            weakened = dims.or_(dims.not_(outer), weakened)
-            facts.learn(weakened)
-        if weakened.__class__ is Cond:
-            self.checks.append(Check(weakened, template(message), self.op, self.place))
-        elif not weakened:
-            self.fail(message())
-
-    @contextmanager
-    def _under(self, c: Truth) -> Any:
-        outer = self.facts
-        self._branches.append((c, outer))
-        self.facts = outer.under(c)
-        try:
-            yield
-        finally:
-            self._branches.pop()
-            self.facts = outer
-
-    def equal(self, a: Any, b: Any, what: str | Message) -> Any:
-        """An equality of the signature: the better known side."""
-        if a.__class__ is int and b.__class__ is int:
-            if a != b:
-                if not self._branches:
-                    self.fail(f"{_said(what)}: wanted {a}, got {b}")
-                self.require(False, lambda: f"{_said(what)}: wanted {a}, got {b}")
-            return a
-        if is_vector(a) or is_vector(b):
-            return self._equal_vectors(a, b, what)
-        if a is b:
-            return a
-        self.require(dims.eq(a, b), lambda: f"{_said(what)}: wanted {a}, got {b}")
-        return b if b.__class__ is int else self.facts.canonical(a)
-
-    def _equal_vectors(self, a: Any, b: Any, what: str | Message) -> Vec:
-        if not is_vector(a) or not is_vector(b) or len(a) != len(b):
-            self.require(False, lambda: f"{_said(what)}: wanted {_shown(a)}, got {_shown(b)}")
-        return Vec(self.equal(x, y, partial(_item_of, what, k)) for k, (x, y) in enumerate(zip(a, b)))
-
-    # --- conditions
-
-    def where(self, c: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-        """a() where c holds, else b(); both, under their conditions, where c is undecided."""
-        if c.__class__ is not bool:
-            c = self.facts.decide(truth(c))
-        if c.__class__ is bool:
-            return a() if c else b()
-        then = otherwise = Impossible
-        try:
-            with self._under(c):
-                then = a()
-        except Impossible:
-            pass
-        try:
-            with self._under(dims.not_(c)):
-                otherwise = b()
-        except Impossible:
-            if then is Impossible:
-                if self._branches:
-                    raise
-                self.fail(f"neither side of {c} is possible: " + "; ".join(k.message for k in self.checks[-2:]))
-            return then
-        return otherwise if then is Impossible else join(c, then, otherwise)
-
-    def and_(self, a: Any, b: Callable[[], Any]) -> Truth:
-        a = self.facts.decide(truth(a))
-        if a.__class__ is bool:
-            return truth(b()) if a else False
-        try:
-            with self._under(a):
-                right = self.facts.decide(truth(b()))
-        except Impossible:
-            return False
-        return dims.and_(a, right)
-
-    def or_(self, a: Any, b: Callable[[], Any]) -> Truth:
-        a = self.facts.decide(truth(a))
-        if a.__class__ is bool:
-            return True if a else truth(b())
-        try:
-            with self._under(dims.not_(a)):
-                right = self.facts.decide(truth(b()))
-        except Impossible:
-            return True
-        return dims.or_(a, right)
-
-    def decide(self, c: Any) -> Truth:
-        """A condition as far as the facts settle it."""
-        return self.facts.decide(truth(c))
+class Rule(Checking):
+    """What emitted rules call; `Checking` has the conditions."""
 
     # --- partial operations
 
@@ -202,7 +27,7 @@ class Rule:
         n = len(v)
         if i.__class__ is not int or not -n <= i < n:
             inside = dims.and_(dims.ge(i, -n), dims.lt(i, n))
-            self.require(inside, lambda: f"index {i} is out of range for {_shown(v)}, which has {n} items")
+            self.require(inside, lambda: f"index {i} is out of range for {shown(v)}, which has {n} items")
         if i.__class__ is int:
             return v[i]
         i = join(self.decide(dims.lt(i, 0)), i + n, i)
@@ -274,7 +99,7 @@ class Rule:
 
     def zip(self, *vectors: Sequence[Any]) -> Vec:
         if len({len(v) for v in vectors}) > 1:
-            self.require(False, lambda: f"vectors of different length meet: {' and '.join(map(_shown, vectors))}")
+            self.require(False, lambda: f"vectors of different length meet: {' and '.join(map(shown, vectors))}")
         return Vec(Vec(items) for items in zip(*vectors))
 
     def min(self, *xs: Any) -> Any:
@@ -295,9 +120,9 @@ class Rule:
 
     def infer_size(self, sizes: Sequence[Any], total: Any) -> Vec:
         """Sizes of which at most one is -1, that one replaced by what makes the product of all `total`; checked."""
-        self.require(ge(sizes, -1), lambda: f"sizes are at least -1, got {_shown(sizes)}")
+        self.require(ge(sizes, -1), lambda: f"sizes are at least -1, got {shown(sizes)}")
         self.require(
-            dims.le(count(eq(n, -1) for n in sizes), 1), lambda: f"only one size may be -1, got {_shown(sizes)}"
+            dims.le(count(eq(n, -1) for n in sizes), 1), lambda: f"only one size may be -1, got {shown(sizes)}"
         )
 
         def filled(value: Callable[[], Any]) -> Vec:
@@ -327,7 +152,7 @@ class Rule:
             return b
 
         def message() -> str:
-            return f"{' and '.join(map(_shown, shapes))} do not broadcast: {a} against {b}"
+            return f"{' and '.join(map(shown, shapes))} do not broadcast: {a} against {b}"
 
         if a.__class__ is int and b.__class__ is int:
             self.require(a == b, message)
@@ -369,7 +194,7 @@ class Rule:
         single = {"axes": "axis"}.get(name, name)
         found = Vec(self.axis(single, a, rank, of) for a in (v if is_vector(v) else (v,)))
         if distinct and len(set(found)) != len(found):
-            self.require(False, lambda: f"repeated axis in {name} = {_shown(v)}")
+            self.require(False, lambda: f"repeated axis in {name} = {shown(v)}")
         return found
 
     def born(self, name: str, low: Size = 0, high: Size | None = None) -> Dim:
@@ -394,35 +219,6 @@ class Rule:
         if isinstance(v, Vec):
             return Vec(map(self._spelled, v))
         return [self._spelled(x) for x in v] if isinstance(v, list) else v
-
-
-def join(c: Truth, a: Any, b: Any) -> Any:
-    """One value from two branches: select for sizes, logic for conditions, item by item for vectors of equal length."""
-    if c.__class__ is bool:
-        return a if c else b
-    if is_vector(a) and is_vector(b):
-        if len(a) != len(b):
-            raise Undetermined("", f"whether {c} holds is not known, and the length of a vector depends on it")
-        return Vec(join(c, x, y) for x, y in zip(a, b))
-    if isinstance(a, Cond | bool) and isinstance(b, Cond | bool):
-        return dims.or_(dims.and_(c, a), dims.and_(dims.not_(c), b))
-    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
-        return dims.select(c, a, b)
-    if a is b or (type(a) is type(b) and a == b):
-        return a
-    raise Undetermined("", f"whether {c} holds is not known, and it chooses between {a} and {b}")
-
-
-def _said(what: str | Message) -> str:
-    return what if isinstance(what, str) else what()
-
-
-def _item_of(what: str | Message, k: int) -> str:
-    return f"{_said(what)}, item {k}"
-
-
-def _shown(v: Any) -> str:
-    return str(Vec(v)) if is_vector(v) else str(v)
 
 
 def _operand(e: Size) -> str:

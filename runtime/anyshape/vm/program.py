@@ -64,7 +64,7 @@ from numpy.typing import NDArray
 from anyshape.dims import Cond, Dim, evaluate
 from anyshape.dtypes import DType
 from anyshape.errors import VerifyError
-from anyshape.rules.rule import located
+from anyshape.rules.checks import located
 
 if TYPE_CHECKING:
     from anyshape.vm.memory_text import MemoryPlan
