@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from anyshape.equations import Equations
-from anyshape.equations.functions import cast, checked, ge, pad, reduce_, where
+from anyshape.equations.functions import cast, ge, pad, reduce_, where
 from anyshape.rules import Bound
 
 
@@ -15,7 +15,7 @@ def append_at_kernel(eqs: Equations, bound: Bound) -> None:
     n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", size), eqs.index("l", e)
     eqs.define(
         y[n, h, j, l],
-        where(ge(j, filled[n]), lambda: pad(new, 0)[n, h, j - filled[n], l], lambda: checked(past)[n, h, j, l]),
+        where(ge(j, filled[n]), lambda: pad(new, 0)[n, h, j - filled[n], l], lambda: pad(past, 0)[n, h, j, l]),
         "specs/decoding.yaml:67",
     )
 
