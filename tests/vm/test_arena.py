@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import random
 import threading
 from dataclasses import replace
@@ -21,6 +22,7 @@ from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep
 from anyshape.vm import Executable, compile, plans
+from anyshape.vm.arena import Region
 from anyshape.vm.kernels import InterpretedKernels, LoweredStep
 from anyshape.vm.memory_text import memory_text
 
@@ -238,6 +240,15 @@ def counted(x: Value) -> Value:
         ops.sum(ops.where(ops.greater(x, np.float32(0)), np.float32(1), np.float32(0)), axes=[0], keepdims=True),
         to="i64",
     )
+
+
+def test_a_system_without_huge_pages_has_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 1 << 20)  # advice that no system knows is refused as on one without
+    region = Region()
+    region.grow(3 << 21)
+    assert region.capacity >= 3 << 21
+    ctypes.memset(region.address, 1, 3 << 21)
+    region.release()
 
 
 def test_sizes_that_data_decide_have_a_region_that_is_used_in_turns() -> None:

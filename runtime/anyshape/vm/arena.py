@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,8 @@ class Region:
         self.release()
         m = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            m.madvise(mmap.MADV_HUGEPAGE)
+            with suppress(OSError):  # a system may be built without them
+                m.madvise(mmap.MADV_HUGEPAGE)
         self._owner = m
         self._hold(m, 0, size)
 
