@@ -99,20 +99,23 @@ def test_what_python_adapts_is_right(way: str) -> None:
 def test_results_belong_to_the_caller_alone(way: str) -> None:
     exe = add()
     x = ones(5)
-    gc.collect()  # what others left holds None and dtypes, and so does an error that was caught
-    gc.disable()
+    for r in exe(x, x):
+        assert sys.getrefcount(r) <= 4 and r.base is None and r.flags.owndata and r.flags.writeable
+    # A reference that a call keeps or drops is missed in every round; what else the process holds of None changes in some.
+    assert any(keeps_its_references(exe, x) for _ in range(5))
+
+
+def keeps_its_references(exe: Executable, x: np.ndarray) -> bool:
+    """Whether fifty calls, and fifty that are refused, leave the counts of what they handle as they were."""
+    gc.collect()  # an error that was caught holds None and dtypes
     before = [sys.getrefcount(o) for o in (x, None, x.dtype)]
-    try:
-        for _ in range(50):
-            for r in exe(x, x):
-                assert sys.getrefcount(r) <= 4 and r.base is None and r.flags.owndata and r.flags.writeable
-            with pytest.raises(ShapeError):
-                exe(x, ones(4))
-        gc.collect()
-        after = [sys.getrefcount(o) for o in (x, None, x.dtype)]
-    finally:
-        gc.enable()
-    assert all(abs(a - b) < 20 for a, b in zip(after, before))
+    for _ in range(50):
+        exe(x, x)
+        with pytest.raises(ShapeError):
+            exe(x, ones(4))
+    gc.collect()
+    after = [sys.getrefcount(o) for o in (x, None, x.dtype)]
+    return all(abs(a - b) < 20 for a, b in zip(after, before))
 
 
 def test_given_arrays_are_computed_in(way: str) -> None:
