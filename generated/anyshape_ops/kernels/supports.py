@@ -12,11 +12,11 @@ from anyshape.rules import Bound
 
 # specs/supports.yaml:38
 def pair_weights_kernel(eqs: Equations, bound: Bound) -> None:
-    r, v = bound.r, bound.v
+    v, r = bound.v, bound.r
     coefficients, owner = eqs.tensor("coefficients"), eqs.tensor("owner")
     eqs.demand(
         reduce_("all", [v], lambda m: and_(le(0, owner[m]), le(owner[m], r))),
-        ("a support is of none of ", r + 1, " classes"),
+        ("a support is of no class",),
         "specs/supports.yaml:45",
     )
     procedure = eqs.procedure()
