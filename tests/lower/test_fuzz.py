@@ -221,7 +221,7 @@ class Composer:
 
 def _read(e: Expr) -> set[Tensor]:
     from anyshape.equations import Read
-    from anyshape.equations.expr import walk
+    from anyshape.equations.traversal import walk
 
     return {n.tensor for n in walk(e) if isinstance(n, Read)}
 

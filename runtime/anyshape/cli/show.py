@@ -21,7 +21,8 @@ import numpy as np
 
 from anyshape.dims import evaluate
 from anyshape.dtypes import DType, from_numpy, parse_dtype
-from anyshape.equations.expr import Reduce, Var, walk
+from anyshape.equations.expr import Reduce, Var
+from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function

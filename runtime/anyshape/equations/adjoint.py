@@ -33,10 +33,9 @@ from anyshape.equations.expr import (
     const,
     reduce_node,
     scalar,
-    walk,
 )
 from anyshape.equations.functions import checked, inside
-from anyshape.equations.recurrences import substitute
+from anyshape.equations.traversal import substitute, walk
 
 
 class NotDifferentiable(Exception):

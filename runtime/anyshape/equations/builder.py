@@ -8,9 +8,11 @@ from typing import Any
 
 from anyshape.dims import Dim, Size, eq
 from anyshape.dtypes import BOOL, I64, DType
-from anyshape.equations.expr import Apply, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast, walk
+from anyshape.equations.expr import Apply, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast
 from anyshape.equations.functions import fold, where
-from anyshape.equations.procedure import Procedure, Program
+from anyshape.equations.procedure import Procedure
+from anyshape.equations.program import Program
+from anyshape.equations.traversal import walk
 from anyshape.errors import SpecError
 from anyshape.rules import Elements
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.equations.builder import Equation, Run, Step, Update
-from anyshape.equations.expr import Read, Reduce, Scalar, Tensor, Var, walk
+from anyshape.equations.expr import Read, Reduce, Scalar, Tensor, Var
+from anyshape.equations.traversal import walk
 from anyshape.errors import ShapeError
 
 

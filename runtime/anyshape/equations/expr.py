@@ -7,7 +7,7 @@ and a common subexpression is found by identity. A dtype of None is *weak*: a li
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NoReturn, Union
@@ -380,25 +380,3 @@ def reduce_node(kind: str, variables: tuple[Var, ...], body: Expr, where: Expr |
         return node
 
     return _intern(("reduce", kind, variables, body, where, dtype), make)
-
-
-def children(e: Expr) -> tuple[Expr, ...]:
-    if isinstance(e, Apply):
-        return e.args
-    if isinstance(e, Read):
-        return e.index if e.outside is None else (*e.index, e.outside)
-    if isinstance(e, Reduce):
-        return (e.body,) if e.where is None else (e.body, e.where)
-    return ()
-
-
-def walk(e: Expr) -> Iterator[Expr]:
-    """Every node below and including e, each once."""
-    seen: set[int] = set()
-    stack = [e]
-    while stack:
-        node = stack.pop()
-        if node.serial not in seen:
-            seen.add(node.serial)
-            yield node
-            stack.extend(children(node))

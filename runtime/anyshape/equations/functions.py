@@ -1,21 +1,18 @@
-"""The functions that generated kernels call: vector math, comparisons, conditionals, reductions over fresh variables."""
+"""The functions that generated kernels call: elementwise operations, comparisons, conditionals, reductions over fresh variables; those of
+indices are in `indexing`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from anyshape.dims import Cond, Dim, Size
+from anyshape.dims import Size
 from anyshape.dtypes import BOOL, I64, DType, accum, highest, lowest
 from anyshape.equations.expr import (
     Apply,
     Const,
     Expr,
     ExprLike,
-    Read,
-    Scalar,
-    Tensor,
     Var,
-    adapt,
     apply,
     as_expr,
     cast,
@@ -23,12 +20,11 @@ from anyshape.equations.expr import (
     drawn,
     entropy,
     is_integer,
-    read,
     reduce_node,
-    scalar,
 )  # fmt: skip
+from anyshape.equations.indexing import at, checked, fit, item, pad, present, ravel, unravel, wrap
 from anyshape.equations.ranges import end_item, last_place, reduce_range
-from anyshape.errors import ShapeError, SpecError
+from anyshape.errors import SpecError
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "count", "argmax", "argmin", "first", "last")
 
@@ -191,11 +187,6 @@ def where(condition: ExprLike, yes: Callable[[], ExprLike] | ExprLike, no: Calla
     return apply("select", condition, yes() if callable(yes) else yes, no() if callable(no) else no)
 
 
-def wrap(i: ExprLike, n: ExprLike) -> Expr:
-    """An index, counted from the end where negative. Read with it, an index out of -n..n-1 is an error at run time."""
-    return apply("wrap", cast(i, I64), n)
-
-
 def reflect(i: ExprLike, n: ExprLike) -> Expr:
     """i mirrored at both ends of 0..n-1, the ends themselves once, until it is inside; for n > 0. Numbers of floats alike."""
     i, n = as_expr(i), as_expr(n)
@@ -218,51 +209,6 @@ def int_(c: ExprLike) -> Expr:
 def philox(seed: ExprLike, position: ExprLike, dtype: DType) -> Expr:
     """A random number, the same for equal seeds and positions: in [0, 1) of a float dtype, all its bits of an integer dtype."""
     return drawn(seed, position, dtype)
-
-
-class Checked:
-    """A tensor whose indices are checked when they are used, whatever they are; one that is out of range is an error at run time."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-    def __getitem__(self, index: ExprLike | slice | tuple[ExprLike | slice, ...]) -> Expr:
-        items = index if isinstance(index, tuple) else (index,)
-        if self.tensor.absent is not None or len(items) != len(self.tensor.shape):
-            return self.tensor[items]
-        pairs = zip(items, self.tensor.shape)
-        return self.tensor[tuple(i if isinstance(i, slice) else _within(as_expr(i), n) for i, n in pairs)]
-
-
-def checked(tensor: Tensor) -> Checked:
-    """`checked(x)[i]` is x[i], for an index that nothing proved to be in range: it is tested at run time."""
-    return Checked(tensor)
-
-
-def _within(i: Expr, n: Size) -> Expr:
-    if isinstance(i, Var) and i.extent == n:
-        return i
-    return apply("within", cast(i, I64), n)
-
-
-def pad(tensor: Tensor, value: ExprLike) -> Padded:
-    """`pad(x, v)[i]` is x[i], and v where i is out of range."""
-    return Padded(tensor, value)
-
-
-def present(tensor: Tensor) -> bool:
-    """Whether an optional input was given."""
-    return tensor.absent is None
-
-
-class Padded:
-    """A tensor whose reads outside its shape give a value."""
-
-    def __init__(self, tensor: Tensor, value: ExprLike) -> None:
-        self.tensor, self.value = tensor, value
-
-    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> Expr:
-        return read(self.tensor, index if isinstance(index, tuple) else (index,), outside=self.value)
 
 
 def reduce_(
@@ -316,42 +262,6 @@ def _widened(value: Expr, wide: DType) -> Expr:
     return cast(value, wide)
 
 
-def fit(variables: Iterable[Expr], extents: Iterable[Size]) -> tuple[Expr, ...]:
-    """An implicit broadcast read: the last len(extents) variables, with 0 where the dim is 1, and open where undecided.
-
-    Raises ShapeError where there are fewer variables than dims."""
-    from anyshape.dims import eq as size_eq
-
-    sizes = tuple(extents)
-    vars_ = tuple(variables)
-    if len(sizes) > len(vars_):
-        raise ShapeError(f"what has the dims {list(map(str, sizes))} does not broadcast to {len(vars_)} dims")
-    index: list[Expr] = []
-    for v, n in zip(vars_[len(vars_) - len(sizes) :], sizes, strict=True):
-        if isinstance(v, Var) and v.extent == n:
-            index.append(v)
-            continue
-        one = size_eq(n, 1)
-        index.append(
-            const(0, I64) if one is True else v if one is False else apply("select", scalar(one), const(0, I64), v)
-        )
-    return tuple(index)
-
-
-def item(values: Iterable[ExprLike], position: ExprLike) -> Expr:
-    """values[position] for a position that is an expression: a selection among the items, the last one for any other."""
-    items = tuple(map(as_expr, values))
-    i = as_expr(position)
-    if not items:
-        return const(0)
-    if isinstance(i, Const):
-        return items[int(i.value)]
-    result = items[-1]
-    for k in range(len(items) - 2, -1, -1):
-        result = apply("select", apply("eq", i, k), items[k], result)
-    return result
-
-
 def fold(kind: str, items: Iterable[ExprLike]) -> Expr:
     """sum, prod, max, min, any or all of values that are listed one by one. Raises SpecError for the max or min of none."""
     op, neutral = _FOLDS[kind]
@@ -375,36 +285,8 @@ def inside(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
     return fold("all", (and_(ge(i, 0), lt(i, n)) for i, n in zip(index, extents, strict=True)))
 
 
-def ravel(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
-    """The position of an element in row-major order."""
-    position: Expr = const(0, I64)
-    for i, n in zip(index, extents, strict=True):
-        position = position * n + cast(i, I64)
-    return position
-
-
-def unravel(position: ExprLike, extents: Iterable[Size]) -> tuple[Expr, ...]:
-    """The index of the element at a position in row-major order. The first entry is not cut to its extent: a position past the end
-    is an index past the end."""
-    rest, index = cast(position, I64), []
-    for k, n in reversed(list(enumerate(extents))):
-        index.append(rest % n if k else rest)
-        rest = rest // n
-    return tuple(reversed(index))
-
-
-def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tuple[Expr, ...]:
-    """The index of `[*rest, *picked@axes]`: picked[k] at position axes[k], rest in order elsewhere."""
-    chosen = dict(zip(axes, picked, strict=True))
-    left = tuple(rest)
-    others = iter(left)
-    total = len(chosen) + len(left)
-    return tuple(chosen[p] if p in chosen else next(others) for p in range(total))
-
-
 __all__ = [
-    "Checked", "Cond", "DType", "Dim", "Padded", "Read", "Scalar", "abs_", "adapt", "and_", "at", "bit_and", "bit_or", "bit_xor",
-    "cast", "ceil", "checked", "clamp", "cos", "entropy",
+    "abs_", "and_", "at", "bit_and", "bit_or", "bit_xor", "cast", "ceil", "checked", "clamp", "cos", "entropy",
     "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum",
     "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "ravel", "reduce_", "reduce_range", "reflect",
     "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",

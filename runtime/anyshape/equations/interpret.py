@@ -21,6 +21,7 @@ from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sortin
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, fold_symbolic, select_symbolic
+from anyshape.equations.traversal import children
 from anyshape.errors import OverflowedError, ShapeError
 
 Array = NDArray[Any]
@@ -307,8 +308,6 @@ class Evaluation:
 
 def depth_of(e: Expr) -> int:
     """How many reduction variables can be bound at once below e."""
-    from anyshape.equations.expr import children
-
     known: dict[int, int] = {}
 
     def depth(node: Expr) -> int:
@@ -322,8 +321,6 @@ def depth_of(e: Expr) -> int:
 
 def turns_of(q: Equation) -> int:
     """How many elements an array has that the interpreter makes for this equation, as far as bounds of sizes tell."""
-    from anyshape.equations.expr import children
-
     known: dict[int, int] = {}
 
     def extents(variables: Iterable[Var]) -> int:

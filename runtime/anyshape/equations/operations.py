@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from anyshape.dims import Size
 from anyshape.equations.builder import Equation, Run
-from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var, walk
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var
+from anyshape.equations.traversal import walk
 
 
 def operations(equations: Iterable[Equation]) -> Size:

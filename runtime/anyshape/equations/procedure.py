@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anyshape import dims
@@ -30,127 +30,15 @@ from anyshape.equations.expr import (
     as_expr,
     cast,
     const,
-    walk,
 )
 from anyshape.equations.functions import maximum, not_
+from anyshape.equations.indexing import is_variable, item
+from anyshape.equations.program import Action, Each, Leave, Let, Order, Program, Put, When, every
+from anyshape.equations.traversal import walk
 from anyshape.errors import SpecError
 
 if TYPE_CHECKING:
     from anyshape.equations.builder import Equations
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Let:
-    """From here to the end of the block the symbol is this size."""
-
-    symbol: Dim
-    value: Expr
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Put:
-    """`target[index] op= value`, for all values of `over`; only `set` of a single element has reductions."""
-
-    op: str
-    target: Tensor
-    index: tuple[Expr, ...]
-    value: Expr
-    over: tuple[Var, ...] = ()
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Order:
-    """The positions of `over` in the stable order of the key, into the first places of the target; NaN last."""
-
-    target: Tensor
-    over: Var
-    key: Expr
-    descending: bool
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Each:
-    """The body for each value of the variable."""
-
-    var: Var
-    body: tuple[Action, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class When:
-    """One block or the other."""
-
-    condition: Expr
-    then: tuple[Action, ...]
-    other: tuple[Action, ...] = ()
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Leave:
-    """Ends the loop over this variable, which is around it."""
-
-    loop: Var
-
-
-Action = Let | Put | Order | Each | When | Leave
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Program:
-    """`makes` is what other equations read, all zero at first; `arrays` are its own."""
-
-    actions: tuple[Action, ...]
-    makes: tuple[Tensor, ...]
-    arrays: tuple[Tensor, ...]
-
-    def line(self, made: Tensor) -> str:
-        """What an equation for one of the tensors reads like: the first of them shows the steps."""
-        from anyshape.equations.text import steps_text
-
-        if made is not self.makes[0]:
-            return f"{made} by the same steps"
-        arrays = "".join(f"    {t}\n" for t in self.arrays)
-        return f"{made} by steps\n{arrays}{steps_text(self.actions, '    ')}"
-
-    @property
-    def own(self) -> frozenset[Tensor]:
-        return frozenset((*self.makes, *self.arrays))
-
-    @property
-    def symbols(self) -> frozenset[Dim]:
-        """Those that have a value only inside."""
-        return frozenset(a.symbol for a in every(self.actions) if isinstance(a, Let))
-
-    @property
-    def expressions(self) -> tuple[Expr, ...]:
-        return tuple(e for a in every(self.actions) for e in expressions_of(a))
-
-
-def every(actions: Iterable[Action]) -> Iterator[Action]:
-    """The actions and those in their blocks."""
-    for a in actions:
-        yield a
-        if isinstance(a, Each):
-            yield from every(a.body)
-        elif isinstance(a, When):
-            yield from every((*a.then, *a.other))
-
-
-def expressions_of(a: Action) -> tuple[Expr, ...]:
-    """What an action evaluates itself, its variables among it."""
-    match a:
-        case Let(value=value):
-            return (value,)
-        case Put(index=index, value=value, over=over):
-            return (value, *index, *over)
-        case Order(over=var, key=key):
-            return (key, var)
-        case Each(var=var):
-            return (var,)
-        case When(condition=condition):
-            return (condition,)
-        case Leave():
-            return ()
 
 
 class Procedure:
@@ -284,8 +172,6 @@ class Procedure:
     @contextmanager
     def items(self, name: str, values: Sequence[Size]) -> Iterator[Expr]:
         """`for name in values`, of which there are as many as a rank says."""
-        from anyshape.equations.functions import item
-
         with self.loop(name, len(values)) as v:
             yield item(values, v)
 
@@ -309,7 +195,7 @@ class Procedure:
         for e in walk(key):
             if isinstance(e, Read):
                 for i, places in zip(e.index, e.tensor.shape, strict=True):
-                    if i is over or (isinstance(i, Apply) and i.op == "within" and i.args[0] is over):
+                    if is_variable(i, over):
                         return places
         raise SpecError(f"{self.eqs.op}: nothing says how many keys there can be at most: {key}")
 
@@ -394,4 +280,4 @@ def _difference(high: ExprLike, low: Expr) -> ExprLike:
     return apply("sub", end, low)
 
 
-__all__ = ["Action", "Each", "Leave", "Let", "Order", "Procedure", "Program", "Put", "When", "every", "expressions_of"]
+__all__ = ["Procedure"]

@@ -8,9 +8,8 @@ recurrent network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from anyshape.dtypes import highest, lowest
 from anyshape.equations.builder import Equation, Step
@@ -25,11 +24,9 @@ from anyshape.equations.expr import (
     as_expr,
     cast,
     const,
-    drawn,
     read,
-    reduce_node,
-    walk,
-)  # fmt: skip
+)
+from anyshape.equations.traversal import children, replace_node, substitute, walk  # fmt: skip
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
@@ -136,18 +133,12 @@ def _without_waiting(q: Equation, written: set[Tensor]) -> list[Reduce]:
             if e not in found:
                 found.append(e)
             continue
-        stack.extend(_children(e))
+        stack.extend(children(e))
     return found
 
 
 def _reads_any(e: Expr, tensors: set[Tensor]) -> bool:
     return any(isinstance(n, Read) and n.tensor in tensors for n in walk(e))
-
-
-def _children(e: Expr) -> tuple[Expr, ...]:
-    from anyshape.equations.expr import children
-
-    return children(e)
 
 
 def without_units(q: Equation) -> Equation:
@@ -158,39 +149,4 @@ def without_units(q: Equation) -> Equation:
     return replace(q, index=tuple(substitute(i, ones) for i in q.index), value=substitute(q.value, ones))
 
 
-def substitute(e: Expr, values: Mapping[Var, Expr]) -> Expr:
-    """Variables replaced by expressions."""
-    return replace_node(e, values)
-
-
-def replace_node(e: Expr, values: Mapping[Any, Expr]) -> Expr:
-    """Nodes replaced, wherever they stand; variables that a reduction binds are never among them."""
-    done: dict[Expr, Expr] = dict(values)
-
-    def visit(n: Expr) -> Expr:
-        made = done.get(n)
-        if made is None:
-            made = done[n] = _rebuilt(n, visit)
-        return made
-
-    return visit(e)
-
-
-def _rebuilt(n: Expr, visit: Callable[[Expr], Expr]) -> Expr:
-    if isinstance(n, Read):
-        return read(n.tensor, [visit(i) for i in n.index], None if n.outside is None else visit(n.outside))
-    if isinstance(n, Reduce):
-        where = None if n.where is None else visit(n.where)
-        return reduce_node(n.kind, n.vars, visit(n.body), where, n.dtype)
-    if isinstance(n, Apply):
-        args = [visit(a) for a in n.args]
-        if n.op == "philox" and n.dtype is not None:  # of two integers, a number of any dtype
-            return drawn(args[0], args[1], n.dtype)
-        if not args:
-            return n
-        assert n.dtype is not None or not args
-        return cast(args[0], n.dtype) if n.op == "cast" and n.dtype is not None else apply(n.op, *args)
-    return n
-
-
-__all__ = ["as_steps", "replace_node", "substitute"]
+__all__ = ["as_steps", "without_units"]

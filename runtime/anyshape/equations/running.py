@@ -15,7 +15,7 @@ from anyshape.dims import Dim
 from anyshape.equations.expr import Expr, Tensor, Var
 from anyshape.equations.interpret import Arithmetic, Evaluation, depth_of
 from anyshape.equations.ordered import stable_order, update
-from anyshape.equations.procedure import Action, Each, Leave, Let, Order, Program, Put, When
+from anyshape.equations.program import Action, Each, Leave, Let, Order, Program, Put, When
 
 Array = NDArray[Any]
 

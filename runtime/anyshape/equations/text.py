@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
-from anyshape.equations.procedure import Action, Each, Leave, Let, Order, Put, When
+from anyshape.equations.program import Action, Each, Leave, Let, Order, Put, When
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "eq": "==", "ne": "!=",

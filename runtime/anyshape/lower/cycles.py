@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from anyshape import dims
 from anyshape.dims import Dim
 from anyshape.equations import Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
-from anyshape.equations.expr import walk
+from anyshape.equations.traversal import walk
 from anyshape.lower.dag import Affine, Node
 
 

@@ -19,7 +19,8 @@ from anyshape.lower.padded import padded_load
 from anyshape.lower.schedule import Loop, Scope
 
 if TYPE_CHECKING:
-    from anyshape.lower.emit_rows import Rows, Sums
+    from anyshape.lower.emit_nest import Sums
+    from anyshape.lower.emit_rows import Rows
 
 MOST = 6
 """Loops that one row may become."""

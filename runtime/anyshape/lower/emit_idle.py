@@ -22,7 +22,8 @@ from anyshape.lower.llvm.vecmath import floor_div
 from anyshape.lower.schedule import Loop, Scope, stores_of
 
 if TYPE_CHECKING:
-    from anyshape.lower.emit_rows import Range, Rows
+    from anyshape.lower.emit_nest import Range
+    from anyshape.lower.emit_rows import Rows
 
 
 class Spans:

@@ -12,7 +12,8 @@ from anyshape.equations import Compaction, Demand, Sorting, Update
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Ordered
 from anyshape.lower.emit_idle import Spans
-from anyshape.lower.emit_rows import Rows, Sums
+from anyshape.lower.emit_nest import Sums
+from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_sort import emit_sort
 from anyshape.lower.llvm.types import I64, const
 

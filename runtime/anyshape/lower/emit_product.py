@@ -19,7 +19,8 @@ from anyshape.equations import Tensor
 from anyshape.lower import elementwise, gemm
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Affine, LoopVar, Node, walk
-from anyshape.lower.emit_rows import Rows, Sums
+from anyshape.lower.emit_nest import Sums
+from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_scope import Level
 from anyshape.lower.emit_value import Vector
 from anyshape.lower.emit_windows import fill, prepare

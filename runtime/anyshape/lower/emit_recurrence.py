@@ -14,7 +14,8 @@ from anyshape.lower import elementwise
 from anyshape.lower.classify import cost
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Node
-from anyshape.lower.emit_rows import Rows, Sums
+from anyshape.lower.emit_nest import Sums
+from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_scope import Turn
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.recurrence import Recurrence

@@ -23,7 +23,8 @@ from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule import Loop, Scope
 
 if TYPE_CHECKING:
-    from anyshape.lower.emit_rows import Rows, Sums
+    from anyshape.lower.emit_nest import Sums
+    from anyshape.lower.emit_rows import Rows
 
 MOST = 8
 """Rows of a block: the wait at the end of a row is filled long before."""

@@ -1,4 +1,4 @@
-"""Scopes and loops of the schedule tree as code: shared loops, tails, accumulators, scratch.
+"""Scopes and steps of the schedule tree as code: versions, accumulators, what is kept in scratch. `emit_nest` has the loops.
 
 In: a `Scope`. Out: instructions. A vector variable that is shared makes everything inside vertical (values are blocks of
 vectors); otherwise each inner loop runs along its own vector variable and ends its reductions with one across the lanes.
@@ -6,8 +6,7 @@ vectors); otherwise each inner loop runs along its own vector variable and ends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -17,34 +16,26 @@ from anyshape.lower import elementwise
 from anyshape.lower.classify import cost
 from anyshape.lower.dag import LoopVar, Node, Store, affine
 from anyshape.lower.emit_choices import chosen_store, emit_choices
-from anyshape.lower.emit_idle import Spans, spans_of
+from anyshape.lower.emit_idle import spans_of
+from anyshape.lower.emit_nest import Nests, Sums
 from anyshape.lower.emit_row_blocks import Fetch, emit_in_blocks, runs_in_blocks
-from anyshape.lower.emit_scope import Turn
-from anyshape.lower.emit_value import Buffer, Values, Vector
+from anyshape.lower.emit_value import Buffer
 from anyshape.lower.inline_values import neutral
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import I1, I32, I64, Val, const
+from anyshape.lower.llvm.types import I1, Val, const
 from anyshape.lower.reduction import accumulate, extreme, finish
 from anyshape.lower.schedule import Loop, Scope, bodies_of, loops_of, run_time_coefficients
-
-Sums = list[list[Val]]
-"""Per reduction, one accumulator per copy."""
 
 LIGHT = 8
 """Cycles per vector of a map that is little more than a copy: what is left of a row after whole blocks counts."""
 
-Body = Callable[[Sums], Sums]
-Range = tuple[Val, Val]
 
-
-class Rows(Values):
+class Rows(Nests):
     """The emitter of one kernel's scopes."""
 
     def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
         super().__init__(f, tensors)
         self.scratch: Size = 0
-        self.element_bytes = 4
-        self.part, self.nparts = f.args[3], f.args[4]
         self.filling: dict[Node, Buffer] = {}
         self.fetched: dict[Loop, list[Fetch]] = {}
 
@@ -143,131 +134,6 @@ class Rows(Values):
         for n in t.shape:
             elements = elements * n
         self.offsets[t] = self.offsets.pop(self.reserve(t.dtype, elements))
-
-    # loops
-
-    def nest(
-        self,
-        variables: Sequence[LoopVar],
-        vector: LoopVar | None,
-        tiers: Sequence[int],
-        sums: Sums,
-        body: Body,
-        split: bool = False,
-        spans: Spans | None = None,
-    ) -> Sums:
-        """Loops over the variables, outermost first, around the body; accumulators are carried through all of them."""
-        if not variables:
-            return body(sums)
-        v = variables[0]
-        if v is vector:
-            range_ = self.vector_share(v, tiers, split) if spans is None else spans.of(v)
-            return self.vector_range(v, tiers, range_, sums, body)
-        whole = (const(I64, 0), self.size(v.extent)) if spans is None else spans.of(v)
-        first, last = self.part_of(whole[1], 1) if split else whole
-        with self.loop(first, last, 1, _flat(sums)) as turn:
-            self.turn_of(v, turn.index)
-            inner = self.nest(variables[1:], vector, tiers, _shaped(turn.carried, sums), body, spans=spans)
-            turn.next(_flat(inner))
-        return _shaped(turn.results, sums)
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """What is emitted inside is not shared out: every part that comes by does all of it."""
-        outer = self.part, self.nparts
-        self.part, self.nparts = const(I64, 0), const(I64, 1)
-        yield
-        self.part, self.nparts = outer
-
-    def part_of(self, extent: Val, block: int) -> Range:
-        """This part's share of a loop, in whole blocks."""
-        f = self.f
-        if self.nparts.number == 1:
-            return const(I64, 0), extent
-        part, nparts = self.part, self.nparts
-        blocks = f.ceil_div(extent, block)
-        first = f.binary("udiv", f.mul(blocks, part), nparts)
-        last = f.binary("udiv", f.mul(blocks, f.add(part, 1)), nparts)
-        return f.mul(first, block), f.smin(f.mul(last, block), extent)
-
-    def vector_loop(self, v: LoopVar, tiers: Sequence[int], sums: Sums, body: Body, split: bool) -> Sums:
-        """Blocks of `tiers` vectors, largest first, then what is left in masked single vectors.
-
-        One masked vector at most is left if the last tier is 1. Where blocks are large since what they carry is little and waits
-        for itself (sums), several vectors that are left are one masked block.
-        """
-        return self.vector_range(v, tiers, self.vector_share(v, tiers, split), sums, body)
-
-    def vector_share(self, v: LoopVar, tiers: Sequence[int], split: bool) -> Range:
-        """What this part has of the loop, if it is shared out."""
-        lanes, extent = self.f.target.lanes(self.element_bytes), self.size(v.extent)
-        return self.part_of(extent, tiers[0] * lanes if tiers else lanes) if split else (const(I64, 0), extent)
-
-    def vector_range(self, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Sums, body: Body) -> Sums:
-        """The same for a part of the loop."""
-        f = self.f
-        lanes = f.target.lanes(self.element_bytes)
-        first, last = range_
-        at_once = tiers[-1] if len(tiers) > 1 and not sums and f.target.masks else 1
-        tiers = [t for t in tiers if not isinstance(v.extent, int) or t * lanes <= v.extent]
-        depth = self._known_since(v, range_)
-        with self.at(depth):
-            start, count = first, f.sub(last, first)
-            stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in tiers]
-        for copies, stop in zip(tiers, stops, strict=True):
-            part = [s[:copies] for s in sums]
-            with self.loop(first, stop, copies * lanes, _flat(part)) as turn:
-                out = self._block(v, turn.index, (None,) * copies, _shaped(turn.carried, part), body, lanes)
-                turn.next(_flat(out))
-            sums = _replaced(sums, _shaped(turn.results, part))
-            first = stop
-        if at_once > 1:
-            first = self._rest_at_once(v, (first, last), at_once, body)
-        part = [s[:1] for s in sums]
-        once = bool(tiers) and tiers[-1] == 1
-        with self._rest(first, last, lanes, _flat(part), once) as (turn, index):
-            with self.at(depth if once else len(self.levels) - 1):
-                left = f.smin(f.sub(last, index), lanes)
-                mask = f.tail_mask(f.convert("trunc", left, I32), lanes)
-            out = self._block(v, index, (mask,), _shaped(turn.carried, part), body, lanes)
-            turn.next(_flat(out))
-        return _replaced(sums, _shaped(turn.results, part))
-
-    def _rest_at_once(self, v: LoopVar, range_: Range, copies: int, body: Body) -> Val:
-        """More than one vector and less than a block; where the loop over single ones begins."""
-        f, lanes = self.f, self.f.target.lanes(self.element_bytes)
-        first, last = range_
-        left = f.sub(last, first)
-        several = f.compare("gt", left, lanes)
-        with self.when(several):
-            count = f.convert("trunc", left, I32)
-            masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(copies))
-            self._block(v, first, masks, [], body, lanes)
-        return f.select(several, last, first)
-
-    def _known_since(self, v: LoopVar, range_: Range) -> int:
-        """The outermost level at which both ends exist: those of a whole row are the same for all rows."""
-        first, last = range_
-        whole = first.number == 0 and last == self.size(v.extent)
-        return self.step_depth((v.extent,)) if whole else len(self.levels) - 1
-
-    @contextmanager
-    def _rest(
-        self, first: Val, last: Val, lanes: int, carried: Sequence[Val], once: bool
-    ) -> Iterator[tuple[Turn, Val]]:
-        if once:
-            with self.when(self.f.compare("lt", first, last), carried) as turn:
-                yield turn, first
-        else:
-            with self.loop(first, last, lanes, carried) as turn:
-                yield turn, turn.index
-
-    def _block(self, v: LoopVar, index: Val, masks: tuple[Val | None, ...], sums: Sums, body: Body, lanes: int) -> Sums:
-        self.turn_of(v, index)
-        outer, self.vector = self.vector, Vector(v, lanes, masks)
-        out = body(sums)
-        self.vector = outer
-        return out
 
     def _vertical_tiers(self, scope: Scope) -> tuple[int, ...]:
         """Vectors per block: as many as registers allow where the body is small, few where it is long."""
@@ -395,16 +261,3 @@ class Rows(Values):
             step = extreme if plain else accumulate
             total = step(self.f, kind, r.dtype, accumulator, value)
         return total if mask is None else self.f.select(mask, total, accumulator)
-
-
-def _flat(sums: Sums) -> list[Val]:
-    return [v for s in sums for v in s]
-
-
-def _shaped(values: Sequence[Val], like: Sums) -> Sums:
-    rest = iter(values)
-    return [[next(rest) for _ in s] for s in like]
-
-
-def _replaced(sums: Sums, part: Sums) -> Sums:
-    return [[*new, *old[len(new) :]] for old, new in zip(sums, part, strict=True)]

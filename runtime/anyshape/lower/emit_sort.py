@@ -14,7 +14,8 @@ from anyshape.dtypes import DType
 from anyshape.equations import Sorting
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Ordered
-from anyshape.lower.emit_rows import Rows, Sums
+from anyshape.lower.emit_nest import Sums
+from anyshape.lower.emit_rows import Rows
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I64, Val, const
 

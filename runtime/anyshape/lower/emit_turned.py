@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from anyshape.lower import elementwise, gemm
 from anyshape.lower.dag import Access, LoopVar, Node, affine
-from anyshape.lower.emit_rows import Range, Rows, Sums
+from anyshape.lower.emit_nest import Range, Sums
+from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
 from anyshape.lower.gemm.thin import THIN_ARGUMENTS, join_name, part_name

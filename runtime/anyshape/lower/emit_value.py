@@ -18,13 +18,12 @@ from anyshape.dims import Size
 from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
-from anyshape.errors import UnsupportedError
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node, is_nonpositive, walk
 from anyshape.lower.emit_bounds import check_access, lanes_inside
-from anyshape.lower.emit_scope import Levels
+from anyshape.lower.emit_scalars import Scalars
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import I8, I64, PTR, Val, const, const_vector
+from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 from anyshape.lower.padded import padded_load
 
@@ -54,68 +53,17 @@ class Buffer:
     width: int
 
 
-class Values(Levels):
-    """Evaluation. `scalars` is the table the caller fills, in order of first use."""
+class Values(Scalars):
+    """Evaluation."""
 
     def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
-        super().__init__(f)
-        self.tensors = tensors
+        super().__init__(f, tensors)
         self.vector: Vector | None = None
-        self.scalars: dict[Any, int] = {}
-        self.assumed: dict[Size, int] = {}
-        self.offsets: dict[Tensor, Size] = {}
         self.errors: dict[int, None] = {}
         self.holding: set[Bound] = set()
         """Bounds that hold where code is written now: loads along the vector need not ask."""
         self.padded: set[Tensor] = set()
         """Scratch with room past the end of every row: read in whole vectors."""
-
-    # scalars
-
-    def size(self, s: Any) -> Val:
-        """A dim (or a condition on dims, as 0 or 1): a literal, or an entry of the table, plus a multiple of a position."""
-        if isinstance(s, (bool, int)):
-            return const(I64, int(s))
-        key = ("scalar", s)
-        found = self.find(key)
-        if found is None and self.step_depth((s,)):
-            rest, steps = self.stepped(s)
-            with self.at(self.step_depth((s,))):
-                found = self.remember(key, self.offset(steps, rest))
-        elif found is None:
-            slot = self.scalars.setdefault(s, len(self.scalars))
-            with self.at(0):
-                found = self.remember(key, self.f.load(self.f.args[0], I64, slot))
-        return found
-
-    def stepped(self, s: Size) -> tuple[Size, list[tuple[Val, Size]]]:
-        """A size as one that mentions no position, and positions with what they are multiplied by."""
-        parts: list[tuple[Val, Size]] = []
-        for position in [p for p in self.stepping if p in dims.free_symbols(s)]:
-            rest = dims.substitute(s, {position: 0})
-            factor = dims.substitute(s, {position: 1}) - rest
-            if rest + factor * position != s:
-                raise UnsupportedError(f"{s} is no linear function of the position of a recurrence")
-            parts.append((self.stepping[position][0], factor))
-            s = rest
-        return s, parts
-
-    def has_memory(self, t: Tensor) -> bool:
-        return t in self.offsets or t in self.tensors
-
-    def base(self, t: Tensor) -> Val:
-        key = ("base", t)
-        found = self.find(key)
-        if found is None:
-            offset = self.offsets.get(t)
-            if offset is not None:
-                bytes_ = self.size(offset)
-                with self.at(0):
-                    found = self.remember(key, self.f.gep(self.f.args[2], bytes_, I8))
-            else:
-                with self.at(0):
-                    found = self.remember(key, self.f.load(self.f.args[1], PTR, self.tensors[t]))
-        return found
 
     # nodes
 
@@ -210,17 +158,6 @@ class Values(Levels):
         return found
 
     # addresses
-
-    def coefficient(self, c: Size) -> Size:
-        return self.assumed.get(c, c)
-
-    def offset(self, parts: Sequence[tuple[Val, Size]], fixed: Size = 0) -> Val:
-        """sum(value * coefficient) + fixed, vectors and scalars mixed."""
-        total: Val = self.size(fixed)
-        for value, c in parts:
-            term = value if c == 1 else self.f.mul(value, self.size(c))
-            total = term if total.number == 0 else self.f.add(total, term)
-        return total
 
     def pointer(self, t: Tensor, address: Affine) -> Val:
         """The address for the first lane of the first copy, summed level by level, outermost first.

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Bound, LoopVar
-from anyshape.lower.emit_rows import Rows, Sums
+from anyshape.lower.emit_nest import Sums
+from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_value import Vector
 from anyshape.lower.inline_values import neutral
 from anyshape.lower.llvm.types import I32, I64, Val, const

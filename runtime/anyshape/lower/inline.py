@@ -30,8 +30,8 @@ from anyshape.equations import (
     Var,
 )
 from anyshape.equations.dependencies import reads, units
-from anyshape.equations.expr import walk as walk_expr
-from anyshape.equations.procedure import Program
+from anyshape.equations.program import Program
+from anyshape.equations.traversal import walk as walk_expr
 from anyshape.errors import UnsupportedError
 from anyshape.lower.cycles import Cycle
 from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Ordered, Store, walk

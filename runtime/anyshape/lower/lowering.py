@@ -14,7 +14,7 @@ from anyshape import dims
 from anyshape.dims import Size
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
-from anyshape.equations.expr import walk as walk_expr
+from anyshape.equations.traversal import walk as walk_expr
 from anyshape.lower.blocked import Blocked, block_phases
 from anyshape.lower.collapse import collapse
 from anyshape.lower.contraction import Product, split_phases

@@ -13,8 +13,9 @@ from typing import Protocol
 from anyshape.dims import Dim
 from anyshape.equations import Expr, Read, Tensor, Var
 from anyshape.equations.builder import Sorting
-from anyshape.equations.expr import walk
-from anyshape.equations.procedure import Action, Each, Leave, Let, Order, Program, Put, When
+from anyshape.equations.indexing import is_variable
+from anyshape.equations.program import Action, Each, Leave, Let, Order, Program, Put, When
+from anyshape.equations.traversal import walk
 from anyshape.lower.dag import Access, Affine, Dag, LoopVar, Node, Ordered, Store
 
 Env = dict[Var, Affine]
@@ -157,16 +158,10 @@ def _independent(a: Each) -> list[tuple[Put, tuple[Var, ...]]]:
     written = {p.target for p in puts}
     for p in puts:
         read = {e.tensor for part in (p.value, *p.index) for e in walk(part) if isinstance(e, Read)}
-        numbered = [v for v in variables if any(_is_variable(i, v) for i in p.index)]
+        numbered = [v for v in variables if any(is_variable(i, v) for i in p.index)]
         if read & written or len(numbered) < len(variables):
             return []
     return [(p, tuple(variables)) for p in puts]
-
-
-def _is_variable(i: Expr, v: Var) -> bool:
-    from anyshape.equations import Apply
-
-    return i is v or (isinstance(i, Apply) and i.op == "within" and i.args[0] is v)
 
 
 __all__ = ["Assign", "Choose", "Lowered", "Procedure", "Repeat", "SizeIs", "Sort", "Stop", "lower_program"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step, Tensor, Update
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
-from anyshape.equations.procedure import Action, Each, Leave, Let, Order, Put, When, expressions_of
+from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
 from anyshape.lower.kernel import Group, Kernel, Packed
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.target import Target
@@ -114,7 +114,7 @@ class _FormWriter:
         return tuple(map(self.action, actions))
 
     def action(self, a: Action) -> Form:
-        own = (type(a).__name__, *self.all(expressions_of(a)))
+        own = (type(a).__name__, *self.all(expressions_of(a)), *map(self.block, blocks_of(a)))
         match a:
             case Let(symbol=symbol):
                 return (*own, symbol)
@@ -122,12 +122,9 @@ class _FormWriter:
                 return (*own, op, self.tensor(target))
             case Order(target=target, descending=descending):
                 return (*own, self.tensor(target), descending)
-            case Each(body=body):
-                return (*own, self.block(body))
-            case When(then=then, other=other):
-                return (*own, self.block(then), self.block(other))
             case Leave(loop=loop):
                 return (*own, self.expression(loop))
+        return own
 
     def all(self, expressions: Iterable[Expr]) -> tuple[int, ...]:
         return tuple(map(self.expression, expressions))

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from enum import Enum
 
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Expr, Read, Reduce, walk
+from anyshape.equations.expr import Apply, Expr, Read, Reduce
+from anyshape.equations.traversal import walk
 
 TRANSCENDENTAL = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow", "sqrt", "div", "philox"))
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from anyshape.dims import Dim, free_symbols
 from anyshape.equations import Demand, Equation, Reduce, Run, Step, Tensor
 from anyshape.equations.dependencies import needed, reads, symbols, together
-from anyshape.equations.expr import walk
+from anyshape.equations.traversal import walk
 from anyshape.errors import VerifyError
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, walk
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var
+from anyshape.equations.traversal import walk
 from anyshape.passes.classify import is_contraction
 
 

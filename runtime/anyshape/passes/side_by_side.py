@@ -14,7 +14,8 @@ from anyshape.dims import Size
 from anyshape.dtypes import BF16, F16
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, walk
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce
+from anyshape.equations.traversal import walk
 from anyshape.passes.classify import is_contraction
 
 MOST_BESIDE = 4

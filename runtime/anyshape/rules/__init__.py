@@ -7,6 +7,21 @@ the rank of a result needs a value that is not known.
 
 from anyshape.rules.checks import Bound, Check, join
 from anyshape.rules.elements import Each, Elements, before_of, count_of, each_of, numbers_of, total_of
+from anyshape.rules.lists import (
+    drop,
+    enumerate_,
+    fill,
+    index,
+    keep,
+    place,
+    prefix,
+    put,
+    range_,
+    ravel,
+    sorted_,
+    unique,
+    unravel,
+)
 from anyshape.rules.rule import Rule
 from anyshape.rules.vec import (
     Truth,
@@ -18,31 +33,18 @@ from anyshape.rules.vec import (
     ceil_div,
     clamp,
     count,
-    drop,
-    enumerate_,
     eq,
-    fill,
     ge,
     gt,
-    index,
     int_,
-    keep,
     le,
     lt,
     ne,
     not_,
-    place,
-    prefix,
     prod,
-    put,
-    range_,
-    ravel,
     reflect,
-    sorted_,
     sum_,
     truth,
-    unique,
-    unravel,
 )
 
 __all__ = [

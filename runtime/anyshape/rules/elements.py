@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from anyshape.dims import Dim, Size, free_symbols, fresh
 from anyshape.errors import SpecError
-from anyshape.rules.vec import Vec, prefix, sum_
+from anyshape.rules.lists import prefix
+from anyshape.rules.vec import Vec, sum_
 
 T = TypeVar("T")
 

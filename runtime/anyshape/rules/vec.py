@@ -1,13 +1,13 @@
-"""`Vec`, the vector of the rule language, and the functions on it that are defined for every argument.
+"""`Vec`, the vector of the rule language: arithmetic and comparisons item by item, conditions and sums of what meets them.
 
 In: ints, dims, conditions, vectors. Out: the same, exactly computed: on integers these run as plain Python, on dims
 they build expressions. Nothing here can fail for a value, only for lengths that do not fit; what can is a method of
-`Rule`.
+`Rule`. `lists` has the functions that make lists from lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, SupportsIndex, TypeAlias
 
 from anyshape import dims
@@ -251,88 +251,6 @@ def all_(conditions: Iterable[Any], where: Iterable[Any] | None = None) -> Truth
     return dims.and_(*met) if met else True
 
 
-def number(n: Any, what: str) -> int:
-    """A length or position that must be known for the structure of a result."""
-    if n.__class__ is int or n.__class__ is bool:
-        return int(n)
-    if n.__class__ is Dim or n.__class__ is Cond:
-        raise Undetermined("", f"{what} is {n}, which is not known")
-    return int(n)
-
-
-def fill(n: Any, x: Any) -> Vec:
-    return Vec((x,) * number(n, "a length"))
-
-
-def put(v: Sequence[Any], positions: Any, items: Any) -> Vec:
-    """v with items at the positions; scalars stand for vectors of one, and a scalar item goes to every position."""
-    result = list(v)
-    places = positions if is_vector(positions) else (positions,)
-    values = items if is_vector(items) else (items,) * len(places)
-    if len(places) != len(values):
-        raise ShapeError(f"{len(values)} items cannot be put at the {len(places)} positions {Vec(places)}")
-    for i, x in zip(places, values):
-        k = number(i, "a position")
-        if not -len(result) <= k < len(result):
-            raise ShapeError(f"position {k} is out of range for {Vec(v)}, which has {len(result)} items")
-        result[k] = x
-    return Vec(result)
-
-
-def range_(*bounds: Any) -> Vec:
-    return Vec(range(*(number(b, "a bound of a range") for b in bounds)))
-
-
-def enumerate_(v: Iterable[Any]) -> Vec:
-    return Vec(Vec(pair) for pair in enumerate(v))
-
-
-def sorted_(v: Iterable[Any]) -> Vec:
-    return Vec(sorted(number(x, "an item to be sorted") if isinstance(x, Dim | Cond) else x for x in v))
-
-
-def unique(v: Iterable[Any]) -> Vec:
-    """Without repetitions, in the order of first appearance; items must be known to be equal or not."""
-    kept: list[Any] = []
-    for x in v:
-        same = [eq(x, y) for y in kept]
-        if True in same:
-            continue
-        if any(s.__class__ is Cond for s in same):
-            raise Undetermined("", f"whether {x} repeats one of {Vec(kept)} is not known")
-        kept.append(x)
-    return Vec(kept)
-
-
-def prefix(v: Iterable[Any]) -> Vec:
-    """The sums of what stands before each item: prefix([2, 3, 4]) == [0, 2, 5]."""
-    total: Any = 0
-    sums = []
-    for x in v:
-        sums.append(total)
-        total = total + x
-    return Vec(sums)
-
-
-def ravel(index: Sequence[Any], shape: Sequence[Any]) -> Any:
-    """The row-major position of an index."""
-    if len(index) != len(shape):
-        raise ShapeError(f"an index of {len(index)} items does not fit the rank {len(shape)} of {Vec(shape)}")
-    position: Any = 0
-    for i, n in zip(index, shape):
-        position = position * n + i
-    return position
-
-
-def unravel(position: Any, shape: Sequence[Any]) -> Vec:
-    """The index of a row-major position; the opposite of ravel."""
-    items: list[Any] = []
-    for n in reversed(shape):
-        items.append(dims.mod(position, n))
-        position = dims.floordiv(position, n)
-    return Vec(reversed(items))
-
-
 def ceil_div(a: Any, b: Any) -> Any:
     return spread(dims.ceil_div, a, b)
 
@@ -360,43 +278,3 @@ def _reflect(i: Any, n: Any) -> Any:
 def int_(c: Any) -> Any:
     """A truth as a number, 1 or 0; item by item for a vector of them."""
     return spread(lambda x: _plain(truth(x)), c)
-
-
-def index(v: Sequence[Any], x: Any) -> int:
-    """The position of the first item equal to x."""
-    for k, y in enumerate(v):
-        same = eq(x, y)
-        if same.__class__ is Cond:
-            raise Undetermined("", f"whether {x} is at position {k} of {Vec(v)} is not known")
-        if same:
-            return k
-    raise ShapeError(f"{x} is not in {Vec(v)}")
-
-
-def keep(items: Iterable[Any], conditions: Iterable[Any]) -> Vec:
-    """The items whose condition holds; every condition must be decided."""
-    kept: list[Any] = []
-    for x, c in zip(items, conditions):
-        c = truth(c)
-        if c.__class__ is Cond:
-            raise Undetermined("", f"whether {c} holds is not known, so the length of a filtered list is not")
-        if c:
-            kept.append(x)
-    return Vec(kept)
-
-
-def drop(v: Sequence[Any], positions: Iterable[Any]) -> Vec:
-    """The items that are not at the positions, in order."""
-    gone = {number(p, "a position") for p in positions}
-    return Vec(x for k, x in enumerate(v) if k not in gone)
-
-
-def place(rest: Sequence[Any], picked: Any, positions: Sequence[Any]) -> Vec:
-    """picked[k] at positions[k], the items of rest in order elsewhere; a scalar goes to every position."""
-    places = [number(p, "a position") for p in positions]
-    values = picked if is_vector(picked) else (picked,) * len(places)
-    total = len(rest) + len(places)
-    if len(values) != len(places) or len(set(places)) != len(places) or any(not 0 <= p < total for p in places):
-        raise ShapeError(f"{Vec(values)} cannot be placed at the positions {Vec(places)} of {total}")
-    chosen, others = dict(zip(places, values)), iter(rest)
-    return Vec(chosen[k] if k in chosen else next(others) for k in range(total))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anyshape import ops
 from anyshape.dtypes import F64
-from anyshape.equations.expr import walk
+from anyshape.equations.traversal import walk
 from anyshape.errors import UnsupportedError
 from anyshape.graph.call import call
 from anyshape.graph.gradient import gradients

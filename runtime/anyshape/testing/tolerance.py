@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.equations.builder import Equation, Run, Update
-from anyshape.equations.expr import Apply, Expr, Reduce, walk
+from anyshape.equations.expr import Apply, Expr, Reduce
+from anyshape.equations.traversal import walk
 from anyshape.strings import as_strings
 
 Array = NDArray[Any]
