@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import anyshape
-from anyshape.errors import AnyshapeError, ArgumentError, ModelError, ShapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, ArgumentError, ModelError, ShapeError
 from tests.frontends.models import FLOAT, model, node, tensor
 
 I64 = TensorProto.INT64
@@ -118,15 +118,114 @@ def test_an_input_that_is_an_initializer_too_is_a_constant():
 
 
 @pytest.mark.parametrize(
+    ("declared", "spelled"),
+    [
+        (tensor("w", [3]), r"f32\[3\]"),
+        (tensor("w", [1]), r"f32\[1\]"),
+        (tensor("w", []), r"f32\[\]"),
+        (tensor("w", ["a", 2]), r"f32\[a, 2\]"),
+        (tensor("w", [2], TensorProto.INT64), r"i64\[2\]"),
+        (tensor("w", [2], TensorProto.COMPLEX64), r"complex64\[2\]"),
+        (tensor("w", [2], 99), r"element type 99\[2\]"),
+        (helper.make_tensor_sequence_value_info("w", FLOAT, [2]), "a sequence"),
+    ],
+)
+def test_an_initializer_that_is_not_what_its_input_declares(declared, spelled):
+    proto = model([node("Add", "x w", "y")], [tensor("x", ["n"]), declared], "y", {"w": np.array([1, 2], F32)})
+    for act in (anyshape.compile, anyshape.simplify):
+        with pytest.raises(ModelError, match=rf"input 'w' is declared as {spelled}, but its initializer is f32\[2\]"):
+            act(proto)
+
+
+def sparse(values, places, dims, name="w", index=np.int64) -> onnx.SparseTensorProto:
+    made = onnx.SparseTensorProto(dims=dims)
+    made.values.CopyFrom(numpy_helper.from_array(np.array(values), name))
+    made.indices.CopyFrom(numpy_helper.from_array(np.array(places, index)))
+    return made
+
+
+@pytest.mark.parametrize(
     ("values", "places", "dims"),
-    [([5, 7], [0, 2], [3]), ([5], [3], [3]), ([5], [-1], [3]), ([5], [0], [2**62, 4]), ([5], [0, 1], [3]), ([5], [0], [-3]), ([], [], [])],
-)  # fmt: skip
-def test_sparse_initializers_are_refused_by_name(values, places, dims):
-    proto = model([node("Add", "x w", "y")], [tensor("x", ["n"])], "y")
-    sparse = proto.graph.sparse_initializer.add(dims=dims)
-    sparse.values.CopyFrom(numpy_helper.from_array(np.array(values, F32), "w"))
-    sparse.indices.CopyFrom(numpy_helper.from_array(np.array(places, np.int64)))
-    with pytest.raises(UnsupportedError, match=r"sparse initializer.*'w'"):
+    [
+        (np.array([5, 7], F32), [0, 2], [3]),
+        (np.array([5, 7], F32), [1, 3], [2, 2]),
+        (np.array([5, 7], F32), [[0, 1], [1, 1]], [2, 2]),
+        (np.array([5], F32), [0], []),
+        (np.array([], F32), [], [2, 1]),
+        (np.array([], F32), np.empty((0, 2), np.int64), [2, 0]),
+        (np.array([-3], np.int8), [[1]], [4]),
+        (np.array(["ab"]), [1], [3]),
+    ],
+)
+def test_sparse_tensors_are_dense_ones(values, places, dims):
+    dense = np.zeros(dims, values.dtype)
+    for value, at in zip(values, places):
+        dense[np.unravel_index(at, dims) if np.ndim(at) == 0 else tuple(at)] = value
+    as_initializer = model([node("Identity", "w", "y")], [], "y")
+    as_initializer.graph.sparse_initializer.append(sparse(values, places, dims))
+    as_constant = model([node("Constant", "", "y", sparse_value=sparse(values, places, dims))], [], "y")
+    for proto in (as_initializer, as_constant):
+        got = anyshape.compile(proto)()
+        assert got.shape == dense.shape and got.dtype.kind == dense.dtype.kind and got.tolist() == dense.tolist()
+
+
+@pytest.mark.parametrize("index", [np.int8, np.int16, np.int32])
+def test_indices_of_sparse_tensors_may_be_narrow(index):
+    proto = model(
+        [node("Constant", "", "y", sparse_value=sparse([5.0, 7.0], [[0, 0], [1, 99]], [2, 100], index=index))], [], "y"
+    )
+    got = anyshape.compile(proto)()
+    assert got[0, 0] == 5 and got[1, 99] == 7 and got.sum() == 12
+
+
+@pytest.mark.parametrize(
+    ("values", "places", "dims", "said"),
+    [
+        ([5.0], [3], [3], "index 3 of value 0 is outside of shape [3]"),
+        ([5.0], [-1], [3], "index -1 of value 0 is outside of shape [3]"),
+        ([5.0, 7.0], [[0, 1], [1, 2]], [2, 2], "index [1, 2] of value 1 is outside of shape [2, 2]"),
+        ([5.0, 7.0], [2, 1], [3], "ascend, but 1 follows 2"),
+        ([5.0, 7.0], [1, 1], [3], "ascend, but 1 follows 1"),
+        ([5.0, 7.0], [[1, 0], [0, 1]], [2, 2], "ascend, but [0, 1] follows [1, 0]"),
+        ([5.0], [0, 1], [3], "of shape [1] or [1, 1], got [2]"),
+        ([5.0], [[0, 1]], [3], "of shape [1] or [1, 1], got [1, 2]"),
+        ([[5.0]], [0], [3], "are a vector, got shape [1, 1]"),
+        ([5.0], [0], [-3], "sizes cannot be negative"),
+        ([5.0], [0], [2**62, 4], "which no memory holds"),
+        ([5.0], [[1, 1]], [2**62, 4], "which no memory holds"),
+        ([5.0], [7], [2**50], "which no memory holds"),
+        ([5.0], [0], [1] * 65, "a sparse tensor of 65 dims"),
+    ],
+)
+def test_damaged_sparse_tensors(values, places, dims, said):
+    as_initializer = model([node("Identity", "w", "y")], [], "y")
+    as_initializer.graph.sparse_initializer.append(sparse(values, places, dims))
+    as_constant = model([node("Constant", "", "y", sparse_value=sparse(values, places, dims))], [], "y")
+    for proto in (as_initializer, as_constant):
+        with pytest.raises(ModelError) as error:
+            anyshape.compile(proto)
+        assert said in str(error.value)
+
+
+def test_sparse_tensors_of_other_parts_than_there_must_be():
+    proto = model([node("Identity", "w", "y")], [], "y")
+    proto.graph.sparse_initializer.append(sparse([5.0], [0], [3]))
+    made = proto.graph.sparse_initializer[0]
+    made.indices.data_type = FLOAT
+    with pytest.raises(ModelError, match="'w': the indices of a sparse tensor are int64, got f32"):
+        anyshape.compile(proto)
+    made.ClearField("indices")
+    with pytest.raises(ModelError, match="indices of a sparse tensor are int64"):
+        anyshape.compile(proto)
+    made.values.raw_data += b"1234"
+    with pytest.raises(ModelError, match="'w', its values: 1 elements"):
+        anyshape.compile(proto)
+    made.CopyFrom(sparse([5.0], [0], [3], ""))
+    with pytest.raises(ModelError, match="an initializer has no name"):
+        anyshape.compile(proto)
+    made.values.name = "v"
+    proto.graph.initializer.append(numpy_helper.from_array(np.zeros(3, F32), "v"))
+    with pytest.raises(ModelError, match="two initializers are called 'v'"):
         anyshape.compile(proto)
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from anyshape.errors import ModelError
+from anyshape.frontends.onnx.sparse import sparse_array
 from anyshape.frontends.onnx.tensors import tensor_array
 
 FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS = 1, 2, 3, 4, 5, 6, 7, 8
+SPARSE = 11
 _NAMES = {1: "a float", 2: "an int", 3: "a string", 4: "a tensor", 5: "a graph", 6: "floats", 7: "ints", 8: "strings",
           9: "tensors", 10: "graphs", 11: "a sparse tensor", 12: "sparse tensors", 13: "a type", 14: "types"}  # fmt: skip
 _FIELDS = {1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 11: "sparse_tensor", 13: "tp"}
@@ -57,7 +59,7 @@ def check(attributes: Mapping[str, Any], schema: Any, where: str) -> None:
 
 
 def value(a: Any, folder: Path | None, where: str) -> Any:
-    """int, float, str, list of them, or an array; graphs and types as protobuf has them."""
+    """int, float, str, list of them, or an array, of a sparse tensor the dense one; graphs and types as protobuf has them."""
     kind = a.type
     if kind == FLOAT:
         return a.f
@@ -73,6 +75,8 @@ def value(a: Any, folder: Path | None, where: str) -> Any:
         return [_text(s, a.name, where) for s in a.strings]
     if kind == TENSOR:
         return tensor_array(a.t, folder, f"{where}, attribute {a.name}")
+    if kind == SPARSE:
+        return sparse_array(a.sparse_tensor, folder, f"{where}, attribute {a.name}")
     if kind in _FIELDS:
         return getattr(a, _FIELDS[kind])
     raise ModelError(f"{where}: attribute {a.name} is {spell_kind(kind)}, which no operator takes")

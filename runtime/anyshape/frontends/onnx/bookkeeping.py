@@ -25,10 +25,8 @@ def constant_1(n: OnnxNode) -> Sequence[Value]:
     said = [k for k in ("value", "sparse_value", *_DTYPES) if n.has_attr(k)]
     if len(said) != 1:
         n.refuse(f"wants one attribute that says the value, got {', '.join(said) or 'none'}")
-    if said[0] == "value":
-        return (constant(n.attr("value")),)
     if said[0] not in _DTYPES:
-        n.refuse(f"{said[0]} is not supported")
+        return (constant(n.attr(said[0])),)
     return (constant(np.array(n.attr(said[0]), _DTYPES[said[0]])),)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from anyshape.errors import AnyshapeError, DtypeError, ModelError, UnsupportedError
@@ -18,12 +19,13 @@ from anyshape.frontends.onnx.control import DEEPEST_GRAPHS, free_names
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
 from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, typed_body
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
-from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_names, input_type
+from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_default, check_names, input_type
 from anyshape.frontends.onnx.mappings import Table, all_mappings, find_schema, normal_domain, why_missing
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source, read_model
 from anyshape.frontends.onnx.refusals import Refusal, Refusals
 from anyshape.frontends.onnx.resolve import DEEPEST, MOST_INLINED, Resolver
+from anyshape.frontends.onnx.sparse import sparse_array
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value, constant
@@ -88,22 +90,23 @@ class Import:
         return self._finish(params, scope)
 
     def _initializers(self, graph: Any, place: str) -> dict[str, Value | None]:
-        values: dict[str, Value | None] = {}
-        weights = self.read.weights if graph is self.graph else {}
+        weights, folder = self.read.weights if graph is self.graph else {}, self.read.folder
+        readers: list[tuple[str, Callable[..., Any]]] = []
         for k, t in enumerate(graph.initializer):
-            where = f"{place}: initializer {t.name!r}"
-            if not t.name:
-                raise ModelError(f"{place}: an initializer has no name")
-            if t.name in values:
-                raise ModelError(f"{place}: two initializers are called {t.name!r}")
-            try:
-                values[t.name] = constant(tensor_array(t, self.read.folder, where, weights.get(k)), t.name)
-            except Refusal as e:
-                values[t.name] = None
-                self.refusals.add("initializer", "", None, str(e), repr(t.name))
+            readers.append((t.name, partial(tensor_array, t, folder, raw=weights.get(k))))
         for s in graph.sparse_initializer:
-            values[s.values.name] = None
-            self.refusals.add("sparse initializer", "", None, "not supported", repr(s.values.name))
+            readers.append((s.values.name, partial(sparse_array, s, folder)))
+        values: dict[str, Value | None] = {}
+        for name, read in readers:
+            if not name:
+                raise ModelError(f"{place}: an initializer has no name")
+            if name in values:
+                raise ModelError(f"{place}: two initializers are called {name!r}")
+            try:
+                values[name] = constant(read(where=f"{place}: initializer {name!r}"), name)
+            except Refusal as e:
+                values[name] = None
+                self.refusals.add("initializer", "", None, str(e), repr(name))
         return values
 
     def _parameters(self, values: dict[str, Value | None]) -> list[Value]:
@@ -112,6 +115,7 @@ class Import:
         params: list[Value] = []
         for info in self.graph.input:
             if info.name in values:
+                check_default(info, values[info.name], self.where)
                 continue
             values[info.name] = None
             try:

@@ -13,8 +13,9 @@ from typing import Any
 from anyshape.dims import Dim, Size, fresh, symbol
 from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ModelError
-from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, spell
+from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF, declared_dims, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
+from anyshape.graph.value import Value
 from anyshape.types import DIFFERS, MOST_DIMS, TensorType, list_of
 
 DimBinding = int | tuple[int | None, int | None]
@@ -84,6 +85,37 @@ def check_names(declared: Sequence[Any], what: str, where: str) -> None:
         seen.add(info.name)
 
 
+def check_default(info: Any, initial: Value | None, where: str) -> None:
+    """Raises ModelError where an input is declared as what its initializer is not: of another kind or dtype, of another rank, or with a
+    number for a dim that differs. Names of dims and what is not said contradict nothing."""
+    kind = info.type.WhichOneof("value")
+    if kind is None or initial is None:
+        return
+    said = info.type.tensor_type
+    shape, dims = declared_dims(initial.type) or (), said.shape.dim
+    agrees = kind == "tensor_type" and said.elem_type in (0, NUMBER_OF[initial.type.dtype])
+    if agrees and said.HasField("shape"):
+        agrees = len(dims) == len(shape) and all(not _is_number(d) or d.dim_value == n for d, n in zip(dims, shape))
+    if not agrees:
+        raise ModelError(
+            f"{where}: input {info.name!r} is declared as {_spell_declared(info.type)}, but its initializer is "
+            f"{spell(NUMBER_OF[initial.type.dtype])}[{', '.join(map(str, shape))}]"
+        )
+
+
+def _is_number(d: Any) -> bool:
+    return bool(d.WhichOneof("value") == "dim_value" and d.dim_value >= 0)
+
+
+def _spell_declared(proto: Any) -> str:
+    kind = proto.WhichOneof("value")
+    if kind != "tensor_type":
+        return f"a {kind.removesuffix('_type').replace('_', ' ')}"
+    tensor = proto.tensor_type
+    dims = [str(d.dim_value) if _is_number(d) else d.dim_param or "?" for d in tensor.shape.dim]
+    return f"{spell(tensor.elem_type)}[{', '.join(dims)}]" if tensor.HasField("shape") else spell(tensor.elem_type)
+
+
 def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
     """Of a tensor, a sequence or an optional. Raises ModelError for damage, Refusal for what we do not have."""
     kind = proto.WhichOneof("value")
@@ -113,7 +145,7 @@ def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
 
 def _size(d: Any, names: DimNames) -> Size:
     said = d.WhichOneof("value")
-    if said == "dim_value" and d.dim_value >= 0:
+    if _is_number(d):
         return int(d.dim_value)
     if said == "dim_param" and d.dim_param and d.dim_param != "?":
         return names.size(d.dim_param)

@@ -32,7 +32,8 @@ def _of_graph(graph: Any) -> Iterator[Any]:
         yield from (d.dim_param for d in info.type.tensor_type.shape.dim)
     for t in graph.initializer:
         yield from _of_tensor(t)
-    yield from (s.values.name for s in graph.sparse_initializer)
+    for s in graph.sparse_initializer:
+        yield from _of_sparse(s)
 
 
 def _of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
@@ -48,8 +49,15 @@ def _of_attributes(attributes: Iterable[Any]) -> Iterator[Any]:
         yield from (a.name, a.ref_attr_name)
         if a.HasField("t"):
             yield from _of_tensor(a.t)
+        if a.HasField("sparse_tensor"):
+            yield from _of_sparse(a.sparse_tensor)
         for graph in (a.g, *a.graphs) if a.HasField("g") else a.graphs:
             yield from _of_graph(graph)
+
+
+def _of_sparse(s: Any) -> Iterator[Any]:
+    yield from _of_tensor(s.values)
+    yield from _of_tensor(s.indices)
 
 
 def _of_tensor(t: Any) -> Iterator[Any]:

@@ -19,7 +19,7 @@ from anyshape.frontends.onnx.control import free_names, named_tensors, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
 from anyshape.frontends.onnx.imported_node import SEED, ImportedNode, draws
 from anyshape.frontends.onnx.importer import Import, Operands, Scope
-from anyshape.frontends.onnx.inputs import DimBinding, check_names
+from anyshape.frontends.onnx.inputs import DimBinding, check_default, check_names
 from anyshape.frontends.onnx.mappings import all_mappings
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source, read_model
@@ -71,8 +71,9 @@ class _NamingImport(Import):
 
     def named_values(self) -> NamedValues:
         values = self._initializers(self.graph, self.where)
+        inputs = {info.name: info for info in self.graph.input}
         for name in overridable(self.read.model):
-            values.pop(name, None)
+            check_default(inputs[name], values.pop(name), self.where)
         params = self._parameters(values)
         check_names(self.graph.output, "output", self.where)
         nodes = live_nodes(sort_nodes(self.graph.node, values.keys(), self.where), self.graph.output)
@@ -179,7 +180,9 @@ def overridable(model: Any) -> set[str]:
     """Initializers that are defaults of inputs."""
     if model.ir_version < SINCE_DEFAULTS:
         return set()
-    return {i.name for i in model.graph.input} & {t.name for t in model.graph.initializer}
+    graph = model.graph
+    initial = [*(t.name for t in graph.initializer), *(s.values.name for s in graph.sparse_initializer)]
+    return {i.name for i in graph.input}.intersection(initial)
 
 
 def live_nodes(nodes: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:

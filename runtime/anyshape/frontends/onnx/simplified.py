@@ -98,7 +98,9 @@ class _Writer:
         for k, t in enumerate(self.old.initializer):
             if t.name in needed or t.name in self.defaults:
                 graph.initializer.append(_whole(t, self.known.source, -1 if self.known.inside else k))
-        graph.sparse_initializer.extend(s for s in self.old.sparse_initializer if s.values.name in needed)
+        graph.sparse_initializer.extend(
+            s for s in self.old.sparse_initializer if s.values.name in needed or s.values.name in self.defaults
+        )
         for name, v in (*self.same.constants.items(), *self.added.items()):
             if name in needed:
                 graph.initializer.append(_tensor(self._name(name), v))

@@ -1,0 +1,92 @@
+"""SparseTensorProto to ndarray: the values at their places, zeros (of strings, empty ones) everywhere else.
+
+Indices are what ONNX's format says: int64 (or narrower, as onnxruntime's tool writes them), each of a place that there is, in ascending
+order and none twice; where there are no values they may be left out. They count elements in row-major order, or are a row of
+coordinates for each value.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.errors import ModelError
+from anyshape.frontends.onnx.dtypes import spell
+from anyshape.frontends.onnx.tensors import tensor_array
+from anyshape.types import MOST_DIMS
+from anyshape.vm.available import LOOKED_AT, available_memory
+
+INDICES = (7, 6, 5, 3)
+"""Element types of indices: 64, 32, 16 and 8 bits"""
+LARGEST = 2**63 - 1
+
+
+def sparse_array(s: Any, folder: Path | None, where: str) -> NDArray[Any]:
+    """All elements, as a read-only array.
+
+    Raises ModelError for damage and for sizes that no memory holds, Refusal for element types we do not have.
+    """
+    dims = tuple(s.dims)
+    if any(n < 0 for n in dims):
+        raise ModelError(f"{where}: a sparse tensor of shape {list(dims)}; sizes cannot be negative")
+    if len(dims) > MOST_DIMS:
+        raise ModelError(f"{where}: a sparse tensor of {len(dims)} dims; there are at most {MOST_DIMS}")
+    values = tensor_array(s.values, folder, f"{where}, its values")
+    if values.ndim != 1:
+        raise ModelError(f"{where}: the values of a sparse tensor are a vector, got shape {list(values.shape)}")
+    count = math.prod(dims)
+    if not s.HasField("indices") and not len(values):
+        places = np.empty(0, np.int64)
+    else:
+        places = _places(s.indices, dims, count, len(values), folder, where)
+    dense = _zeros(dims, count, values.dtype, where)
+    dense.reshape(-1)[places] = values
+    dense.flags.writeable = False
+    return dense
+
+
+def _places(t: Any, dims: tuple[int, ...], count: int, wanted: int, folder: Path | None, where: str) -> NDArray[Any]:
+    """Where each value stands in row-major order."""
+    if t.data_type not in INDICES:
+        raise ModelError(f"{where}: the indices of a sparse tensor are int64, got {spell(t.data_type)}")
+    given = tensor_array(t, folder, f"{where}, its indices").astype(np.int64, copy=False)
+    if given.shape not in ((wanted,), (wanted, len(dims))):
+        raise ModelError(
+            f"{where}: the indices of {wanted} values in a sparse tensor of rank {len(dims)} are of shape [{wanted}] or "
+            f"[{wanted}, {len(dims)}], got {list(given.shape)}"
+        )
+    sizes: Any = min(count, LARGEST) if given.ndim == 1 else np.array(dims, np.int64)
+    outside = np.argwhere((given < 0) | (given >= sizes))
+    if len(outside):
+        k = int(outside[0][0])
+        raise ModelError(f"{where}: index {given[k].tolist()} of value {k} is outside of shape {list(dims)}")
+    if given.ndim == 1:
+        order = given
+    elif count <= LARGEST:
+        strides = [math.prod(dims[k + 1 :]) for k in range(len(dims))]
+        order = given @ np.array(strides, np.int64) if wanted else np.empty(0, np.int64)
+    else:  # such a tensor is not held by any memory, which is said of its size
+        return np.empty(0, np.int64)
+    if wanted > 1 and (falls := np.flatnonzero(order[1:] <= order[:-1])).size:
+        k = int(falls[0])
+        raise ModelError(
+            f"{where}: the indices of a sparse tensor ascend, but {given[k + 1].tolist()} follows {given[k].tolist()}"
+        )
+    return order
+
+
+def _zeros(dims: tuple[int, ...], count: int, dtype: np.dtype[Any], where: str) -> NDArray[Any]:
+    """Without a byte of it touched; what is more than there is memory is refused first."""
+    size = count * dtype.itemsize
+    try:
+        if size > LARGEST or (size > LOOKED_AT and size > available_memory()):
+            raise MemoryError
+        return np.zeros(dims, dtype)
+    except (MemoryError, ValueError):
+        raise ModelError(
+            f"{where}: a sparse tensor of shape {list(dims)} has {size} bytes, which no memory holds"
+        ) from None
