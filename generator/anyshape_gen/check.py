@@ -103,7 +103,7 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     names.rule(spec.shape, scope)
     rule_scope = dict(scope)
     _bodies_of(spec, names, scope, findings)
-    _outputs(spec, names, rule_scope, findings)
+    _outputs(spec, names, rule_scope)
     _functions(spec, names, scope)
     check_mappings(spec, ops, names, findings)
     _unused(spec, names, findings)
@@ -189,7 +189,7 @@ def _bodies_of(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], fi
             )
 
 
-def _outputs(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], findings: Findings) -> None:
+def _outputs(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind]) -> None:
     """Every name in an output's signature is known by then."""
     known = dict(scope)
     if spec.kernel is not None:

@@ -77,7 +77,7 @@ class ExpressionChecker:
             return kind
         match e:
             case Name():
-                self._name(e, block)
+                self.read.add(e.id)
             case Call():
                 self._call(e, block)
             case Index(base=base, items=items):
@@ -113,9 +113,6 @@ class ExpressionChecker:
                 self.findings.add(item.span, "a star stands before several tensors")
         else:
             self.one(item, block)
-
-    def _name(self, e: Name, block: Block) -> None:
-        self.read.add(e.id)
 
     def _unknown(self, e: Name, block: Block) -> None:
         if e.id == "<broken>":
@@ -176,7 +173,7 @@ class ExpressionChecker:
         given: set[str] = set()
         for argument in self.of.arguments(called, e):
             if not isinstance(argument, Given):
-                self._superfluous(called, e, argument)
+                self._superfluous(called, argument)
                 continue
             if argument.name in given:
                 self.findings.add(argument.value.span, f"'{argument.name}' of '{called.name}' is given twice")
@@ -191,7 +188,7 @@ class ExpressionChecker:
         if missing:
             self.findings.add(e.span, f"'{called.name}' needs {' and '.join(missing)}")
 
-    def _superfluous(self, called: OpSpec, e: Call, argument: tuple[str, Item]) -> None:
+    def _superfluous(self, called: OpSpec, argument: tuple[str, Item]) -> None:
         name, value = argument
         known = [*(o.name for o in called.inputs), *(p.name for p in called.params)]
         if name:

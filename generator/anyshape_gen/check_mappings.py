@@ -41,7 +41,7 @@ def _rewrite(spec: OpSpec, rewrite: Rewrite, ops: set[str], names: NameChecker, 
         findings.add(pattern.span, f"the pattern of a rewrite of '{spec.name}' begins with {spec.name}(…)")
     bound = free_names(pattern) - {"_"} | ({rewrite.alias} if rewrite.alias else set())
     for side in (rewrite.pattern, rewrite.term):
-        _ops_in(side, ops, findings, top=True)
+        _ops_in(side, ops, findings)
     for node in walk(rewrite.term):
         if isinstance(node, Name) and node.id not in bound:
             findings.unknown(node.span, "name", node.id, bound)
@@ -49,7 +49,7 @@ def _rewrite(spec: OpSpec, rewrite: Rewrite, ops: set[str], names: NameChecker, 
         names.expr(rewrite.condition, dict.fromkeys(bound, ValueKind.ANY), "rule")
 
 
-def _ops_in(node: Node, ops: set[str], findings: Findings, top: bool, extra: Iterable[str] = ()) -> None:
+def _ops_in(node: Node, ops: set[str], findings: Findings, extra: Iterable[str] = ()) -> None:
     """Calls of ops, from the outside in; arguments that are no calls of ops are expressions."""
     if isinstance(node, Call):
         if node.func not in ops and node.func not in extra:
@@ -57,7 +57,7 @@ def _ops_in(node: Node, ops: set[str], findings: Findings, top: bool, extra: Ite
             return
         for child in children(node):
             if isinstance(child, Call):
-                _ops_in(child, ops, findings, top=False, extra=extra)
+                _ops_in(child, ops, findings, extra=extra)
 
 
 def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
@@ -98,7 +98,7 @@ def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings)
 
 def _term(mapping: OnnxMapping, inputs: set[str], ops: set[str], findings: Findings) -> None:
     for term in (*(let.value for let in mapping.lets), *([mapping.term] if mapping.term is not None else [])):
-        _ops_in(term, ops, findings, top=True, extra=ONNX_FUNCTIONS)
+        _ops_in(term, ops, findings, extra=ONNX_FUNCTIONS)
         for node in walk(term):
             if isinstance(node, Name) and node.id not in inputs | {let.names[0] for let in mapping.lets} | ops | {
                 "outputs",

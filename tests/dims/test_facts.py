@@ -17,10 +17,10 @@ n, m, k = symbol("n"), symbol("m"), symbol("k")
 def test_equal_symbols_become_the_older_one() -> None:
     old, young = dims.fresh("old"), dims.fresh("young")
     facts = Facts()
-    facts.equate(young, old)
+    facts.learn(dims.eq(young, old))
     assert facts.canonical(young * 2 + old) is old * 3
     assert facts.decide(dims.eq(young, old)) is True
-    facts.equate(old, 7)
+    facts.learn(dims.eq(old, 7))
     assert facts.canonical(young) == 7
 
 
@@ -65,7 +65,7 @@ def test_bounds_survive_an_equality() -> None:
     old, young = dims.fresh("old", 0), dims.fresh("young", 0)
     facts = Facts()
     facts.learn(dims.ge(young, 4))
-    facts.equate(young, old)
+    facts.learn(dims.eq(young, old))
     assert facts.decide(dims.ge(old, 4)) is True
 
 

@@ -46,8 +46,6 @@ def kept_boxes(boxes: np.ndarray, scores: np.ndarray, most: float, least: float,
 CORNERS = np.random.default_rng(2).uniform(0, 1, (2, 9, 2))
 BOXES = np.concatenate([CORNERS, CORNERS + 0.4], -1)
 
-ONE_TWO = ("f32[?, 2]", "f32[?, 2]")
-
 CASES: dict[str, Case] = {
     "broadcast vector with 1": Case(["f32[?]", "f32[3, 2]"], ops.add, [(1,), (3, 2)], np.add),
     "broadcast vector": Case(["f32[?]", "f32[3, 2]"], ops.add, [(2,), (3, 2)], np.add),

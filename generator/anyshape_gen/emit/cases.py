@@ -264,7 +264,7 @@ class _Case:
         if base == "enum":
             return f"d.member({tuple_text(map(quoted, p.kind.members))})"
         if base == "dtype":
-            return f"d.member({tuple_text(map(quoted, _dtypes(self.a, p)))})"
+            return f"d.member({tuple_text(map(quoted, _dtypes(p)))})"
         if base == "axis":
             return f"d.free_axis({self._rank(self.spec.inputs[0])})"
         if base == "axes":
@@ -349,5 +349,5 @@ def _given(p: ParamSpec, always: bool) -> str:
     return name if always or p.default is None else f"d.default({name})"
 
 
-def _dtypes(a: OpAnalysis, p: ParamSpec) -> tuple[str, ...]:
+def _dtypes(p: ParamSpec) -> tuple[str, ...]:
     return CLASSES["any"] if default_text(p) == "None" else CLASSES["number"]

@@ -91,10 +91,6 @@ class Facts:
         if not self._bound(c):
             self._tell(c)
 
-    def equate(self, a: Size, b: Size) -> None:
-        if a is not b:
-            self.learn(REBUILD["eq"](a - b))
-
     def _holds(self, c: Cond) -> bool:
         return any(c in layer.held for layer in self._layers())
 

@@ -25,7 +25,7 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
                 _take(node, i.name, i.dtype, t.dtype, solved, by)
     for p, given in zip(op.operands, node.inputs[len(node.inputs) - len(op.operands) :], strict=True):
         if given is not None:
-            _check_operand(node, p.name, p.kind, given, solved, by)
+            _check_operand(node, p.name, p.kind, given, solved)
     for p in op.params:
         if p.kind == "dtype" and not p.operand:
             said = node.attrs.get(p.name, p.default)
@@ -55,9 +55,7 @@ def _take(node: Node, name: str, wanted: str, got: DType, solved: dict[str, DTyp
     by.setdefault(wanted, name)
 
 
-def _check_operand(
-    node: Node, name: str, kind: str, value: Value, solved: dict[str, DType], by: dict[str, str]
-) -> None:
+def _check_operand(node: Node, name: str, kind: str, value: Value, solved: dict[str, DType]) -> None:
     got = value.type.dtype
     if kind in ("ints", "axes", "axis", "int"):
         if not got.is_integer:

@@ -155,7 +155,7 @@ def rebuild(node: Node, inputs: Sequence[Value | None], facts: Facts | None = No
     return build(node.op, inputs, node.attrs, node.source, facts, node.regions, node.count)
 
 
-def _shape(op: OpDef, name: str, value: Value | None) -> Vec | None:
+def _shape(name: str, value: Value | None) -> Vec | None:
     """None for an absent optional input."""
     if value is None:
         return None
@@ -169,9 +169,9 @@ def _shapes(node: Node) -> dict[str, Any]:
     for name, value in node.grouped_inputs().items():
         if isinstance(value, tuple):
             listed = node.sequence
-            shapes[name] = elements_of(node, name, listed) if listed else [_shape(node.op, name, v) for v in value]
+            shapes[name] = elements_of(node, name, listed) if listed else [_shape(name, v) for v in value]
         else:
-            shapes[name] = _shape(node.op, name, value)
+            shapes[name] = _shape(name, value)
     return shapes
 
 

@@ -36,10 +36,10 @@ def constrained(f: Function, dims: Mapping[str, Any]) -> Function:
     unknown = sorted(set(dims) - set(names))
     if unknown:
         raise ArgumentError(f"dims: no input has a dim {', '.join(unknown)}; there are {', '.join(names) or 'none'}")
-    return with_dims(f, {names[n]: _said(n, names[n], v) for n, v in dims.items()})
+    return with_dims(f, {names[n]: _said(n, v) for n, v in dims.items()})
 
 
-def _said(name: str, s: Dim, said: Any) -> Size:
+def _said(name: str, said: Any) -> Size:
     if isinstance(said, int) and not isinstance(said, bool) and said >= 0:
         return said
     if isinstance(said, (tuple, list)) and len(said) == 2:

@@ -203,7 +203,8 @@ class _Fusion:
         if not private:
             return False
         if consumer.kind is Kind.CONTRACTION:
-            return producer.kind is Kind.MOVE and self.is_operand_of_contraction(producer, value, consumer)
+            # a permutation or slice folds into strides, a move of an epilogue's operand too; gathers do not come here
+            return producer.kind is Kind.MOVE and len(producer.nodes) == 1
         if consumer.kind is Kind.ROW:
             return producer.kind is Kind.MOVE or self.reads_once(node, value)
         return (
@@ -228,10 +229,6 @@ class _Fusion:
             and set(read.index) == set(q.index)
             and len(set(read.index)) == len(read.index)
         )
-
-    def is_operand_of_contraction(self, producer: _Group, value: Value, consumer: _Group) -> bool:
-        """A permutation or slice folds into strides; a move of an epilogue's operand does too. Gathers do not come here."""
-        return len(producer.nodes) == 1
 
     def reads_once(self, node: Node, value: Value) -> bool:
         """Elementwise work before a row reduction: the rows are its own domain, so that nothing is computed twice per row pass."""

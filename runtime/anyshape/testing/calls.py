@@ -270,7 +270,7 @@ def equations_below(node: Node) -> list[Equation]:
     return found
 
 
-def resolved(node: Node, p: Property) -> dict[str, Any]:
+def resolved(node: Node) -> dict[str, Any]:
     """Params as the rule resolved them, as a reference takes them."""
     values = {}
     for d in node.op.params:

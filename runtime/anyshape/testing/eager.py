@@ -57,17 +57,7 @@ class Eager:
         here = build(node.op, given, node.attrs, node.source, count=node.count)
         if here.op.composition is not None:
             return self._all(body(here), {})
-        if here.op.view:
-            names = [i.name for i in here.op.inputs]
-            source = operands[names.index(next(iter(here.op.view.values())))]
-            assert source is not None
-            return [np.reshape(source, [int(str(n)) for n in here.outputs[0].type.shape or ()])]
-        eqs, ins, outs = equations(here)
-        data = operands[: len(operands) - len(node.op.operands)]
-        present = [t for t in ins if t.absent is None]
-        arrays = dict(zip(present, [a for a in data if a is not None], strict=True))
-        results = interpret(eqs.equations, arrays, arithmetic=self.arithmetic)
-        return [results[t] for t in outs]
+        return by_equations(here, operands[: len(operands) - len(node.op.operands)], self.arithmetic)
 
     def _all(self, values: Sequence[Value], given: Mapping[Value, Array]) -> list[Array]:
         """The arrays of values, from those of what they are made from."""
@@ -102,6 +92,20 @@ class Eager:
             for row, a in zip(stacked, results[first:]):
                 row.append(a)
         return [*state, *(np.stack(row) if row else _none_of(v, node) for row, v in zip(stacked, node.outputs[first:]))]
+
+
+def by_equations(node: Node, data: Sequence[Array | None], arithmetic: Arithmetic | None = None) -> list[Array]:
+    """The outputs of a node with numbers for dims, by the slow reading of its equations; a view by its shape."""
+    if node.op.view:
+        names = [i.name for i in node.op.inputs]
+        source = data[names.index(next(iter(node.op.view.values())))]
+        assert source is not None
+        return [np.reshape(source, [int(str(n)) for n in node.outputs[0].type.shape or ()])]
+    eqs, ins, outs = equations(node)
+    present = [t for t in ins if t.absent is None]
+    arrays = dict(zip(present, [a for a in data if a is not None], strict=True))
+    results = interpret(eqs.equations, arrays, arithmetic=arithmetic)
+    return [results[t] for t in outs]
 
 
 def _known(v: Value, known: Mapping[Value, Array]) -> Array:

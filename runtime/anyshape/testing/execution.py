@@ -63,7 +63,7 @@ def _reference(c: Call, node: Node) -> list[Array]:
         given[i.name] = [_shown(a) for a in v] if isinstance(v, list) else None if v is None else _shown(v)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        result = c.property.reference(**given, **resolved(node, c.property))
+        result = c.property.reference(**given, **resolved(node))
     results = result if isinstance(result, (tuple, list)) else [result]
     return [_as_computed(np.asarray(r), o.type) for r, o in zip(results, node.outputs, strict=True)]
 

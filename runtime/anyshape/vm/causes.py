@@ -32,11 +32,11 @@ class Causes:
         for node in self.nodes:
             for region in node.regions:
                 for p in region.params:
-                    self._add(p, inner=True)
+                    self._add(p)
             for v in node.outputs:
                 self._add(v)
 
-    def _add(self, v: Value, inner: bool = False) -> None:
+    def _add(self, v: Value) -> None:
         for s in sorted(symbols_of(v), key=str):
             if s not in self.entry:
                 self.born.setdefault(s, v)

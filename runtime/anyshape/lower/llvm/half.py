@@ -35,7 +35,7 @@ def widen(f: Function, a: Val) -> Val:
     exponent = f.and_(moved, 0x7C00 << _MANTISSA)
     normal = f.add(moved, _BIAS)
     special = f.add(normal, (128 - 16) << 23)
-    small = f.sub(_float(f, f.add(normal, 1 << 23)), _float_of(f, _LEAST, a))
+    small = f.sub(_float(f, f.add(normal, 1 << 23)), _float_of(_LEAST, a))
     found = f.select(f.compare("eq", exponent, 0x7C00 << _MANTISSA), special, normal)
     found = f.select(f.compare("eq", exponent, 0), f.bitcast(small, moved.type), found)
     return _float(f, f.or_(found, sign))
@@ -61,7 +61,7 @@ def _to_f16(f: Function, bits: Val) -> Val:
     size = f.and_(bits, _SIGN - 1)
     odd = f.and_(f.lshr(size, _MANTISSA), 1)
     normal = f.lshr(f.add(f.sub(f.add(size, 0xFFF), _BIAS), odd), _MANTISSA)
-    unit = _float_of(f, _UNIT, bits)
+    unit = _float_of(_UNIT, bits)
     small = f.sub(f.bitcast(f.add(_float(f, size), unit), size.type), _UNIT)
     found = f.select(f.compare("lt", size, _LEAST), small, normal)
     large = f.select(
@@ -75,6 +75,6 @@ def _float(f: Function, bits: Val) -> Val:
     return f.bitcast(bits, F32.vector(bits.type.lanes))
 
 
-def _float_of(f: Function, bits: int, like: Val) -> Val:
+def _float_of(bits: int, like: Val) -> Val:
     """A power of two as f32."""
     return const(F32.vector(like.type.lanes), 2.0 ** ((bits >> 23) - 127))

@@ -86,7 +86,7 @@ class Drawn:
         return True
 
     def _answer(self, node: Node) -> list[Any]:
-        key = repr(resolved(node, self.call.property))
+        key = repr(resolved(node))
         if key not in self.answers:
             try:
                 self.answers[key] = run_reference(self.call, node)

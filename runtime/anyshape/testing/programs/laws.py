@@ -50,7 +50,7 @@ def holds(d: Drawn) -> int:
     """Raises AssertionError, or what compiling and running raise, where a law does not hold. The number of refusals compared."""
     inference_on_symbols(d)
     f = function_of(d)
-    refined(f, d)
+    refined(f)
     native = anyshape.compile(f)
     ways = {way: native.by(**options) for way, options in WAYS.items()}
     ways["one kernel per node"] = anyshape.compile(f, fuse=False)
@@ -96,7 +96,7 @@ def _agrees(n: Size, m: int, known: dict[Dim, int], where: str) -> None:
 # --- 4
 
 
-def refined(f: Function, d: Drawn) -> None:
+def refined(f: Function) -> None:
     """Nothing is known less after the pass: a number stays that number, a rank stays known."""
     g = dyn_to_static(f)
     for before, after in zip(f.results, g.results, strict=True):
