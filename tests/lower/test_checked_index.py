@@ -62,3 +62,13 @@ def test_a_read_that_nothing_proved_is_checked(by: int, between: bool) -> None:
         assert "an index is out of range for axis 0" in native.kernel.errors[status - 1].message
         with pytest.raises(ShapeError, match="out of range for axis 0"):
             interpret(b.group().equations, {x: array}, sizes)
+
+
+@pytest.mark.parametrize("loop", ["native", "python"])
+def test_a_demand_tells_numbers_of_sizes_that_nothing_else_needs(loop: str) -> None:
+    """The kernel reads `n + 1` nowhere but in its message."""
+    c, o = anyshape.input("c", "f32[n, m]"), anyshape.input("o", "i64[v]")
+    exe = anyshape.compile(anyshape.function([c, o], ops.pair_weights(c, o)), loop=loop)
+    for n in (1, 4):
+        with pytest.raises(ShapeError, match=f"^pair_weights: a support is of none of {n + 1} classes"):
+            exe(np.zeros((n, 2), np.float32), np.array([0, n + 1]))

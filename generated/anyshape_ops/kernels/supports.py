@@ -12,11 +12,11 @@ from anyshape.rules import Bound
 
 # specs/supports.yaml:38
 def pair_weights_kernel(eqs: Equations, bound: Bound) -> None:
-    v, r = bound.v, bound.r
+    r, v = bound.r, bound.v
     coefficients, owner = eqs.tensor("coefficients"), eqs.tensor("owner")
     eqs.demand(
         reduce_("all", [v], lambda m: and_(le(0, owner[m]), le(owner[m], r))),
-        ("a support is of no class",),
+        ("a support is of none of ", r + 1, " classes"),
         "specs/supports.yaml:45",
     )
     procedure = eqs.procedure()

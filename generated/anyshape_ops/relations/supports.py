@@ -15,7 +15,7 @@ def pair_weights_relation(rule: Rule, *, coefficients: Vec, owner: Vec) -> Bound
     r = coefficients[0]
     v = coefficients[1]
     v = rule.equal(v, owner[0], "v of owner")
-    return rule.bind(outputs={"y": Vec((rule.floordiv((r + 1) * r, 2), v))}, v=v, r=r)
+    return rule.bind(outputs={"y": Vec((rule.floordiv((r + 1) * r, 2), v))}, r=r, v=v)
 
 
 # specs/supports.yaml:86

@@ -6,7 +6,7 @@ In: a `Group` and a `Target`. Out: a `Kernel`. The steps are a list: inline, col
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -152,6 +152,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         else:
             _emit(rows, schedule, panels)
         f.ret(const(I32, 0))
+    _pass_told(group, schedule.errors, rows)
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
     forms = (*("blocked" for s in schedule.steps if isinstance(s, Blocked)), *map(_form, schedule.all_steps))
@@ -174,6 +175,15 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         _work(schedule, target.lanes(rows.element_bytes)),
         _pieces(schedule),
     )
+
+
+def _pass_told(group: Group, errors: Sequence[KernelError], rows: Rows) -> None:
+    """Sizes that the messages of checks tell are passed too, so that they are told as numbers; not those that the kernel itself finds."""
+    born = {q.born for q in group.equations}
+    for number in rows.errors:
+        for p in errors[number - 1].parts:
+            if not isinstance(p, (str, int)) and not dims.free_symbols(p) & born:
+                rows.scalars.setdefault(p, len(rows.scalars))
 
 
 def _work(schedule: Schedule, lanes: int) -> Size:
