@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from anyshape.lower import gemm
+from anyshape.lower.gemm.later import Pages
 from anyshape.lower.llvm.types import F32
 from anyshape.lower.target import host_target
 
@@ -66,6 +67,43 @@ def test_large_constants_are_packed_beside(dtype: str, threads: int) -> None:
     later.wait()
     for b, packed in zip(several, got, strict=True):
         same_but_beyond(packed, b)
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="no huge pages to ask for")
+@pytest.mark.parametrize("expected", [0, 1, 5])
+def test_packed_constants_lie_in_the_pages_that_were_touched_ahead(expected: int) -> None:
+    """More of them than expected, or fewer; what was there before a page is touched stays there."""
+    arrays = [np.random.default_rng(k).normal(size=(320, 900)).astype(np.float32) for k in range(3)]
+    with gemm.collected(2) as later:
+        later.expect(expected * arrays[0].nbytes, gemm.toucher(TARGET))
+        packed = [packed_later(a) for a in arrays]
+    later.wait()
+    assert (packed[0].base is packed[1].base) or not expected
+    for a, p in zip(arrays, packed, strict=True):
+        same_but_beyond(p, a)
+
+
+def test_pages_that_nothing_lies_in_are_given_back() -> None:
+    with gemm.collected(2) as later:
+        later.expect(1 << 24, gemm.toucher(TARGET))
+    later.wait()
+    with pytest.raises(ZeroDivisionError), gemm.collected(2) as later:
+        later.expect(1 << 24, gemm.toucher(TARGET))
+        raise ZeroDivisionError
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="no huge pages to ask for")
+def test_touching_pages_changes_nothing_and_ends_where_it_should() -> None:
+    mapping = mmap.mmap(-1, 64 * mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    words = np.frombuffer(mapping, np.int64)
+    words[:] = np.arange(words.size)
+    pages = Pages(gemm.toucher(TARGET), mapping, 48, np.zeros(1, np.int64))
+    pages.touch()
+    assert (words == np.arange(words.size)).all() and pages.claimed[0] == 48
+    pages.stop()
+    pages.give_back(40 * mmap.PAGESIZE - 1)
+    kept = 40 * mmap.PAGESIZE // 8
+    assert (words[:kept] == np.arange(kept)).all() and not words[kept:].any()
 
 
 def test_packing_that_nobody_waits_for_is_given_up() -> None:

@@ -19,6 +19,7 @@ from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.retype import retype
+from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
 from anyshape.types import FunctionType, ListType, TensorType
 from anyshape.vm.arena import ContextPool
@@ -27,7 +28,7 @@ from anyshape.vm.causes import Causes, named
 from anyshape.vm.disassemble import disassemble
 from anyshape.vm.executors import make_executor
 from anyshape.vm.generate import generate, generate_function
-from anyshape.vm.kernels import KernelMaker, kernel_maker
+from anyshape.vm.kernels import KernelMaker, kernel_maker, target_called
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 from anyshape.vm.report import Report
@@ -78,7 +79,7 @@ class Compiler:
     def plan(self, f: Function, low: int = 1) -> Plan:
         """Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes nothing."""
         _refuse_functions(f)
-        with self.lock:
+        with self.lock, packed_beside(f, self.options, self.report) as ready:
             try:
                 with self.report.phase("optimise"):
                     typed, assumed = retype(f, low)
@@ -98,7 +99,7 @@ class Compiler:
                     optimised = self._optimise(f)
                 return Continued(self, optimised)
             self.options.show("graph", f.name, optimised)
-            program, ready = self._program(optimised, assumed)
+            program = self._program(optimised, assumed)
             general = (lambda: self.plan(f, 0)) if assumed else None
             types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
             return Straight(program, general, self.options, types, self.lock, ready)
@@ -108,8 +109,8 @@ class Compiler:
 
         return optimise(f)
 
-    def _program(self, f: Function, assumed: frozenset[Any]) -> tuple[Program, Callable[[], None]]:
-        """The program, and what returns once its constants have their elements."""
+    def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
+        """Its constants have their elements once `packed_beside` is ready."""
         report, options = self.report, self.options
         if options.verify:
             from anyshape.graph.verify import verify
@@ -118,15 +119,14 @@ class Compiler:
         functions = callees_of([f])
         maker = kernel_maker(options, report)
         schedule = self._schedule(f)
-        with packed_beside(report) as ready:
-            with report.phase("generate"):
-                program = generate(schedule, maker, assumed, functions, options.recorder is not None)
-            if functions:
-                program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
+        with report.phase("generate"):
+            program = generate(schedule, maker, assumed, functions, options.recorder is not None)
+        if functions:
+            program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
         if "program" in options.dump:
             options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
         report.compiled(maker.made)
-        return program, ready
+        return program
 
     def _schedule(self, f: Function) -> Schedule:
         with self.report.phase("fuse"):
@@ -150,12 +150,15 @@ class Compiler:
 
 
 @contextmanager
-def packed_beside(report: Report) -> Iterator[Callable[[], None]]:
+def packed_beside(f: Function, options: Options, report: Report) -> Iterator[Callable[[], None]]:
     """Large constants are laid out for the kernels made inside once what is given returns; where no processor is left for it, at once."""
-    from anyshape.lower.gemm import collected
+    from anyshape.lower.gemm import collected, toucher
     from anyshape.vm.native.pool import usable_threads
 
     with collected(usable_threads()) as later:
+        expected = bytes_of_factors(f) if options.kernels != "interpret" else 0
+        if expected:
+            later.expect(expected, toucher(target_called(options.target)))
         yield later.wait
         with report.phase("pack"):
             later.close()

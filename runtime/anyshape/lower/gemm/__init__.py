@@ -5,7 +5,7 @@
 
 from .driver import emit_contraction
 from .later import collected
-from .library import ELEMENTS, packer_of, resolve
+from .library import ELEMENTS, packer_of, resolve, toucher
 from .packing import prepack_b, prepacked_elements
 from .panels import emit_panels, emit_prepack
 from .spec import Batch, ContractionSpec, Destination, Epilogue, Packed, Prepacked, RowBody, RowsDone, Strided, Tile
@@ -35,4 +35,5 @@ __all__ = [
     "resolve",
     "scratch_bytes",
     "tiles_for",
+    "toucher",
 ]

@@ -5,6 +5,8 @@ pages that nobody touched before, and the way there and back. So the arrays lie 
 them, and a thread gets all that waits with one call, which does not need the interpreter's lock: a thread that had to ask for it after
 each array would wait longer than it copies. Outside of `collected` nothing is put off.
 A call that streams all weights through a core would otherwise look up the address of every 4 KiB (`python -m benchmarks.huge_pages`).
+Nothing takes longer than those pages where a virtual machine gets its memory from a host only now, up to 2 ms a MB. So who says how many
+bytes to expect has a helper ask for them from the beginning on, before anybody knows what goes where.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import mmap
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
@@ -34,6 +36,7 @@ PIECE = 16 * HUGE_PAGE
 """Bytes of one mapping. What no array lies in is never touched, and takes no memory."""
 
 Words = NDArray[np.int64]
+TOUCH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 PACK_ALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 _collecting: ContextVar[Later | None] = ContextVar("collecting", default=None)
@@ -57,6 +60,29 @@ class Strips:
         PACK_ALL(self.packer)(self.table.ctypes.data, len(self.table), self.claimed.ctypes.data)
 
 
+@dataclass(frozen=True, eq=False)
+class Pages:
+    """The first `count` of a mapping, to be touched by machine code; `claimed` counts those that some thread has begun."""
+
+    toucher: int
+    mapping: mmap.mmap
+    count: int
+    claimed: Words
+
+    def touch(self) -> None:
+        first = ctypes.c_char.from_buffer(self.mapping)
+        TOUCH(self.toucher)(ctypes.addressof(first), mmap.PAGESIZE, self.count, self.claimed.ctypes.data)
+
+    def stop(self) -> None:
+        self.claimed[0] = self.count
+
+    def give_back(self, used: int) -> None:
+        """What lies behind the bytes in use."""
+        begin = -(-used // mmap.PAGESIZE) * mmap.PAGESIZE
+        if begin < len(self.mapping):
+            self.mapping.madvise(mmap.MADV_DONTNEED, begin, len(self.mapping) - begin)
+
+
 class Later:
     """What was put off, and who does it: `threads - 1` helpers from the first piece of work on, and the first caller of `wait`."""
 
@@ -70,24 +96,41 @@ class Later:
         self._joining = threading.Lock()
         self._mapping: mmap.mmap | None = None
         self._used = 0
+        self._ahead: Pages | None = None
+
+    def expect(self, size: int, toucher: int) -> None:
+        """Helpers are to touch the pages of so many bytes by the machine code at that address, before anything is added."""
+        if self._helpers_wanted < 1 or size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+            return
+        with suppress(OSError, ValueError):
+            self._ahead = Pages(toucher, self._map(size), size // mmap.PAGESIZE, np.zeros(1, np.int64))
+            self._start_helpers()
 
     def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> NDArray[Any]:
         """Raises OSError and ValueError where the system has no such memory."""
         size = prod(shape) * np.dtype(dtype).itemsize
-        if self._mapping is None or self._used + size > len(self._mapping):
-            pages = -(-size // HUGE_PAGE) * HUGE_PAGE
-            self._mapping = mmap.mmap(-1, max(PIECE, pages), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            self._mapping.madvise(mmap.MADV_HUGEPAGE)
-            self._used = 0
-        found: NDArray[Any] = np.ndarray(shape, dtype, self._mapping, self._used)
+        mapping = self._mapping
+        if mapping is None or self._used + size > len(mapping):
+            mapping = self._map(size)
+        found: NDArray[Any] = np.ndarray(shape, dtype, mapping, self._used)
         self._used += -(-size // ALIGN) * ALIGN
         return found
+
+    def _map(self, size: int) -> mmap.mmap:
+        pages = -(-size // HUGE_PAGE) * HUGE_PAGE
+        self._mapping = mmap.mmap(-1, max(PIECE, pages), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._mapping.madvise(mmap.MADV_HUGEPAGE)
+        self._used = 0
+        return self._mapping
 
     def add(self, packer: int, table: Words, *kept: object) -> None:
         """`kept` are the arrays that the table has addresses of."""
         with self._changed:
             self._waiting.append(Strips(packer, table, np.zeros(1, np.int64), kept))
             self._changed.notify()
+        self._start_helpers()
+
+    def _start_helpers(self) -> None:
         while len(self._helpers) < self._helpers_wanted:
             helper = threading.Thread(
                 target=self._help
@@ -117,7 +160,10 @@ class Later:
         self._end()
 
     def _end(self) -> None:
-        self._mapping = None  # it lives as long as any array in it
+        if self._ahead is not None:
+            self._ahead.stop()
+            self._ahead.give_back(self._used if self._mapping is self._ahead.mapping else len(self._ahead.mapping))
+        self._ahead = self._mapping = None  # it lives as long as any array in it
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -136,6 +182,10 @@ class Later:
         _open.discard(self)
 
     def _help(self) -> None:
+        ahead = self._ahead
+        if ahead is not None:
+            ahead.touch()
+        del ahead
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._over or self._waiting)

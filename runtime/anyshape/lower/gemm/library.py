@@ -20,7 +20,7 @@ from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_
 from ..llvm.types import BF16, F16, F32, F64, I32, I64, Type
 from ..target import Target
 from .microkernels import emit_kernels, table_name
-from .packing import emit_pack, emit_pack_all, pack_all_name, pack_name
+from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
 from .thin import emit_thin, join_name, part_name
 from .tiles import Tiles, tiles_for
 from .turning import emit_turn, turn_name
@@ -45,6 +45,7 @@ def library_module(target: Target, element: Type) -> Module:
     emit_kernels(module, tiles)
     emit_pack(module, tiles)
     emit_pack_all(module, element)
+    emit_touch(module, element)
     emit_turn(module, tiles)
     emit_thin(module, tiles)
     return module
@@ -68,7 +69,7 @@ def symbols_of(element: Type) -> tuple[str, ...]:
     """What the library of an element type defines for drivers."""
     if element in STORED:
         return table_name(F32, element), pack_name(element, F32), pack_name(element), pack_all_name(element)
-    names = (table_name, pack_name, pack_all_name, turn_name, join_name, part_name)
+    names = (table_name, pack_name, pack_all_name, touch_name, turn_name, join_name, part_name)
     return tuple(name(element) for name in names)
 
 
@@ -81,6 +82,11 @@ def packer_of(dtype: np.dtype[Any], tiles: Tiles, target: Target) -> int | None:
     if element is None or tiles.element != (F32 if element in STORED else element):
         return None
     return load_library(target, element).address(pack_all_name(element))
+
+
+def toucher(target: Target) -> int:
+    """The address of the code that touches pages of memory."""
+    return load_library(target, F32).address(touch_name(F32))
 
 
 def elements_of(symbols: Iterable[str]) -> list[Type]:

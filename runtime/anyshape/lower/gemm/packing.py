@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..llvm import half
 from ..llvm.builder import Function, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import I64, PTR, VOID, Operand, Type, Val, const
+from ..llvm.types import I8, I64, PTR, VOID, Operand, Type, Val, const
 from .kernel_arguments import widened
 from .later import collecting, zeros
 from .tiles import Tiles
@@ -150,6 +150,23 @@ def emit_pack_all(module: Module, element: Type) -> None:
                 f.ret()
             at = f.gep(table, f.mul(row, words), I64)
             f.call(pack_name(element), VOID, [f.load(at, type_, k) for k, (_, type_) in enumerate(PACK_ARGUMENTS)])
+        f.ret()
+
+
+def touch_name(element: Type) -> str:
+    return f"{pack_name(element)}_touch"
+
+
+def emit_touch(module: Module, element: Type) -> None:
+    """Writes to each page what is there already, so that the system gives it; `claimed` counts those that some thread has begun."""
+    arguments = [("memory", PTR), ("page", I64), ("count", I64), ("claimed", PTR)]
+    with module.function(touch_name(element), VOID, arguments, noalias=False) as f:
+        memory, page, count, claimed = f.args
+        with f.for_range(0, count):
+            row = f.atomic_update("add", claimed, const(I64, 1))
+            with f.if_(f.compare("ge", row, count)):
+                f.ret()
+            f.compare_exchange(f.gep(memory, f.mul(row, page), I8), 0, 0, I64)
         f.ret()
 
 
