@@ -17,6 +17,7 @@ __all__ = ["dyn", "match_shape", "static", *_names]
 
 def __getattr__(name: str) -> Any:
     """An op that anyshape does not have itself."""
+    from difflib import get_close_matches
     from importlib import import_module
 
     from anyshape.graph.registry import packages
@@ -26,4 +27,5 @@ def __getattr__(name: str) -> Any:
             api = import_module(f"{package.__name__}.api")
             if name in api.__all__:
                 return getattr(api, name)
-    raise AttributeError(f"there is no op {name}")
+    near = get_close_matches(name, __all__, 3)
+    raise AttributeError(f"there is no op {name}" + (f"; did you mean {', '.join(near)}?" if near else ""))

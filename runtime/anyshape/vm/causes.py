@@ -29,9 +29,12 @@ class Causes:
                     self.shapes.setdefault(d, []).append(f"{p.name}[{k}]")
             self._add(p)
         self.nodes = tuple(f.all_nodes())
+        self.around: dict[Value, Node] = {}
+        """whose region a parameter of a region belongs to"""
         for node in self.nodes:
             for region in node.regions:
                 for p in region.params:
+                    self.around[p] = node
                     self._add(p)
             for v in node.outputs:
                 self._add(v)
@@ -97,9 +100,14 @@ class Causes:
         if v.contents is not None and s in v.contents:
             k = v.contents.index(s)
             if v.node is None:
-                return f"element {k} of the input {v.name}{limits}"
+                return f"element {k} of {self._param(v)}{limits}"
             return f"element {k} of {named(v.node)}, which is computed from data{limits}"
-        return f"a size of {named(v.node)}, which its data decides{limits}" if v.node is not None else f"{s}{limits}"
+        return f"a size of {self._param(v) if v.node is None else named(v.node) + ', which its data decides'}{limits}"
+
+    def _param(self, v: Value) -> str:
+        """An input, or what a region is given, which is another one in each turn."""
+        around = self.around.get(v)
+        return f"the input {v.name}" if around is None else f"{v.name} within {named(around)}, which its turns decide"
 
     def _places(self, symbols: set[Dim]) -> list[str]:
         found: dict[str, None] = {}
