@@ -190,7 +190,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:337
+# specs/images.yaml:340
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -201,7 +201,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:363
+# specs/images.yaml:366
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
@@ -258,7 +258,7 @@ def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:69
+# specs/indexing.yaml:75
 def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -269,7 +269,7 @@ def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Valu
     return call(STATIC_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:85
+# specs/indexing.yaml:91
 def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -280,7 +280,7 @@ def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> 
     return call(STATIC_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:97
+# specs/indexing.yaml:103
 def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -291,7 +291,7 @@ def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *,
     return call(STATIC_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:199
+# specs/indexing.yaml:205
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -303,7 +303,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:220
+# specs/indexing.yaml:226
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -314,7 +314,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:236
+# specs/indexing.yaml:242
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.

@@ -27,7 +27,7 @@ from anyshape_gen.float_defaults import with_computed_floats
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
-from anyshape_gen.model import OpSpec, Run, SpecFile
+from anyshape_gen.model import OnnxRefusal, OpSpec, Run, SpecFile
 from anyshape_gen.needs import operand_needs
 from anyshape_gen.nodes import Assert, Assign, Born, Call, If, Index, Name, Node, Statement
 from anyshape_gen.outputs import output_shape
@@ -67,7 +67,9 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     _check_unique(files, findings)
     ops = [_analysed(op, file.path, findings, known, complete, memo) for file in files for op in file.ops]
     of_files = tuple((file.path, mapping) for file in files for mapping in file.onnx)
-    analysis = Analysis(tuple(op for op in ops if op is not None), of_files)
+    refused = tuple(refusal for file in files for refusal in file.refused)
+    analysis = Analysis(tuple(op for op in ops if op is not None), of_files, refused)
+    _check_refused(files, findings)
     for _, mapping in of_files:
         check_file_mapping(mapping, known, findings)
     if len(analysis.ops) == len(ops):  # otherwise an op that could not be read may be the one that is called
@@ -112,6 +114,18 @@ def _check_unique(files: list[SpecFile], findings: Findings) -> None:
             other = first.setdefault(op.name, op)
             if other is not op:
                 findings.add(op.span, f"op '{op.name}' is also defined at {other.span}")
+
+
+def _check_refused(files: list[SpecFile], findings: Findings) -> None:
+    """What is refused has no mapping, and one reason."""
+    mapped = {m.op: m for file in files for m in (*file.onnx, *(m for op in file.ops for m in op.onnx))}
+    first: dict[str, OnnxRefusal] = {}
+    for refusal in (refusal for file in files for refusal in file.refused):
+        if refusal.op in mapped:
+            findings.add(refusal.span, f"'{refusal.op}' is not refused: it has a mapping at {mapped[refusal.op].span}")
+        other = first.setdefault(refusal.op, refusal)
+        if other is not refusal:
+            findings.add(refusal.span, f"'{refusal.op}' is also refused at {other.span}")
 
 
 def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], complete: bool) -> OpAnalysis | None:

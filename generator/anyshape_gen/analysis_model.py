@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
 from anyshape_gen.body_nodes import Step, Store
-from anyshape_gen.model import OnnxMapping, OpSpec, ParamSpec
+from anyshape_gen.model import OnnxMapping, OnnxRefusal, OpSpec, ParamSpec
 from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Statement
 
 
@@ -249,10 +249,12 @@ class OpAnalysis:
 
 @dataclass(frozen=True)
 class Analysis:
-    """All specs, analysed; `onnx` are mappings of files, which belong to no op, each with the file's path."""
+    """All specs, analysed; `onnx` are mappings of files, which belong to no op, each with the file's path; `refused` are ONNX operators
+    without one."""
 
     ops: tuple[OpAnalysis, ...]
     onnx: tuple[tuple[str, OnnxMapping], ...] = ()
+    refused: tuple[OnnxRefusal, ...] = ()
 
     def op(self, name: str) -> OpAnalysis:
         return next(a for a in self.ops if a.spec.name == name)

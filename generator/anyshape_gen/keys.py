@@ -22,6 +22,11 @@ FILE_KEYS = (
     Key("families", "Entries that ops take over with `family:`; an op's own entries win.", "families"),
     Key("ops", "The operators of this file, by name.", "ops"),
     Key("onnx", 'ONNX operators that are terms of several ops, or of lists: `{Op: {since: "x -> term"}}`.', "onnx"),
+    Key(
+        "refused",
+        "ONNX operators that have no mapping, each with the reason, which models are told: `{Op: reason}`.",
+        "names",
+    ),
 )
 OP_KEYS = (
     Key("family", "The family whose entries this op takes over.", "word"),

@@ -14,6 +14,7 @@ from anyshape_gen.model import (
     DtypeRule,
     Kind,
     OnnxMapping,
+    OnnxRefusal,
     Operand,
     OpSpec,
     Oracle,
@@ -74,7 +75,8 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
         for key, _ in loader.entries(root.get("families")):
             if key.text.value not in used:
                 findings.add(key.span, f"no op of this file is of the family '{key.text.value}'")
-    return SpecFile(path, tuple(ops), tuple(loader.mappings(root.get("onnx"), ())))
+    mappings = tuple(loader.mappings(root.get("onnx"), ()))
+    return SpecFile(path, tuple(ops), mappings, tuple(loader.refusals(root.get("refused"))))
 
 
 @dataclass
@@ -301,6 +303,13 @@ class _Loader:
                     yield OnnxMapping(op.text.value, opset, True, span=since.span)
                 else:
                     yield parse_mapping(op.text.value, opset, text, inputs, since.span, self.findings)
+
+    def refusals(self, node: YNode | None) -> Iterator[OnnxRefusal]:
+        for op, value in self.entries(node):
+            reason = " ".join(text.value.split()) if (text := self.text(value)) is not None else ""
+            if not reason:
+                self.findings.add(op.span, f"the reason why '{op.text.value}' is refused is missing")
+            yield OnnxRefusal(op.text.value, reason, span=op.span)
 
 
 def merge(own: YMap, base: YMap) -> YMap:

@@ -216,6 +216,14 @@ class OnnxMapping(Node):
 
 
 @dataclass(frozen=True)
+class OnnxRefusal(Node):
+    """An ONNX operator that has no mapping, and why."""
+
+    op: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class ExampleValue(Node):
     """A shape, or a literal value."""
 
@@ -318,8 +326,10 @@ class OpSpec(Node):
 
 @dataclass(frozen=True)
 class SpecFile:
-    """One file: its path as messages show it, its ops in the order written, and ONNX operators that belong to none of them."""
+    """One file: its path as messages show it, its ops in the order written, ONNX operators that belong to none of them, and such that are
+    refused."""
 
     path: str
     ops: tuple[OpSpec, ...]
     onnx: tuple[OnnxMapping, ...] = ()
+    refused: tuple[OnnxRefusal, ...] = ()

@@ -56,7 +56,7 @@ def look_up_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/ensembles.yaml:87
+# specs/ensembles.yaml:92
 def impute_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, m = bound.o, bound.n, bound.m
     x, values, replaced, y = eqs.tensor("x"), eqs.tensor("values"), eqs.tensor("replaced"), eqs.tensor("y")
@@ -68,11 +68,11 @@ def impute_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[where(rules.eq(m, 1), lambda: 0, lambda: k)],
             lambda: x[*i, k],
         ),
-        "specs/ensembles.yaml:94",
+        "specs/ensembles.yaml:99",
     )
 
 
-# specs/ensembles.yaml:107
+# specs/ensembles.yaml:112
 def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     m, e = bound.m, bound.e
     tree = eqs.tensor("tree")
@@ -163,10 +163,10 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     with procedure.loop("l", e) as l:
         with procedure.range("r", checked(at_)[l] + 1, m + 1) as r:
             procedure.set(checked(start)[r], 1, "add")
-    procedure.end({bound.t: t}, source="specs/ensembles.yaml:114")
+    procedure.end({bound.t: t}, source="specs/ensembles.yaml:119")
 
 
-# specs/ensembles.yaml:185
+# specs/ensembles.yaml:190
 def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -185,37 +185,37 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
-        "specs/ensembles.yaml:209",
+        "specs/ensembles.yaml:214",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
         ("a feature is none of ", f),
-        "specs/ensembles.yaml:210",
+        "specs/ensembles.yaml:215",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
         ("a child is none of ", m, " rows"),
-        "specs/ensembles.yaml:211",
+        "specs/ensembles.yaml:216",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
         ("another child is none of ", m, " rows"),
-        "specs/ensembles.yaml:212",
+        "specs/ensembles.yaml:217",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
         ("a root is none of ", m, " rows"),
-        "specs/ensembles.yaml:213",
+        "specs/ensembles.yaml:218",
     )
     eqs.demand(
         reduce_("all", [m + 1], lambda r: and_(le(0, start[r]), le(start[r], e))),
         ("weights begin behind the last of ", e),
-        "specs/ensembles.yaml:214",
+        "specs/ensembles.yaml:219",
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
         ("a target is none of ", targets),
-        "specs/ensembles.yaml:215",
+        "specs/ensembles.yaml:220",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -309,10 +309,10 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
         if how == "average":
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:217")
+    procedure.end(source="specs/ensembles.yaml:222")
 
 
-# specs/ensembles.yaml:356
+# specs/ensembles.yaml:361
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -333,12 +333,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:371",
+        "specs/ensembles.yaml:376",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is none of ", size),
-        "specs/ensembles.yaml:372",
+        "specs/ensembles.yaml:377",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -386,4 +386,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:374")
+    procedure.end(source="specs/ensembles.yaml:379")

@@ -317,7 +317,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*p], found[*p], "specs/images.yaml:214")
 
 
-# specs/images.yaml:285
+# specs/images.yaml:288
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -369,14 +369,14 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = eqs.scratch("at", eqs.dtypes["P"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
     eqs.define(
-        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:316"
+        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:319"
     )
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:317",
+            "specs/images.yaml:320",
         )
     if mode != "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
@@ -404,11 +404,11 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:318",
+            "specs/images.yaml:321",
         )
 
 
-# specs/images.yaml:337
+# specs/images.yaml:340
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -428,11 +428,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + theta[n, r, t],
-        "specs/images.yaml:352",
+        "specs/images.yaml:355",
     )
 
 
-# specs/images.yaml:363
+# specs/images.yaml:366
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -462,14 +462,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:382",
+        "specs/images.yaml:385",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:383",
+        "specs/images.yaml:386",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -500,7 +500,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:384",
+        "specs/images.yaml:387",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
     eqs.define(
@@ -516,5 +516,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:385",
+        "specs/images.yaml:388",
     )

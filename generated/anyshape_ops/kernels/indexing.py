@@ -63,23 +63,23 @@ def tile_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], x[*(i_ % d_ for i_, d_ in zip(i, d))], "specs/indexing.yaml:61")
 
 
-# specs/indexing.yaml:69
+# specs/indexing.yaml:75
 def repeat_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, repeats, i = bound.o, bound.n, bound.repeats, bound.i
     x, y = eqs.tensor("x"), eqs.tensor("y")
     a, k, b = eqs.indices("a", o), eqs.index("k", n * repeats), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:78")
+    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:84")
 
 
-# specs/indexing.yaml:85
+# specs/indexing.yaml:91
 def flip_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes = bound.o, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, j = eqs.indices("i", o), eqs.indices("j", r)
-    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:91")
+    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:97")
 
 
-# specs/indexing.yaml:97
+# specs/indexing.yaml:103
 def roll_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, shift = bound.o, bound.r, bound.axes, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -87,19 +87,19 @@ def roll_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, j, axes)],
         x[*at(i, ((j_ - shift_ % maximum(r_, 1)) % r_ for j_, shift_, r_ in zip(j, shift, r)), axes)],
-        "specs/indexing.yaml:104",
+        "specs/indexing.yaml:110",
     )
 
 
-# specs/indexing.yaml:110
+# specs/indexing.yaml:116
 def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     u, m, v, o, n, i = bound.u, bound.m, bound.v, bound.o, bound.n, bound.i
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, k, b = eqs.indices("a", u), eqs.index("k", m), eqs.indices("b", v)
-    eqs.define(y[*a, k, *b], x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)], "specs/indexing.yaml:119")
+    eqs.define(y[*a, k, *b], x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)], "specs/indexing.yaml:125")
 
 
-# specs/indexing.yaml:130
+# specs/indexing.yaml:136
 def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     b, j, r, q, n = bound.b, bound.j, bound.r, bound.q, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -107,11 +107,11 @@ def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *u, *c],
         x[*a, *(wrap(p0, n_) for p0, n_ in zip((index[*a, *u, l] for l in range(q)), n)), *c],
-        "specs/indexing.yaml:138",
+        "specs/indexing.yaml:144",
     )
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:154
 def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, h, size, w = bound.mode, bound.b, bound.c, bound.h, bound.size, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -122,7 +122,7 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         u = eqs.index("u", size)
         j = eqs.index("j", w)
         v = eqs.index("v", size)
-        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:159")
+        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:165")
     else:
         n = eqs.index("n", b)
         k = eqs.index("k", c)
@@ -131,29 +131,29 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         j = eqs.index("j", w)
         v = eqs.index("v", size)
         eqs.define(
-            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:160"
+            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:166"
         )
 
 
-# specs/indexing.yaml:174
+# specs/indexing.yaml:180
 def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, size, h, w = bound.mode, bound.b, bound.c, bound.size, bound.h, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if mode == "DCR":
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
-            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:184"
+            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:190"
         )
     else:
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
             y[n, k, i, j],
             x[n, k // (size * size), i * size + k // size % size, j * size + k % size],
-            "specs/indexing.yaml:185",
+            "specs/indexing.yaml:191",
         )
 
 
-# specs/indexing.yaml:199
+# specs/indexing.yaml:205
 def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
     o, depth, i = bound.o, bound.depth, bound.i
     index, values, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("y")
@@ -165,11 +165,11 @@ def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[1],
             lambda: values[0],
         ),
-        "specs/indexing.yaml:208",
+        "specs/indexing.yaml:214",
     )
 
 
-# specs/indexing.yaml:220
+# specs/indexing.yaml:226
 def dilate_kernel(eqs: Equations, bound: Bound) -> None:
     s, strides = bound.s, bound.strides
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
@@ -181,19 +181,19 @@ def dilate_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*(i_ // strides_ for i_, strides_ in zip(i, strides))],
             lambda: value[()],
         ),
-        "specs/indexing.yaml:229",
+        "specs/indexing.yaml:235",
     )
 
 
-# specs/indexing.yaml:236
+# specs/indexing.yaml:242
 def center_crop_pad_kernel(eqs: Equations, bound: Bound) -> None:
     s, shift = bound.s, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:247")
+    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:253")
 
 
-# specs/indexing.yaml:260
+# specs/indexing.yaml:266
 def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
     time_axis, m, n, b, i = bound.time_axis, bound.m, bound.n, bound.b, bound.i
     x, lens, y = eqs.tensor("x"), eqs.tensor("lens"), eqs.tensor("y")
@@ -205,7 +205,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
             lambda k: and_(le(0, lens[k]), le(lens[k], rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n))),
         ),
         ("a length is not within 0..", rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n)),
-        "specs/indexing.yaml:271",
+        "specs/indexing.yaml:277",
     )
     if rules.eq(time_axis, 0):
         k, g, j = eqs.index("k", m), eqs.index("g", n), eqs.indices("j", i)
@@ -220,7 +220,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 g,
                 *j,
             ],
-            "specs/indexing.yaml:273",
+            "specs/indexing.yaml:279",
         )
     if rules.eq(time_axis, 1):
         g, k, j = eqs.index("g", m), eqs.index("k", n), eqs.indices("j", i)
@@ -235,5 +235,5 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 *j,
             ],
-            "specs/indexing.yaml:274",
+            "specs/indexing.yaml:280",
         )

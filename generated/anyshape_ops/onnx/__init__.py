@@ -77,3 +77,31 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     **window.ONNX,
 }
 # By operator and the opset since which an entry holds, until the next; None where it was removed.
+REFUSED: dict[str, str] = {
+    "BitCast": (
+        "no op takes the bytes of a tensor as those of another dtype; cast the numbers, or do it before the "
+        "model is called"
+    ),
+    "ImageDecoder": (
+        "it reads pictures in seven file formats, each a codec and no computation on tensors; decode them "
+        "before the model is called, and pass the pixels"
+    ),
+    "RegexFullMatch": (
+        "its pattern is a program in a language of its own, that of RE2, which is text in the model and no "
+        "tensor; match the strings before the model is called, and pass what was found"
+    ),
+    "ai.onnx.ml:CastMap": (
+        "its input is a map from integers, and values are tensors and lists of tensors; make the tensor "
+        "before the model is called, and pass it"
+    ),
+    "ai.onnx.ml:DictVectorizer": (
+        "its input is a map, and values are tensors and lists of tensors; make the tensor, a column for each "
+        "key of the vocabulary, before the model is called, and pass it"
+    ),
+    "ai.onnx.ml:ZipMap": (
+        "its output is a list of maps, and values are tensors and lists of tensors; leave the node out, and "
+        "take the tensor that it reads, whose columns are in the order of its classlabels (skl2onnx exports "
+        "so with the option zipmap=False)"
+    ),
+}
+# Operators without a mapping, and why they have none.

@@ -12,6 +12,32 @@ from anyshape_ops import api
 
 
 # specs/ensembles.yaml:73
+def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(1)
+    if not (len(n.attr("classes_strings") or ()) > 0):
+        n.refuse("LabelEncoder without classes")
+    classes_ = strings(n.attr("classes_strings"))
+    places_ = api.arange(scalar(0), scalar(len(n.attr("classes_strings") or ())), scalar(1), source=n.source)
+    return (
+        [
+            api.gather(
+                api.concat((places_, vector((n.attr("default_int64", -1),))), axis=0, source=n.source),
+                api.string_place(n.input(0), classes_, source=n.source),
+                source=n.source,
+            )
+        ]
+        if dtype_of(n, n.input(0)) == parse_dtype("char") else [
+            api.gather(
+                api.concat((classes_, strings((n.attr("default_string", "_Unused"),))), axis=0, source=n.source),
+                api.look_up(n.input(0), places_, places_, api.size(classes_, source=n.source), source=n.source),
+                axis=0,
+                source=n.source,
+            )
+        ]
+    )
+
+
+# specs/ensembles.yaml:78
 def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     keys_ = (
@@ -59,7 +85,7 @@ def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:78
+# specs/ensembles.yaml:83
 def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     keys_ = (
@@ -118,7 +144,7 @@ def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:99
+# specs/ensembles.yaml:104
 def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_ = vector(
@@ -138,7 +164,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:268
+# specs/ensembles.yaml:273
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (
@@ -240,7 +266,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:281
+# specs/ensembles.yaml:286
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (
@@ -421,7 +447,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/ensembles.yaml:304
+# specs/ensembles.yaml:309
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not (n.attr("post_transform", 0) < 3):
@@ -537,7 +563,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:404
+# specs/ensembles.yaml:409
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     pool_ = (strings(n.attr("pool_strings")) if n.attr("pool_strings") is not None else vector(n.attr("pool_int64s")))
     weights_ = (
@@ -567,7 +593,11 @@ def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "ai.onnx.ml:LabelEncoder": {2: ai_onnx_ml_label_encoder_2, 4: ai_onnx_ml_label_encoder_4},
+    "ai.onnx.ml:LabelEncoder": {
+        1: ai_onnx_ml_label_encoder_1,
+        2: ai_onnx_ml_label_encoder_2,
+        4: ai_onnx_ml_label_encoder_4,
+    },
     "ai.onnx.ml:Imputer": {1: ai_onnx_ml_imputer_1},
     "ai.onnx.ml:TreeEnsembleRegressor": {1: ai_onnx_ml_tree_ensemble_regressor_1},
     "ai.onnx.ml:TreeEnsembleClassifier": {1: ai_onnx_ml_tree_ensemble_classifier_1},

@@ -11,7 +11,23 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:218
+# specs/images.yaml:219
+def upsample_1(n: OnnxNode) -> Sequence[Value]:
+    by_ = vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale")))
+    return [
+        api.resize(
+            n.input(0),
+            scales=by_,
+            sizes=api.scaled_size(n.input(0), by_, source=n.source),
+            mode=n.attr("mode", "nearest"),
+            coordinates="asymmetric",
+            nearest_mode="floor",
+            source=n.source,
+        )
+    ]
+
+
+# specs/images.yaml:221
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -26,7 +42,7 @@ def upsample_7(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:219
+# specs/images.yaml:222
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -41,7 +57,7 @@ def upsample_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:222
+# specs/images.yaml:225
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -56,7 +72,7 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:224
+# specs/images.yaml:227
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -82,7 +98,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:226
+# specs/images.yaml:229
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -116,7 +132,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:322
+# specs/images.yaml:325
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -135,7 +151,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:323
+# specs/images.yaml:326
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -149,7 +165,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:354
+# specs/images.yaml:357
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(
@@ -159,7 +175,7 @@ def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "Upsample": {7: upsample_7, 9: upsample_9, 10: None},
+    "Upsample": {1: upsample_1, 7: upsample_7, 9: upsample_9, 10: None},
     "Resize": {10: resize_10, 11: resize_11, 18: resize_18},
     "GridSample": {16: grid_sample_16, 20: grid_sample_20},
     "AffineGrid": {20: affine_grid_20},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -58,42 +58,71 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:63
+# specs/indexing.yaml:66
+def tile_1(n: OnnxNode) -> Sequence[Value]:
+    once_ = api.full(
+        scalar(1), api.shape_of(api.shape_of(n.input(0), source=n.source), source=n.source), source=n.source
+    )
+    one_ = vector((1,))
+    return [
+        api.tile(
+            n.input(0),
+            api.scatter_elements(
+                once_,
+                api.reshape(
+                    api.cast(n.input(2), to=parse_dtype("i64"), source=n.source),
+                    needed(n, one_, "newshape"),
+                    source=n.source,
+                ),
+                api.reshape(
+                    api.cast(n.input(1), to=parse_dtype("i64"), source=n.source),
+                    needed(n, one_, "newshape"),
+                    source=n.source,
+                ),
+                axis=0,
+                source=n.source,
+            ),
+            source=n.source,
+        )
+    ]
+
+
+# specs/indexing.yaml:69
 def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
 
 
-# specs/indexing.yaml:121
+# specs/indexing.yaml:127
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:142
+# specs/indexing.yaml:148
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:142
+# specs/indexing.yaml:148
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:164
+# specs/indexing.yaml:170
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:164
+# specs/indexing.yaml:170
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:189
+# specs/indexing.yaml:195
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:212
+# specs/indexing.yaml:218
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.one_hot(
@@ -106,12 +135,12 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:258
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:284
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(
@@ -122,7 +151,7 @@ def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
     "Pad": {1: pad_1, 2: pad_2, 11: pad_11, 18: pad_18},
-    "Tile": {6: tile_6},
+    "Tile": {1: tile_1, 6: tile_6},
     "GatherElements": {11: gather_elements_11},
     "GatherND": {11: gather_nd_11, 12: gather_nd_12},
     "DepthToSpace": {1: depth_to_space_1, 11: depth_to_space_11},

@@ -174,7 +174,7 @@ def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/normalisation.yaml:229
-def global_lp_pool_2(n: OnnxNode) -> Sequence[Value]:
+def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 
 
@@ -195,5 +195,5 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "LRN": {1: lrn_1},
     "GlobalAveragePool": {1: global_average_pool_1},
     "GlobalMaxPool": {1: global_max_pool_1},
-    "GlobalLpPool": {2: global_lp_pool_2},
+    "GlobalLpPool": {1: global_lp_pool_1},
 }

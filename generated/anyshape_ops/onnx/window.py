@@ -62,7 +62,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/window.yaml:248
-def lp_pool_2(n: OnnxNode) -> Sequence[Value]:
+def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lp_pool(
             n.input(0),
@@ -172,7 +172,7 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Conv": {1: conv_1},
     "MaxPool": {1: max_pool_1},
     "AveragePool": {1: average_pool_1},
-    "LpPool": {2: lp_pool_2},
+    "LpPool": {1: lp_pool_1},
     "ConvTranspose": {1: conv_transpose_1},
     "ConvInteger": {10: conv_integer_10},
     "QLinearConv": {10: qlinear_conv_10},

@@ -27,7 +27,7 @@ LOOK_UP = OpDef(
     source="specs/ensembles.yaml:59",
 )
 
-# specs/ensembles.yaml:87
+# specs/ensembles.yaml:92
 # impute: no dyn variant, it has no parameters
 IMPUTE = OpDef(
     name="impute",
@@ -43,10 +43,10 @@ IMPUTE = OpDef(
     relation=relations.impute_relation,
     kernel=kernels.impute_kernel,
     summary="x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.",
-    source="specs/ensembles.yaml:87",
+    source="specs/ensembles.yaml:92",
 )
 
-# specs/ensembles.yaml:107
+# specs/ensembles.yaml:112
 # tree_links: no dyn variant, it has no parameters
 TREE_LINKS = OpDef(
     name="tree_links",
@@ -72,10 +72,10 @@ TREE_LINKS = OpDef(
     relation=relations.tree_links_relation,
     kernel=kernels.tree_links_kernel,
     summary="Children of nodes that name them by number, as rows (without any, its own), the roots, and the order of weights by row.",
-    source="specs/ensembles.yaml:107",
+    source="specs/ensembles.yaml:112",
 )
 
-# specs/ensembles.yaml:185
+# specs/ensembles.yaml:190
 # tree_ensemble: no dyn variant, it has no parameters that are operands
 TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
@@ -103,10 +103,10 @@ TREE_ENSEMBLE = OpDef(
     relation=relations.tree_ensemble_relation,
     kernel=kernels.tree_ensemble_kernel,
     summary="Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some targets.",
-    source="specs/ensembles.yaml:185",
+    source="specs/ensembles.yaml:190",
 )
 
-# specs/ensembles.yaml:356
+# specs/ensembles.yaml:361
 # count_grams: no dyn variant, it has no parameters that are operands
 COUNT_GRAMS = OpDef(
     name="count_grams",
@@ -130,5 +130,5 @@ COUNT_GRAMS = OpDef(
     relation=relations.count_grams_relation,
     kernel=kernels.count_grams_kernel,
     summary="How often each of some n-grams of integers is in each row, counted in the column that the n-gram names, plain or weighted.",
-    source="specs/ensembles.yaml:356",
+    source="specs/ensembles.yaml:361",
 )

@@ -201,7 +201,7 @@ GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
     variant="",
     inputs=(InputDef("x", "T"),),
-    params=(ParamDef("p", "int", required=False, default=2),),
+    params=(ParamDef("p", "float", required=False, default=2.0),),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},
     relation=relations.global_lp_pool_relation,

@@ -106,7 +106,7 @@ LP_POOL = OpDef(
             "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
         ),
         ParamDef("ceil_mode", "bool", required=False, default=False),
-        ParamDef("p", "int", required=False, default=2),
+        ParamDef("p", "float", required=False, default=2.0),
     ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "f16", "bf16")},

@@ -135,7 +135,7 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(1.5, 0.5, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:83",
+            "specs/ensembles.yaml:88",
         ),
         Example(
             {
@@ -147,14 +147,14 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(4, 0), dtype="i64")},
             None,
-            "specs/ensembles.yaml:84",
+            "specs/ensembles.yaml:89",
         ),
         Example(
             {"x": Given((2,)), "keys": Given((0,)), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "a list of no keys",
-            "specs/ensembles.yaml:85",
+            "specs/ensembles.yaml:90",
         ),
     ),
     "specs/ensembles.yaml:59",
@@ -162,7 +162,7 @@ LOOK_UP = Property(
 )
 
 
-# specs/ensembles.yaml:87
+# specs/ensembles.yaml:92
 def impute_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -170,7 +170,7 @@ def impute_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "values": Vec((m,)), "replaced": Vec(())}, {})
 
 
-# specs/ensembles.yaml:95
+# specs/ensembles.yaml:100
 def impute_reference(x: Any, values: Any, replaced: Any) -> Any:
     return np.where((x == replaced) | (x != x) & (replaced != replaced), values, x)
 
@@ -189,29 +189,29 @@ IMPUTE = Property(
             {},
             {"y": Given(value=((1, 6), (5, 2)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:103",
+            "specs/ensembles.yaml:108",
         ),
         Example(
             {"x": Given(value=(1, 0)), "values": Given(value=(7,)), "replaced": Given(value=0)},
             {},
             {"y": Given(value=(1, 7))},
             None,
-            "specs/ensembles.yaml:104",
+            "specs/ensembles.yaml:109",
         ),
         Example(
             {"x": Given((2, 3)), "values": Given((2,)), "replaced": Given(())},
             {},
             {},
             "values for",
-            "specs/ensembles.yaml:105",
+            "specs/ensembles.yaml:110",
         ),
     ),
-    "specs/ensembles.yaml:87",
-    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:93"),),
+    "specs/ensembles.yaml:92",
+    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:98"),),
 )
 
 
-# specs/ensembles.yaml:107
+# specs/ensembles.yaml:112
 def tree_links_case(d: Draw) -> Case:
     m = d.dim("m")
     e = d.dim("e")
@@ -229,7 +229,7 @@ def tree_links_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:166
+# specs/ensembles.yaml:171
 def tree_links_reference(
     tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any
 ) -> Any:
@@ -260,7 +260,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 1, 2, 3)),
             },
             None,
-            "specs/ensembles.yaml:168",
+            "specs/ensembles.yaml:173",
         ),
         Example(
             {
@@ -281,7 +281,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:180",
+            "specs/ensembles.yaml:185",
         ),
         Example(
             {
@@ -302,7 +302,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:181",
+            "specs/ensembles.yaml:186",
         ),
         Example(
             {
@@ -323,7 +323,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:182",
+            "specs/ensembles.yaml:187",
         ),
         Example(
             {
@@ -344,14 +344,14 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:183",
+            "specs/ensembles.yaml:188",
         ),
     ),
-    "specs/ensembles.yaml:107",
+    "specs/ensembles.yaml:112",
 )
 
 
-# specs/ensembles.yaml:185
+# specs/ensembles.yaml:190
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -389,7 +389,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:264
+# specs/ensembles.yaml:269
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -432,7 +432,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:320",
+            "specs/ensembles.yaml:325",
         ),
         Example(
             {
@@ -452,7 +452,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:321",
+            "specs/ensembles.yaml:326",
         ),
         Example(
             {
@@ -472,7 +472,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:322",
+            "specs/ensembles.yaml:327",
         ),
         Example(
             {
@@ -492,7 +492,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:323",
+            "specs/ensembles.yaml:328",
         ),
         Example(
             {
@@ -512,7 +512,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:324",
+            "specs/ensembles.yaml:329",
         ),
         Example(
             {
@@ -532,7 +532,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:325",
+            "specs/ensembles.yaml:330",
         ),
         Example(
             {
@@ -552,7 +552,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:326",
+            "specs/ensembles.yaml:331",
         ),
         Example(
             {
@@ -572,7 +572,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:327",
+            "specs/ensembles.yaml:332",
         ),
         Example(
             {
@@ -592,7 +592,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "targets",
-            "specs/ensembles.yaml:328",
+            "specs/ensembles.yaml:333",
         ),
         Example(
             {
@@ -612,7 +612,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:329",
+            "specs/ensembles.yaml:334",
         ),
         Example(
             {
@@ -632,7 +632,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:330",
+            "specs/ensembles.yaml:335",
         ),
         Example(
             {
@@ -652,7 +652,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:331",
+            "specs/ensembles.yaml:336",
         ),
         Example(
             {
@@ -672,7 +672,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:332",
+            "specs/ensembles.yaml:337",
         ),
         Example(
             {
@@ -692,7 +692,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:333",
+            "specs/ensembles.yaml:338",
         ),
         Example(
             {
@@ -712,7 +712,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:334",
+            "specs/ensembles.yaml:339",
         ),
         Example(
             {
@@ -732,7 +732,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is none",
-            "specs/ensembles.yaml:335",
+            "specs/ensembles.yaml:340",
         ),
         Example(
             {
@@ -752,7 +752,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:336",
+            "specs/ensembles.yaml:341",
         ),
         Example(
             {
@@ -772,7 +772,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:337",
+            "specs/ensembles.yaml:342",
         ),
         Example(
             {
@@ -792,7 +792,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:338",
+            "specs/ensembles.yaml:343",
         ),
         Example(
             {
@@ -812,7 +812,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:339",
+            "specs/ensembles.yaml:344",
         ),
         Example(
             {
@@ -832,7 +832,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:340",
+            "specs/ensembles.yaml:345",
         ),
         Example(
             {
@@ -852,7 +852,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:341",
+            "specs/ensembles.yaml:346",
         ),
         Example(
             {
@@ -872,7 +872,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:342",
+            "specs/ensembles.yaml:347",
         ),
         Example(
             {
@@ -892,7 +892,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is none",
-            "specs/ensembles.yaml:343",
+            "specs/ensembles.yaml:348",
         ),
         Example(
             {
@@ -912,7 +912,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is none",
-            "specs/ensembles.yaml:344",
+            "specs/ensembles.yaml:349",
         ),
         Example(
             {
@@ -932,7 +932,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:345",
+            "specs/ensembles.yaml:350",
         ),
         Example(
             {
@@ -952,7 +952,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is none",
-            "specs/ensembles.yaml:346",
+            "specs/ensembles.yaml:351",
         ),
         Example(
             {
@@ -972,7 +972,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:347",
+            "specs/ensembles.yaml:352",
         ),
         Example(
             {
@@ -992,7 +992,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:348",
+            "specs/ensembles.yaml:353",
         ),
         Example(
             {
@@ -1012,7 +1012,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:354",
         ),
         Example(
             {
@@ -1032,7 +1032,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:350",
+            "specs/ensembles.yaml:355",
         ),
         Example(
             {
@@ -1052,7 +1052,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:356",
         ),
         Example(
             {
@@ -1072,7 +1072,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:352",
+            "specs/ensembles.yaml:357",
         ),
         Example(
             {
@@ -1092,7 +1092,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:353",
+            "specs/ensembles.yaml:358",
         ),
         Example(
             {
@@ -1112,15 +1112,15 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:354",
+            "specs/ensembles.yaml:359",
         ),
     ),
-    "specs/ensembles.yaml:185",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:208"),),
+    "specs/ensembles.yaml:190",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:213"),),
 )
 
 
-# specs/ensembles.yaml:356
+# specs/ensembles.yaml:361
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -1139,7 +1139,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:400
+# specs/ensembles.yaml:405
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1162,7 +1162,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:408",
+            "specs/ensembles.yaml:413",
         ),
         Example(
             {
@@ -1175,7 +1175,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:409",
+            "specs/ensembles.yaml:414",
         ),
         Example(
             {
@@ -1188,7 +1188,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:410",
+            "specs/ensembles.yaml:415",
         ),
         Example(
             {
@@ -1201,7 +1201,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:411",
+            "specs/ensembles.yaml:416",
         ),
         Example(
             {
@@ -1214,7 +1214,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:412",
+            "specs/ensembles.yaml:417",
         ),
         Example(
             {
@@ -1227,7 +1227,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:413",
+            "specs/ensembles.yaml:418",
         ),
         Example(
             {
@@ -1240,7 +1240,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:414",
+            "specs/ensembles.yaml:419",
         ),
         Example(
             {
@@ -1253,7 +1253,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:415",
+            "specs/ensembles.yaml:420",
         ),
         Example(
             {
@@ -1266,7 +1266,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:416",
+            "specs/ensembles.yaml:421",
         ),
         Example(
             {
@@ -1279,7 +1279,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:417",
+            "specs/ensembles.yaml:422",
         ),
         Example(
             {
@@ -1292,7 +1292,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:418",
+            "specs/ensembles.yaml:423",
         ),
         Example(
             {
@@ -1305,7 +1305,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:419",
+            "specs/ensembles.yaml:424",
         ),
         Example(
             {
@@ -1318,7 +1318,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:420",
+            "specs/ensembles.yaml:425",
         ),
         Example(
             {
@@ -1331,7 +1331,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:422",
+            "specs/ensembles.yaml:427",
         ),
         Example(
             {
@@ -1344,7 +1344,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:423",
+            "specs/ensembles.yaml:428",
         ),
         Example(
             {
@@ -1357,7 +1357,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:424",
+            "specs/ensembles.yaml:429",
         ),
         Example(
             {
@@ -1370,9 +1370,9 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is none",
-            "specs/ensembles.yaml:425",
+            "specs/ensembles.yaml:430",
         ),
     ),
-    "specs/ensembles.yaml:356",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:369"), Refusal(r".* skipped", "specs/ensembles.yaml:370")),
+    "specs/ensembles.yaml:361",
+    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:374"), Refusal(r".* skipped", "specs/ensembles.yaml:375")),
 )

@@ -448,7 +448,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    p = d.positives(1)[0]
+    p = d.real(2.0)
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
@@ -463,7 +463,7 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_reference,
     (
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:231"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0}, {}, "must be positive", "specs/normalisation.yaml:232"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:232"),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {},
@@ -471,7 +471,14 @@ GLOBAL_LP_POOL = Property(
             None,
             "specs/normalisation.yaml:233",
         ),
-        Example({"x": Given((2, 3, 4))}, {"p": 1}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:234"),
+        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:234"),
+        Example(
+            {"x": Given(value=(((1.0, 4.0),),))},
+            {"p": 0.5},
+            {"y": Given(value=(((9.0,),),))},
+            None,
+            "specs/normalisation.yaml:235",
+        ),
     ),
     "specs/normalisation.yaml:219",
     asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:226"),),

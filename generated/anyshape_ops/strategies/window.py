@@ -569,7 +569,7 @@ def lp_pool_case(d: Draw) -> Case:
     pads = d.sizes(2 * len(d_))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     ceil_mode = d.truth()
-    p = d.positives(1)[0]
+    p = d.real(2.0)
     return Case(
         {"x": Vec((b, c, *d_))},
         {
@@ -604,14 +604,14 @@ LP_POOL = Property(
         ),
         Example(
             {"x": Given((1, 2, 5))},
-            {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1},
+            {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
             "specs/window.yaml:251",
         ),
         Example(
             {"x": Given((1, 1, 6))},
-            {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3},
+            {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
             "specs/window.yaml:252",
@@ -682,7 +682,7 @@ LP_POOL = Property(
             None,
             "specs/window.yaml:264",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0}, {}, "p must be positive", "specs/window.yaml:265"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:265"),
     ),
     "specs/window.yaml:233",
     asserts=(

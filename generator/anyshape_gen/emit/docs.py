@@ -35,7 +35,9 @@ def pages(
     found = {f"{a.spec.name}.md": page(a) for a in ops}
     lines = {a.spec.name: entry_lines(a, contents or {}) for a in ops}
     rows = [{**_row(a), "lines": lines[a.spec.name], **(reports or Reports()).of(a.spec.name)} for a in ops]
-    found["index.md"] = render("index.md.j2", rows=rows, count=len(ops), lines=sum(lines.values()))
+    found["index.md"] = render(
+        "index.md.j2", rows=rows, count=len(ops), lines=sum(lines.values()), refused=analysis.refused
+    )
     return found
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 
 from anyshape_gen.emit.api import python_name, returns_tuple
 from anyshape_gen.emit.module import Code, quoted
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.functions import LIST_FUNCTIONS
-from anyshape_gen.model import OnnxMapping, Operand, OpSpec, ParamSpec
+from anyshape_gen.model import OnnxMapping, OnnxRefusal, Operand, OpSpec, ParamSpec
 from anyshape_gen.nodes import (
     AttrRead,
     BinOp,
@@ -55,6 +56,10 @@ KNOWN = {
 }
 
 
+LINE = 100
+"""Characters of a line of text"""
+
+
 def function_name(op: str, since: int) -> str:
     """`layer_normalization_17`."""
     words = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op)).lower()
@@ -78,6 +83,23 @@ def table(all_mappings: Iterable[OnnxMapping]) -> str:
         code.add(f"{quoted(op)}: {{{', '.join(f'{since}: {f}' for since, f in by_opset.items())}}},")
     code.dedent()
     code.add("}")
+    return code.text()
+
+
+def refusals(refused: Iterable[OnnxRefusal]) -> str:
+    """REFUSED of a package: why operators have no mapping."""
+    code = Code()
+    code.add("REFUSED: dict[str, str] = {")
+    code.indent()
+    for refusal in refused:
+        code.add(f"{quoted(refusal.op)}: (")
+        lines = wrap(refusal.reason, LINE)
+        for k, line in enumerate(lines):
+            code.add(f"    {quoted(line + ' ' * (k < len(lines) - 1))}")
+        code.add("),")
+    code.dedent()
+    code.add("}")
+    code.comment("Operators without a mapping, and why they have none.")
     return code.text()
 
 

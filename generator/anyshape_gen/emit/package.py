@@ -58,6 +58,7 @@ class PackageEmitter:
     def __init__(self, analysis: Analysis, package: str, findings: Findings, memo: Memo) -> None:
         self.package, self.findings, self.memo = package, findings, memo
         self.families = families(analysis)
+        self.refused = analysis.refused
         self.specs: Mapping[str, OpSpec] = {a.spec.name: a.spec for a in analysis.ops}
         self.files: dict[str, str] = {}
 
@@ -244,6 +245,7 @@ class PackageEmitter:
         merged = ", ".join(f"**{m}.ONNX" for m in modules)
         code.add(f"ONNX: dict[str, dict[int, Mapping | None]] = {{{merged}}}")
         code.comment("By operator and the opset since which an entry holds, until the next; None where it was removed.")
+        code.add(onnx.refusals(self.refused))
         doc = Doc(self._origin(), "What ONNX operators mean.")
         return python_module(doc, code.text(), known, self.package)
 

@@ -47,8 +47,20 @@ def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | No
     return None if since is None else versions[since]
 
 
+@cache
+def all_refusals() -> MappingType[str, str]:
+    """{operator: why it has no mapping}, of all packages of ops."""
+    found: dict[str, str] = {}
+    for package in packages():
+        found.update(import_module(f"{package.__name__}.onnx").REFUSED)
+    return found
+
+
 def why_missing(table: Table, domain: str, op: str, opset: int) -> str:
-    versions = table.get(op if domain == "" else f"{domain}:{op}", {})
+    name = op if domain == "" else f"{domain}:{op}"
+    versions = table.get(name, {})
+    if not versions and name in all_refusals():
+        return f"no mapping: {all_refusals()[name]}"
     if not versions:
         return (
             "no mapping"
