@@ -1,7 +1,8 @@
 """Type inference of one call: dtypes, shapes, checks and symbolic contents, all from the generated relation and kernel.
 
 The relation runs on the dims of the operands as they are, numbers or symbols. What it cannot decide becomes checks of the node;
-where it cannot even tell the rank, the output has an unknown one and the reason is kept (`Inference.undetermined`).
+where it needs a value that only the run tells, it is not bound, and the reason is kept (`Inference.undetermined`). Of axes every
+position is tried, and what all agree in is known; of anything else the output has an unknown rank.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Facts, NestedTooDeep, Size, eq
+from anyshape.dims import Facts, NestedTooDeep, Size, bounds, eq, fresh
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
@@ -23,7 +24,7 @@ from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.sequences import elements_of, spread, walk_of
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
-from anyshape.rules import Bound, Check, Elements, Rule, Undetermined, Vec
+from anyshape.rules import Bound, Check, Choices, Elements, Rule, Undetermined, Vec
 from anyshape.types import TensorType
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What is known of a call's outputs, flattened; `bound` is None where the rank stays unknown."""
+    """What is known of a call's outputs, flattened; `bound` is None where that needs values that only the run tells."""
 
     types: tuple[TensorType, ...]
     contents: tuple[Contents | None, ...]
@@ -59,7 +60,9 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         shapes = _shapes(node)
         bound = related(node, rule, shapes)
     except Undetermined as e:
-        unknown = tuple(TensorType(k, None) for k in _for_each_output(node, kinds, e))
+        each = _for_each_output(node, kinds, e)
+        known = _ranks_anyway(node, facts) or [None] * len(each)
+        unknown = tuple(TensorType(k, s) for k, s in zip(each, known, strict=True))
         return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes, str(e))
     types: list[TensorType] = []
     for o in op.outputs:
@@ -79,6 +82,40 @@ def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> 
     """One run of the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
     found: Bound = node.op.relation(rule, **(_shapes(node) if shapes is None else shapes), **parameter_values(node))
     return found
+
+
+def _ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | None] | None:
+    """The shapes of the outputs as far as they are the same wherever an axis that only the run tells may be; None where that is open."""
+    if node.sequence is not None:
+        return None
+    shapes: list[list[Vec]] = []
+    choices = Choices()
+    while choices.again():
+        rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
+        rule.choices = choices
+        try:
+            bound = related(node, rule)
+        except Undetermined:
+            return None
+        except ShapeError:
+            continue  # refused at run time too
+        made = [bound.outputs[o.name] for o in node.op.outputs]
+        shapes.append([s for o, m in zip(node.op.outputs, made) for s in (m if o.variadic else [m])])
+    if not choices.exhausted or len({len(each) for each in shapes}) != 1:
+        return None
+    return [_common(each) for each in zip(*shapes)]
+
+
+def _common(shapes: Sequence[Vec]) -> tuple[Size, ...] | None:
+    """The dims in which shapes agree, a new symbol for any other; None if their ranks differ."""
+    if len({len(s) for s in shapes}) != 1:
+        return None
+    found: list[Size] = []
+    for sizes in zip(*shapes):
+        lows, highs = zip(*map(bounds, sizes))
+        same = all(n is sizes[0] or n == sizes[0] for n in sizes)
+        found.append(sizes[0] if same else fresh("?", min(n or 0 for n in lows), None if None in highs else max(highs)))
+    return tuple(found)
 
 
 def _for_each_output(node: Node, kinds: Mapping[str, DType], why: Undetermined) -> list[DType]:

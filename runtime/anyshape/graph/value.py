@@ -186,9 +186,10 @@ class Node:
 
     @property
     def is_open(self) -> bool:
-        """Whether the rank of a result is not known, or of anything inside."""
+        """Whether the rule needs a value that only the run tells, such as axes, for this call or for anything inside."""
         return (
-            any(v.type.shape is None for v in self.outputs)
+            (self.bound is None and bool(self.outputs))
+            or any(v.type.shape is None for v in self.outputs)
             or any(p.type.shape is None for r in self.regions for p in r.params)
             or any(n.is_open for r in self.regions for n in r.nodes)
         )

@@ -6,6 +6,7 @@ the rank of a result needs a value that is not known.
 """
 
 from anyshape.rules.checks import Bound, Check, join
+from anyshape.rules.choices import Choices
 from anyshape.rules.elements import Each, Elements, before_of, count_of, each_of, numbers_of, total_of
 from anyshape.rules.lists import (
     drop,
@@ -50,6 +51,7 @@ from anyshape.rules.vec import (
 __all__ = [
     "Bound",
     "Check",
+    "Choices",
     "Each",
     "Elements",
     "Rule",

@@ -12,11 +12,14 @@ from typing import Any
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
 from anyshape.rules.checks import Bound, Checking, join, shown
+from anyshape.rules.choices import Choices
 from anyshape.rules.vec import Truth, Undetermined, Vec, count, eq, ge, is_vector, prod, spread
 
 
 class Rule(Checking):
-    """What emitted rules call; `Checking` has the conditions."""
+    """What emitted rules call; `Checking` has the conditions. `choices` are set where unknown axes are tried one after the other."""
+
+    choices: Choices | None = None
 
     # --- partial operations
 
@@ -182,7 +185,7 @@ class Rule(Checking):
         message."""
         if a.__class__ is not int:
             if isinstance(a, Dim | Cond):
-                raise Undetermined(name, f"{name} is {a}, which is not known")
+                a = self._chosen(name, a, range(rank))
             a = int(a)
         if not -rank <= a < rank:
             rank_of = f"{of} of rank {rank}" if of else f"rank {rank}"
@@ -192,9 +195,26 @@ class Rule(Checking):
     def axes(self, name: str, v: Any, rank: int, distinct: bool = True, of: str = "") -> Vec:
         """Axes as positions; `name` is said as it is: axes 3 is out of range …"""
         single = {"axes": "axis"}.get(name, name)
+        if self.choices is not None and distinct and is_vector(v):
+            v = self._distinct(single, v, rank)
         found = Vec(self.axis(single, a, rank, of) for a in (v if is_vector(v) else (v,)))
         if distinct and len(set(found)) != len(found):
             self.require(False, lambda: f"repeated axis in {name} = {shown(v)}")
+        return found
+
+    def _distinct(self, name: str, v: Sequence[Any], rank: int) -> list[Any]:
+        """Axes with positions for those that are not known, each another one."""
+        found: list[Any] = []
+        for a in v:
+            free = [k for k in range(rank) if k not in found]
+            found.append(self._chosen(name, a, free) if isinstance(a, Dim | Cond) else a)
+        return found
+
+    def _chosen(self, name: str, a: Dim | Cond, positions: Sequence[int]) -> int:
+        """The position that stands for an axis which is not known, in a run that tries them all."""
+        found = self.choices.of(a, positions) if self.choices is not None else None
+        if found is None:
+            raise Undetermined(name, f"{name} is {a}, which is not known")
         return found
 
     def born(self, name: str, low: Size = 0, high: Size | None = None) -> Dim:

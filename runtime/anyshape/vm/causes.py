@@ -68,7 +68,8 @@ class Causes:
     def of_type(self, v: Value) -> str:
         """What decides the dims of a value that is not static."""
         if v.type.shape is None:
-            return "its rank is not known"
+            why = self._unsized(v.node) if v.node is not None else None
+            return "its rank is not known" + (f", because of {self.of_value(why)}" if why is not None else "")
         return "its dims come from " + ", ".join(self._places(v.type.symbols()))
 
     def unknown_dims(self) -> list[str]:
@@ -102,7 +103,10 @@ class Causes:
             if v.node is None:
                 return f"element {k} of {self._param(v)}{limits}"
             return f"element {k} of {named(v.node)}, which is computed from data{limits}"
-        return f"a size of {self._param(v) if v.node is None else named(v.node) + ', which its data decides'}{limits}"
+        if v.node is None:
+            return f"a size of {self._param(v)}{limits}"
+        by = self._unsized(v.node) if v.node.bound is None else None
+        return f"a size of {named(v.node)}, which {'its data' if by is None else self.of_value(by)} decides{limits}"
 
     def _param(self, v: Value) -> str:
         """An input, or what a region is given, which is another one in each turn."""
@@ -174,3 +178,10 @@ def symbols_of(v: Value) -> set[Dim]:
 def named(node: Node) -> str:
     """dyn.reshape (Reshape 'encoder/Reshape_3')"""
     return f"{node.op.full_name} ({node.source})" if node.source else node.op.full_name
+
+
+def open_inside(node: Node) -> Iterator[Node]:
+    """The nodes inside of a node that leave it open."""
+    for n in (n for r in node.regions for n in r.nodes if n.is_open):
+        inner = list(open_inside(n))
+        yield from inner or [n]

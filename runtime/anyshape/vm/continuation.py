@@ -32,6 +32,7 @@ from anyshape.graph.lists import LIST
 from anyshape.graph.retype import rebuild
 from anyshape.graph.value import Node, Value, constant
 from anyshape.types import ListType, TensorType, list_of
+from anyshape.vm.causes import named, open_inside
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
 
@@ -124,10 +125,11 @@ class Continued:
             if not self.raise_levels(stuck, mapping):
                 if len(_blocked(f)) < len(self.tail_nodes):  # the rest is the matter of the tail's own cut
                     return self.compiler.plan(f), passed
-                names = ", ".join(n.op.full_name + (f" ({n.source})" if n.source else "") for n in stuck)
+                names = ", ".join(map(named, stuck))
                 if any(n.regions for n in stuck):
+                    inner = ", ".join(named(i) for n in stuck for i in open_inside(n))
                     raise UnsupportedError(
-                        f"{names}: the rank of something inside is decided anew by each turn; "
+                        f"{names}: what {inner} does is decided anew by each turn, and machine code is made for one way; "
                         "say what decides it, such as the axes of a squeeze"
                     )
                 raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")

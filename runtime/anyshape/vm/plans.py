@@ -141,8 +141,9 @@ class Compiler:
         with self.report.phase("optimise"):
             f = self._optimise(callee.defined())
         if undetermined(f):
+            inner = ", ".join(named(n) for n in f.nodes if n.is_open)
             raise UnsupportedError(
-                f"{callee.name}: a rank in it is known only at run time; say the types of what decides it"
+                f"{callee.name}: what {inner} does is known only at run time; say what decides it, such as the axes of a squeeze"
             )
         schedule = self._schedule(f)
         with self.report.phase("generate"):
