@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from anyshape.dtypes import BOOL, F64, I32
+from anyshape.dtypes import BOOL, F64, I32, I64
 from anyshape.equations.expr import cast
-from anyshape.equations.functions import maximum, minimum, reduce_
+from anyshape.equations.functions import maximum, minimum, reduce_, wrap
 from anyshape.lower import Group, host_target, lower_group
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import check
@@ -62,6 +62,17 @@ def test_an_operand_that_a_later_store_reads_is_kept() -> None:
     b.eqs.define(b.output(b.tensor([N, M]))[i], x[i] + 1.0)
     b.eqs.define(b.output(b.tensor([N, M]))[i], x[i] * 3.0)
     assert len(pairs(check(b.group(), SIZES).group)) == 1
+
+
+def test_an_operand_that_updates_read_after_the_copy_is_kept() -> None:
+    b = Builder("updates")
+    x, z, index = b.input([N]), b.input([N]), b.input([N], I64)
+    for source in (x, z):
+        y = b.output(b.tensor([N]))
+        (i,) = b.eqs.indices("i", [N])
+        b.eqs.define(y[i], source[i])
+        b.eqs.update(y[wrap(index[i], N)], "set", x[i])
+    assert pairs(b.group()) == ((1, 1),)
 
 
 def test_a_row_is_normalised_in_place() -> None:

@@ -266,3 +266,10 @@ def test_sizes_that_data_decide_have_a_region_that_is_used_in_turns() -> None:
         given_ = np.where(np.arange(n) < k, 1, -1).astype(np.float32)
         np.testing.assert_allclose(exe(given_), slow(given_), rtol=1e-4)
         poison(exe)
+
+
+def test_what_is_scattered_into_itself_is_read_as_it_was() -> None:
+    x, index = anyshape.input("x", "f32[n]"), anyshape.input("index", "i64[n]")
+    h = ops.cumsum(x, axis=0)
+    exe = compile(anyshape.function([x, index], ops.cumsum(ops.scatter_elements(h, index, h), axis=0)))
+    np.testing.assert_array_equal(exe(np.ones(5, np.float32), np.array([1, 2, 3, 4, 0])), [5, 6, 8, 11, 15])

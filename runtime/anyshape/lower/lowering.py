@@ -171,7 +171,9 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         tuple(module.imports),
         ()
         if schedule.recurrences or schedule.procedures
-        else reusable(schedule.steps, schedule.stages, operands, group.outputs),
+        else reusable(
+            schedule.steps, schedule.stages, operands, group.outputs, [r for o in schedule.ordered for r in o.roots]
+        ),
         _work(schedule, target.lanes(rows.element_bytes)),
         _pieces(schedule),
     )

@@ -21,10 +21,14 @@ Loads = list[Access]
 
 
 def reusable(
-    steps: Sequence[object], stages: Sequence[Sequence[Store]], operands: Sequence[object], outputs: Sequence[Tensor]
+    steps: Sequence[object],
+    stages: Sequence[Sequence[Store]],
+    operands: Sequence[object],
+    outputs: Sequence[Tensor],
+    after: Sequence[Node] = (),
 ) -> tuple[tuple[int, int], ...]:
     """(position of the result, position of the operand); several pairs may name one operand, of which one can be used, and only if
-    both have the same size."""
+    both have the same size. `after`: what is read once all steps have been run."""
     pairs: list[tuple[int, int]] = []
     for k, result in enumerate(outputs):
         stores = [(at, s) for at, stores in enumerate(stages) for s in stores if s.access.tensor is result]
@@ -32,7 +36,7 @@ def reusable(
             continue
         at, store = stores[0]
         for j, operand in enumerate(operands):
-            if isinstance(operand, Tensor) and _same_width(operand, result):
+            if isinstance(operand, Tensor) and _same_width(operand, result) and not _loads(after, operand, True):
                 readers = {i for i, ss in enumerate(stages) if _loads(_roots(ss), operand, True)}
                 if readers == {at} and is_safe(steps[at], operand, store):
                     pairs.append((k, j))
