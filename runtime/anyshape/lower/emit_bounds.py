@@ -10,7 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from anyshape import dims
-from anyshape.lower.dag import Access, Affine, Bound, LoopVar
+from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node
 from anyshape.lower.llvm.types import I1, I32, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -113,18 +113,45 @@ def _check_depth(values: Values, b: Bound) -> int:
     return max(depth, values.step_depth(v.extent for v in values.turns(depth)))
 
 
+def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) -> None:
+    """The same for whole vectors of indices at the current place, of which nothing is used yet: one branch for all of them."""
+    values.errors |= dict.fromkeys(b.error for b in bounds)
+    good = [_all_good(values, b, copies) for b in bounds]
+    _refuse(values, bounds, [values.f.reduce("and", ok) if ok.type.lanes else ok for ok in good], ())
+
+
+def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> Val:
+    """Lanes in which all copies are in range. `-n <= i < n` is `i + n < 2 * n` without sign: of all copies the largest is asked."""
+    f, wrapped = values.f, _wrapped(b)
+    if wrapped is None or not f.target.extremes_u64:
+        return reduce(f.and_, (_good(values, b, copy) for copy in copies))
+    n = values.size(b.extent)
+    largest = reduce(f.umax, (f.add(values.value(wrapped, copy), n) for copy in copies))
+    return f.compare("lt", largest, f.mul(n, 2), unsigned=True)
+
+
 def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[LoopVar]) -> None:
     """`turns`: the loops between here and the access; where one has no turn, nothing is accessed.
 
-    One branch for all bounds; which it was that does not hold is asked only then.
+    Of vectors one branch asks for all bounds; of numbers each has its own, which is one instruction with its comparison.
     """
     f = values.f
     extents = [values.size(v.extent) for v in turns if dims.ge(v.extent, 1) is not True]
     if not extents:
         for b in bounds:
             _count_from_end(values, b, copy)
-    good = [_good(values, b, copy) for b in bounds]
-    good = [f.reduce("and", ok) if ok.type.lanes else ok for ok in good]
+    lanes = [_good(values, b, copy) for b in bounds]
+    good = [f.reduce("and", ok) if ok.type.lanes else ok for ok in lanes]
+    if any(ok.type.lanes for ok in lanes):
+        _refuse(values, bounds, good, extents)
+        return
+    for b, ok in zip(bounds, good, strict=True):
+        _refuse(values, [b], [ok], extents)
+
+
+def _refuse(values: Values, bounds: Sequence[Bound], good: Sequence[Val], extents: Sequence[Val]) -> None:
+    """Which it was that does not hold is asked only once one does not; nor is it wrong where an extent is 0."""
+    f = values.f
     stop, go = f.new_block(), f.new_block()
     f.expect(reduce(f.and_, good), go, stop)
     f.start(stop)
@@ -139,22 +166,29 @@ def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[Lo
     f.start(go)
 
 
+def _wrapped(b: Bound) -> Node | None:
+    """The i of an index that is `wrap(i, n)`, n being the extent."""
+    if b.guard is not None or len(b.index.lets) != 1:
+        return None
+    node, _ = b.index.lets[0]
+    if b.index != Affine((), 0, ((node, 1),)) or node.data != "wrap":
+        return None
+    i, n = node.args
+    return i if n.kind in ("dim", "const") and n.data == b.extent and dims.ge(b.extent, 0) is True else None
+
+
 def _count_from_end(values: Values, b: Bound, copy: int) -> None:
     """`wrap(i, n)` of vectors as the lesser of i and i + n without sign, an instruction less than a choice by the sign.
 
     It is the same for every index in range, and none for any other; so only where the test that follows ends the kernel for those.
     """
-    if b.guard is not None or not values.f.target.extremes_u64 or len(b.index.lets) != 1:
+    wrapped = _wrapped(b)
+    if wrapped is None or not values.f.target.extremes_u64:
         return
-    node, _ = b.index.lets[0]
-    key = (node, copy)
-    if b.index != Affine((), 0, ((node, 1),)) or node.data != "wrap" or not values.varies(node) or values.find(key):
-        return
-    if node.args[1].kind != "dim" or dims.ge(node.args[1].data, 0) is not True:
-        return
-    i, n = (values.value(a, copy) for a in node.args)
-    if i.type.lanes:
-        values.remember(key, values.f.umin(i, values.f.add(i, n)))
+    key = (b.index.lets[0][0], copy)
+    i = values.value(wrapped, copy) if values.varies(wrapped) and not values.find(key) else None
+    if i is not None and i.type.lanes:
+        values.remember(key, values.f.umin(i, values.f.add(i, values.size(b.extent))))
 
 
 def _good(values: Values, b: Bound, copy: int) -> Val:

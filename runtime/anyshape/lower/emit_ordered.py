@@ -1,4 +1,4 @@
-"""Equations whose elements come one after the other, as code: compaction and updates are plain loops, sorting is `emit_sort`.
+"""Equations whose elements come one after the other, as code: compaction is plain loops, sorting `emit_sort`, updating `emit_updates`.
 
 In: an `Ordered`. Out: instructions. Positions are carried through the loops; where nothing of a filter varies with a variable of
 the target, one pass serves all its values. Only the rows of a sort are independent, and are shared out to the parts.
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.equations import Compaction, Demand, Sorting, Update
-from anyshape.lower import elementwise
 from anyshape.lower.dag import Ordered
 from anyshape.lower.emit_idle import Spans
 from anyshape.lower.emit_nest import Sums
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_sort import emit_sort
+from anyshape.lower.emit_updates import emit_update
 from anyshape.lower.llvm.types import I64, const
 
 
@@ -35,9 +35,9 @@ def emit_ordered(rows: Rows, o: Ordered) -> None:
         case Compaction():
             _compaction(rows, o)
         case Update(op):
-            _update(rows, o, op)
+            emit_update(rows, o, op)
         case Demand():
-            _update(rows, o, "set")
+            emit_update(rows, o, "set")
 
 
 def _compaction(rows: Rows, o: Ordered) -> None:
@@ -69,22 +69,3 @@ def _compaction(rows: Rows, o: Ordered) -> None:
         return sums
 
     rows.nest(outer, None, (), [], vector)
-
-
-def _update(rows: Rows, o: Ordered, op: str) -> None:
-    f, access = rows.f, o.store.access
-    dtype = access.tensor.dtype
-
-    def element(sums: Sums) -> Sums:
-        value = rows.value(o.store.value)
-        if op == "set":
-            rows.store(access, value, 0)
-            return sums
-        rows.check(access, 0)
-        pointer = rows.pointer(access.tensor, access.address)
-        old = elementwise.load_value(f, dtype, f.load(pointer, elementwise.memory_type(dtype)))
-        new = elementwise.apply(f, op, dtype, [old, value], [dtype, dtype])
-        f.store(elementwise.store_value(f, dtype, new), pointer)
-        return sums
-
-    rows.nest(o.store.variables, None, (), [], element, spans=Spans(rows, o.store.variables))

@@ -125,8 +125,10 @@ class Levels:
         self._depths.clear()
 
     @contextmanager
-    def loop(self, start: Operand, stop: Operand, step: Operand, carried: Sequence[Val] = ()) -> Iterator[Turn]:
-        """for index in range(start, stop, step), one test at the bottom, none if it never runs."""
+    def loop(
+        self, start: Operand, stop: Operand, step: Operand, carried: Sequence[Val] = (), surely: bool = False
+    ) -> Iterator[Turn]:
+        """for index in range(start, stop, step): a test ahead of it, left out if it `surely` has a turn, and one at the bottom."""
         f = self.f
         first, last = f.i64(start), f.i64(stop)
         body, after = f.new_block(), f.new_block()
@@ -138,11 +140,18 @@ class Levels:
         latch = f.block
         self._pop()
         before = f.block
-        f.branch(f.compare("lt", first, last), body, after)
+        if surely:
+            f.jump(body)
+        else:
+            f.branch(f.compare("lt", first, last), body, after)
         f.set_phi(turn.index, [(first, before), (following, latch)], body)
         for phi, initial, value in zip(turn.carried, carried, turn.following, strict=True):
             f.set_phi(phi, [(initial, before), (value, latch)], body)
-        self._join(turn, carried, after, before, latch)
+        if surely:
+            f.start(after)
+            self.levels[-1].block, turn.results = after, turn.following
+        else:
+            self._join(turn, carried, after, before, latch)
 
     @contextmanager
     def when(self, condition: Val, carried: Sequence[Val] = ()) -> Iterator[Turn]:

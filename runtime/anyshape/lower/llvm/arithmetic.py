@@ -137,6 +137,10 @@ class Arithmetic(Emitter):
         """The lesser of two integers without sign; no operand may be a negative literal."""
         return self._int_extreme("llvm.umin", min, a, b)
 
+    def umax(self, a: Operand, b: Operand) -> Val:
+        """The greater of two integers without sign; no operand may be a negative literal."""
+        return self._int_extreme("llvm.umax", max, a, b)
+
     def _int_extreme(self, name: str, fold: object, a: Operand, b: Operand) -> Val:
         x, y = self.pair(a, b)
         if x.name == y.name:
