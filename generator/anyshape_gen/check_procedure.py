@@ -28,6 +28,7 @@ from anyshape_gen.nodes import (
     Slice,
     Star,
     Statement,
+    Target,
     Unary,
 )
 from anyshape_gen.source import Findings
@@ -129,9 +130,9 @@ class _Checker:
                 return None
         return now
 
-    def loop(self, targets: tuple[Node, ...], domain: Expr, body: tuple[Step, ...], now: set[str]) -> None:
+    def loop(self, targets: tuple[Target, ...], domain: Expr, body: tuple[Step, ...], now: set[str]) -> None:
         self.expr(domain, now)
-        generator = Generator(targets, domain)  # type: ignore[arg-type]
+        generator = Generator(targets, domain)
         outer = dict(self.scope)
         for target in generator.targets:
             self.names.hides(target.name, target)
@@ -169,12 +170,12 @@ class _Checker:
                 self.element(target, now)
         return found
 
-    def array(self, step: Set, shape: Node, value: Item, now: set[str]) -> set[str]:
+    def array(self, step: Set, shape: Item, value: Item, now: set[str]) -> set[str]:
         target = step.targets[0]
         self.names.called.add("array")
         for part in (shape, filling(value, self.spec)):
             if not isinstance(part, (Star, Slice)):
-                self.expr(part, now)  # type: ignore[arg-type]
+                self.expr(part, now)
         if len(step.targets) > 1 or target.items is not None or step.op != "=":
             self.findings.add(step.span, "an array is made by a step of its own: `a = array(shape, e)`")
             return now

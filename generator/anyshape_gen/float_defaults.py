@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from anyshape_gen.build import call
 from anyshape_gen.functions import CASTS
@@ -57,7 +57,7 @@ def _is_computed(p: ParamSpec) -> bool:
 def substituted(node: N, values: Mapping[str, Expr]) -> N:
     """The node with expressions for names."""
     if isinstance(node, Name) and node.id in values:
-        return values[node.id]  # type: ignore[return-value]
+        return cast(N, values[node.id])  # wherever a name may stand, any expression may
     return rebuild(node, lambda part: substituted(part, values)) if free_names(node) & values.keys() else node
 
 

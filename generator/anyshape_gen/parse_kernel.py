@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from anyshape_gen.body_nodes import Annotation, Branch, Break, Equation, For, Kernel, Procedure, Set, Step, Store, While
-from anyshape_gen.nodes import Assert, Call, Expr, Index, Name, Unary
+from anyshape_gen.nodes import Assert, Call, Expr, Index, Name, Slice, Star, Unary
 from anyshape_gen.parse_rules import BROKEN, RuleReader, parse_expression
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
@@ -135,8 +135,7 @@ def _extremum(store: Store, op: str, value: Expr) -> tuple[str, Expr]:
     base: Expr = Name(store.tensor) if store.element is None else Index(Name(store.tensor), (store.element,))
     if len(value.args) == 2 and value.args[0] == Index(base, store.items):
         second = value.args[1]
-        assert not isinstance(second, tuple)
-        return value.func, second  # type: ignore[return-value]
+        return (op, value) if isinstance(second, Star | Slice) else (value.func, second)
     return op, value
 
 

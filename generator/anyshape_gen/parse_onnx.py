@@ -19,7 +19,7 @@ import re
 from dataclasses import replace
 
 from anyshape_gen.model import OnnxArgument, OnnxMapping
-from anyshape_gen.nodes import Assert, Assign, AttrRead, Call, Expr
+from anyshape_gen.nodes import Assert, Assign, AttrRead, Call, Expr, Slice, Star
 from anyshape_gen.parse_rules import RuleReader, parse_expression
 from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text, split_top, top_level
@@ -79,6 +79,6 @@ def _source(name: str, text: Text, findings: Findings) -> Expr:
         return AttrRead(name, span=text.span())
     expr = parse_expression(text, findings)
     match expr:
-        case Call(func="attr", args=(default,), keywords=()):
-            return AttrRead(name, default, span=expr.span)  # type: ignore[arg-type]
+        case Call(func="attr", args=(default,), keywords=()) if not isinstance(default, Star | Slice):
+            return AttrRead(name, default, span=expr.span)
     return replace(expr, span=text.span())

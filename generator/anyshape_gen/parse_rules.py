@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from typing import Literal
 
 from anyshape_gen.nodes import (
     Assert,
@@ -135,7 +136,7 @@ class RuleReader:
         tree = self._parse("exec")
         return tree.body if isinstance(tree, ast.Module) else []
 
-    def _parse(self, mode: str) -> ast.AST | None:
+    def _parse(self, mode: Literal["exec", "eval"]) -> ast.AST | None:
         try:
             return parse_python(self.text.value, mode)
         except SyntaxError as error:

@@ -103,8 +103,8 @@ def parse_oracles(text: Text, findings: Findings) -> tuple[Oracle, ...]:
         findings.add(text.span(at, at + 1), f"not Python: {error.msg}")
         return ()
     found = []
-    known = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)} | {"np", "scipy"}  # type: ignore[attr-defined]
-    for node in tree.body:  # type: ignore[attr-defined]
+    known = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)} | {"np", "scipy"}
+    for node in tree.body:
         at = text.offset(node.lineno, node.col_offset)
         if not isinstance(node, ast.FunctionDef):
             findings.add(text.span(at, at + 1), "oracles are functions: `def f(a): …`")

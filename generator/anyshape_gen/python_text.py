@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from typing import Literal, overload
 
 DEEPEST = 80
 """Nodes of an expression within each other; a sum is one deeper with each term. What specs have is less than half of it."""
@@ -15,6 +16,10 @@ MOST_BITS = 64
 MOST_EXPONENT = 1024
 
 
+@overload
+def parse_python(source: str, mode: Literal["exec"]) -> ast.Module: ...
+@overload
+def parse_python(source: str, mode: Literal["eval"]) -> ast.Expression: ...
 def parse_python(source: str, mode: str) -> ast.AST:
     """Python's parser, with its warnings (`1if x`) as errors, too; a SyntaxError for what is nested too deep for those who walk it."""
     with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from typing import Any
 
 from anyshape_gen.analysis_model import ResolvedEquation, ScratchTensor
 from anyshape_gen.build import add
-from anyshape_gen.nodes import BinOp, Exact, Expr, Int, Item, Name, Node, Part, Star, TensorRead, Unary, VecLit
+from anyshape_gen.nodes import BinOp, Exact, Expr, Int, Item, Name, Node, Part, Slice, Star, TensorRead, Unary, VecLit
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import rebuild, walk_all
 
@@ -193,8 +193,8 @@ def _grown(s: ScratchTensor, place: int, by: int) -> ScratchTensor:
     assert isinstance(s.shape, VecLit)
     items = list(s.shape.items)
     extent = items[place]
-    assert not isinstance(extent, Star)
-    items[place] = add(extent, Int(by))  # type: ignore[arg-type]
+    assert not isinstance(extent, Star | Slice)
+    items[place] = add(extent, Int(by))
     return replace(s, shape=VecLit(tuple(items)))
 
 
@@ -238,7 +238,8 @@ def _plus(entry: Item, shift: int) -> Item:
         case BinOp(op="-", left=left, right=Int(value=value)):
             rest = shift - value
             return left if rest == 0 else BinOp("+", left, Int(rest)) if rest > 0 else BinOp("-", left, Int(-rest))
-    return add(entry, Int(shift))  # type: ignore[arg-type]
+    assert not isinstance(entry, Star | Slice)
+    return add(entry, Int(shift))
 
 
 def asserted_positive(nodes: Sequence[Node]) -> list[Expr]:

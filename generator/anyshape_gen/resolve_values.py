@@ -21,7 +21,6 @@ from anyshape_gen.nodes import (
     Index,
     Item,
     Name,
-    Node,
     Over,
     Reduction,
     Slice,
@@ -92,10 +91,10 @@ class ValueResolver:
         """An index on a left side: a variable as it is, anything computed with its reads resolved."""
         changed = self._any(item)
         assert isinstance(changed, type(item)) or not isinstance(item, (Star, Slice))
-        return changed  # type: ignore[return-value]
+        return changed
 
-    def _any(self, node: Node) -> Node:
-        return rebuild(node, self._any) if isinstance(node, (Star, Slice)) else self.expr(node)  # type: ignore[arg-type]
+    def _any(self, node: Item) -> Item:
+        return rebuild(node, self._any) if isinstance(node, (Star, Slice)) else self.expr(node)
 
     def _loop(self, node: Reduction | Comprehension) -> Expr:
         inner = ValueResolver(self.kernel, replace(self.variables, extents=dict(self.variables.extents)), {}, False)

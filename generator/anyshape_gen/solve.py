@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from anyshape_gen.analysis_model import (
     AtLeastOne,
@@ -60,6 +61,9 @@ def piece_names(operand: Operand) -> set[str]:
     return found
 
 
+T = TypeVar("T")
+
+
 class Solver:
     """One op's signature."""
 
@@ -74,7 +78,7 @@ class Solver:
         self.optional = [o for o in spec.inputs if _optional(o)]
         self.tasks: list[PieceTask] = []
         from_inputs = {name for operand in spec.inputs for name in piece_names(operand)}
-        counts = {o.signature.variadic.count.id for o in spec.inputs if _open_count(o)}  # type: ignore[union-attr]
+        counts = {name for o in spec.inputs if (name := _open_count(o))}
         self.definable = from_inputs | counts | {param.name for param in spec.params}
 
     def solve(self) -> tuple[SolveStep, ...]:
@@ -96,7 +100,7 @@ class Solver:
             moved = any([*self._take(self.waiting_params, self._bind), *self._take(self.tasks, self._piece)])
             moved |= any(self._take(self.waiting_operands, self._locate))
 
-    def _take(self, waiting: list, attempt: Callable[..., bool]) -> list[bool]:  # type: ignore[type-arg]
+    def _take(self, waiting: list[T], attempt: Callable[[T], bool]) -> list[bool]:
         done = []
         for thing in list(waiting):
             if attempt(thing):
@@ -273,9 +277,10 @@ def _optional(operand: Operand) -> bool:
     return operand.signature.optional or operand.signature.default is not None
 
 
-def _open_count(operand: Operand) -> bool:
+def _open_count(operand: Operand) -> str:
+    """The name of how many tensors there are; nothing where there is none."""
     variadic = operand.signature.variadic
-    return variadic is not None and isinstance(variadic.count, Name)
+    return variadic.count.id if variadic is not None and isinstance(variadic.count, Name) else ""
 
 
 def _base(operand: Operand, element: Expr) -> Expr:

@@ -6,6 +6,7 @@ In: vectors. Out: their broadcast, with what is known of every position of it; a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -19,8 +20,7 @@ def broadcast(context: Context, runs: Sequence[Run]) -> Run:
     length = dims.maximum(*(r.length for r in runs))
     result = context.run("b", length, low=0 if all(r.nonnegative for r in runs) else None)
     for r in runs:
-        behind = length - r.length
-        context.everywhere(r.length, lambda q, r=r, behind=behind: one_or(r.at(q), result.at(q + behind)))  # type: ignore[misc]
+        context.everywhere(r.length, partial(_fits, r, result, length - r.length))
 
     def made_of_ones(p: Size) -> Truth:
         ones = [dims.or_(dims.lt(p, length - r.length), dims.eq(r.at(p - length + r.length), 1)) for r in runs]
@@ -28,6 +28,10 @@ def broadcast(context: Context, runs: Sequence[Run]) -> Run:
 
     context.everywhere(length, made_of_ones)
     return result
+
+
+def _fits(run: Run, to: Run, behind: Size, q: Size) -> Truth:
+    return one_or(run.at(q), to.at(q + behind))
 
 
 def one_or(a: Size, b: Size) -> Truth:
@@ -38,5 +42,4 @@ def learn_broadcasts(context: Context, run: Run, to: Run, given: Iterable[Truth]
     """What holds where `broadcasts(run, to)` does."""
     held = tuple(given)
     context.fact(dims.le(run.length, to.length), held)
-    behind = to.length - run.length
-    context.everywhere(run.length, lambda q: one_or(run.at(q), to.at(q + behind)), held)
+    context.everywhere(run.length, partial(_fits, run, to, to.length - run.length), held)

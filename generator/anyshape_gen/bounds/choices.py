@@ -56,7 +56,8 @@ def _choices_in(p: Size, found: dict[Cond, None]) -> None:
 
 def settled(c: Truth, condition: Cond, holds: bool) -> Truth:
     """c where it is known whether a condition holds."""
-    return _Settled(condition, holds)(c)  # type: ignore[no-any-return]
+    found: Truth = _Settled(condition, holds)(c)
+    return found
 
 
 class _Settled:
@@ -64,7 +65,8 @@ class _Settled:
 
     def __init__(self, condition: Cond, holds: bool) -> None:
         self.condition, self.holds = condition, holds
-        self.done: dict[Any, Any] = {}
+        self.done: dict[Dim | Cond, Any] = {}
+        self.atoms: dict[Atom, Size] = {}
 
     def __call__(self, e: Any) -> Any:
         if not isinstance(e, (Dim, Cond)):
@@ -79,7 +81,8 @@ class _Settled:
         args = [self(a) for a in c.args]
         if all(x is y for x, y in zip(args, c.args)):
             return c
-        return REBUILD[c.kind](*args)  # type: ignore[no-any-return]
+        made: Truth = REBUILD[c.kind](*args)
+        return made
 
     def _dim(self, p: Dim) -> Size:
         if not any(a.kind != "symbol" for m, _ in p.terms for a in m):
@@ -95,14 +98,17 @@ class _Settled:
     def _atom(self, atom: Atom) -> Size:
         if atom.kind == "symbol":
             return atom.dim
-        if atom not in self.done:
-            self.done[atom] = self._rebuilt(atom)
-        return self.done[atom]  # type: ignore[no-any-return]
+        if atom not in self.atoms:
+            self.atoms[atom] = self._rebuilt(atom)
+        return self.atoms[atom]
 
     def _rebuilt(self, atom: Atom) -> Size:
+        made: Size
         if atom.kind == "select" and atom.args[0] is self.condition:
-            return self(atom.args[1] if self.holds else atom.args[2])  # type: ignore[no-any-return]
+            made = self(atom.args[1] if self.holds else atom.args[2])
+            return made
         args = [self(a) for a in atom.args]
         if all(x is y for x, y in zip(args, atom.args)):
             return atom.dim
-        return REBUILD[atom.kind](*args)  # type: ignore[no-any-return]
+        made = REBUILD[atom.kind](*args)
+        return made

@@ -165,7 +165,7 @@ def _shape(value: ExampleValue, several: bool) -> Any:
     if several:
         parts = value.value if isinstance(value.value, tuple) else ()
         return [Vec(_extents(part) if value.literal else part) for part in parts]
-    return Vec(_extents(value.value) if value.literal else value.value)  # type: ignore[arg-type]
+    return Vec(_extents(value.value)) if value.literal else _vec(value.value)
 
 
 def _extents(v: object) -> tuple[int, ...]:

@@ -73,7 +73,7 @@ class Elements(OpContext):
             case Exact(items=(Star(value=value),)):
                 return self.value(value, env)
             case Exact(items=items) | Flat(items=items) if len(items) == 1:
-                return self.value(items[0], env)  # type: ignore[arg-type]
+                return self.value(items[0], env)
             case Exact(items=items) | Fit(items=items):
                 return self.items(items, env)
             case Flat(items=items):

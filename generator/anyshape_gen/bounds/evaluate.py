@@ -77,7 +77,7 @@ class Evaluator(Functions):
 
     # --- names and operators
 
-    def value(self, e: Expr, env: Env) -> Any:
+    def value(self, e: Item, env: Env) -> Any:
         """What depends on no variable is evaluated once, so that it is one value wherever it is written."""
         if isinstance(e, (Name, Int, Str, Bool)) or not free_names(e).isdisjoint(env) or self.busy:
             return self._value(e, env)
@@ -86,7 +86,7 @@ class Evaluator(Functions):
             self.context.opaque[key] = self._value(e, env)
         return self.context.opaque[key]
 
-    def _value(self, e: Expr, env: Env) -> Any:
+    def _value(self, e: Item, env: Env) -> Any:
         match e:
             case Name(id=name):
                 return env[name] if name in env else self.lookup(name)
@@ -121,12 +121,12 @@ class Evaluator(Functions):
                 return self._call(e, env)
         return self._unknown(e, env)
 
-    def integer(self, e: Expr, env: Env) -> Size:
+    def integer(self, e: Item, env: Env) -> Size:
         """The value as an integer, an unknown one if it is none."""
         v = self.value(e, env)
         return v if is_int(v) else self.context.unknown("int", v)
 
-    def vector(self, e: Expr, env: Env) -> Run:
+    def vector(self, e: Item, env: Env) -> Run:
         v = self.value(e, env)
         return v if isinstance(v, Run) else self._some_run(v)
 
@@ -134,7 +134,8 @@ class Evaluator(Functions):
         """A condition; one of vectors holds for all items, which one term does not say: it is an unknown."""
         v = self.value(e, env)
         if is_truth(v):
-            return v  # type: ignore[no-any-return]
+            known: Truth = v
+            return known
         if is_int(v):
             return dims.ne(v, 0)
         return self.context.undecided("truth", v)
@@ -258,15 +259,15 @@ class Evaluator(Functions):
         """How many turns a generator takes, and what its targets are in turn p."""
         match domain:
             case Call(func="zip", args=args):
-                runs = [self.vector(a, env) for a in args]  # type: ignore[arg-type]
+                runs = [self.vector(a, env) for a in args]
                 length = spread(lambda *xs: xs[0], *runs).length
                 self._same_length(runs)
                 return length, lambda p: [r.at(p) for r in runs]
             case Call(func="enumerate", args=(inner,)):
-                run = self.vector(inner, env)  # type: ignore[arg-type]
+                run = self.vector(inner, env)
                 return run.length, lambda p: [p, run.at(p)]
             case Call(func="range", args=args) if len(args) in (1, 2):
-                ends = [self.integer(a, env) for a in args]  # type: ignore[arg-type]
+                ends = [self.integer(a, env) for a in args]
                 low, high = (0, ends[0]) if len(ends) == 1 else ends
                 return dims.maximum(high - low, 0), lambda p: [low + p]
         v = self.value(domain, env)
@@ -286,7 +287,7 @@ class Evaluator(Functions):
     def _call(self, e: Call, env: Env) -> Any:
         own = self.functions.get(e.func)
         if own is not None:
-            inner = {**env, **{n: self.value(a, env) for n, a in zip(own.args, e.args)}}  # type: ignore[arg-type]
+            inner = {**env, **{n: self.value(a, env) for n, a in zip(own.args, e.args)}}
             for statement in own.body:
                 for name in statement.names[:1]:
                     inner[name] = self.value(statement.value, inner)
@@ -302,5 +303,5 @@ class Evaluator(Functions):
                 return self.present(name)
         if any(isinstance(a, (Star, Slice)) for a in e.args) or e.keywords:
             return self._unknown(e, env)
-        args = [self.value(a, env) for a in e.args]  # type: ignore[arg-type]
+        args = [self.value(a, env) for a in e.args]
         return self.apply(e.func, args)

@@ -39,11 +39,11 @@ class Learner(Evaluator):
             case BoolOp(items=items):
                 self._alternatives(items, env, given)
             case Call(func="broadcasts", args=(left, right)):
-                runs = self.value(left, env), self.value(right, env)  # type: ignore[arg-type]
+                runs = self.value(left, env), self.value(right, env)
                 if isinstance(runs[0], Run) and isinstance(runs[1], Run):
                     learn_broadcasts(self.context, runs[0], runs[1], given)
             case Call(func="inside", args=(index, extent)):
-                at, end = self.value(index, env), self.value(extent, env)  # type: ignore[arg-type]
+                at, end = self.value(index, env), self.value(extent, env)
                 self._comparison_of(">=", at, 0, given)
                 self._comparison_of("<", at, end, given)
             case Call(func="all", args=(Comprehension() as inner,)):

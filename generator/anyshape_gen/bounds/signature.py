@@ -264,7 +264,7 @@ class OpContext(Learner):
                 case Assign(names=(name,), value=value):
                     self._assign(name, self.value(value, {}), given)
                 case Assign(names=names, value=VecLit(items=items)) if len(items) == len(names):
-                    values = [self.value(i, {}) for i in items]  # type: ignore[arg-type]
+                    values = [self.value(i, {}) for i in items]
                     for name, v in zip(names, values):
                         self._assign(name, v, given)
                 case Assign(names=names, value=value):

@@ -10,13 +10,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
 from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.bounds.check_op import How, Verdict, verdicts
+from anyshape_gen.bounds.version import prover_version
 from anyshape_gen.nodes import Node
 
 FILE = "index_safety.json"
@@ -65,15 +65,6 @@ class Safety:
     def unproved(self) -> frozenset[int]:
         """The reads that carry a check although no data decides them."""
         return frozenset(r.access for r in self.rest if r.how == How.UNKNOWN)
-
-
-@cache
-def prover_version() -> str:
-    """Changes with any line of the prover."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def key_of(a: OpAnalysis) -> str:

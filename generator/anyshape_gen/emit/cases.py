@@ -168,7 +168,7 @@ class _Case:
                 case Assert(Compare(Name(id), (("==", Int(value)),)), _) if id == name:
                     return f"d.repeated({value})"
                 case Assert(Call("broadcasts", (Name(id), to), ()), _) if id == name and free_names(to) <= self.drawn:
-                    return f"d.broadcasting_to({self.text.text(to)})"  # type: ignore[arg-type]
+                    return f"d.broadcasting_to({self.text.text(to)})"
         return f"d.run({quoted(name)})"
 
     def _crowded(self, o: Operand) -> str:
@@ -324,10 +324,10 @@ class _Case:
             for node in walk(q):
                 match node:
                     case Call("wrap", (TensorRead(tensor), n), _) if free_names(n) <= self.drawn:
-                        size = self.text.text(n)  # type: ignore[arg-type]
+                        size = self.text.text(n)
                         found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
                     case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if free_names(n) <= self.drawn:
-                        size = f"min({self.text.text(n)}, default=1)"  # type: ignore[arg-type]
+                        size = f"min({self.text.text(n)}, default=1)"
                         found[tensor] = f"{quoted(tensor)}: (-{size}, {size})"
         for check in self.a.reading:
             for node in walk(check.cond):

@@ -369,10 +369,10 @@ class _Emitter:
 def _ends(e: Call) -> tuple[Item | None, Expr]:
     """Where a range begins, if not at 0, and how many turns it has."""
     match e.args:
-        case (low, high) if not isinstance(low, Star) and not isinstance(high, Star):
-            return low, BinOp("-", high, low, span=e.span)  # type: ignore[arg-type]
-        case (high,):
-            return None, high  # type: ignore[return-value]
+        case (low, high) if not isinstance(low, Star | Slice) and not isinstance(high, Star | Slice):
+            return low, BinOp("-", high, low, span=e.span)
+        case (high,) if not isinstance(high, Star | Slice):
+            return None, high
     raise NotExecuted(e, "this range")
 
 

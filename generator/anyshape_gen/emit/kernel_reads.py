@@ -97,7 +97,7 @@ class ReadText(KernelScope):
         texts = self.items(items)
         return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
-    def run(self, e: Expr) -> str:
+    def run(self, e: Item) -> str:
         """A vector of indices: a name, or a generator over the vectors in it, item by item."""
         whole = self._whole(e)
         if whole is not None:
@@ -110,7 +110,7 @@ class ReadText(KernelScope):
         domain = next(iter(leaves)) if len(leaves) == 1 else f"zip({', '.join(leaves)})"
         return f"({text} for {names} in {domain})"
 
-    def _whole(self, e: Expr) -> str | None:
+    def _whole(self, e: Item) -> str | None:
         """A vector that is not made item by item from others; None for one that is."""
         if isinstance(e, Name) or self.is_size(e):
             return self.at_least(e, ATOM)
@@ -120,8 +120,8 @@ class ReadText(KernelScope):
             case Call("put", (base, positions, items), ()) if not any(
                 isinstance(x, (Star, Slice)) for x in (base, positions, items)
             ):
-                put = self.run(items) if self.is_vector(items) else self.text(items)  # type: ignore[arg-type]
-                return f"rules.put({self.run(base)}, {self.text(positions)}, {put})"  # type: ignore[arg-type]
+                put = self.run(items) if self.is_vector(items) else self.text(items)
+                return f"rules.put({self.run(base)}, {self.text(positions)}, {put})"
             case Call("unravel", (position, extents), ()) if not isinstance(position, (Star, Slice)) and not isinstance(
                 extents, (Star, Slice)
             ):
@@ -137,13 +137,15 @@ class ReadText(KernelScope):
         domain = f"range({self.text(g.domain)})" if g.over is Over.EXTENT else self.text(g.domain)
         return f"({self.text(element)} for {kernel_name(target)} in {domain})"
 
-    def _itemwise(self, e: Expr, leaves: dict[str, str]) -> str:
+    def _itemwise(self, e: Item, leaves: dict[str, str]) -> str:
         """e with each vector in it replaced by one of its items; leaves: {vector: name of its item}."""
         inner = type(self)(self.kinds, self.attributes, self.dtypes, self.tensors, self.functions)
         inner.rules.sequence, inner.rules.own_dims = self.rules.sequence, self.rules.own_dims
         inner.used, inner.used_tensors, inner.variables = self.used, self.used_tensors, dict(self.variables)
 
-        def replace(node: Expr) -> Expr:
+        def replace(node: Item) -> Expr:
+            if isinstance(node, (Star, Slice)):
+                raise NotExecuted(node, "this vector of indices")
             if not self.is_vector(node):
                 return node
             match node:
@@ -154,7 +156,7 @@ class ReadText(KernelScope):
                 case IfExp(cond, then, other):
                     return IfExp(cond, replace(then), replace(other))
                 case Call(func, args, ()) if func in FUNCTIONS or func in self.functions:
-                    return Call(func, tuple(a if isinstance(a, (Star, Slice)) else replace(a) for a in args))
+                    return Call(func, tuple(map(replace, args)))
             whole = self._whole(node)
             if whole is None:
                 raise NotExecuted(node, "this vector of indices")

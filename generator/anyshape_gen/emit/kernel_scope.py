@@ -25,6 +25,7 @@ from anyshape_gen.nodes import (
     IfExp,
     Index,
     Int,
+    Item,
     Name,
     Node,
     Over,
@@ -84,10 +85,10 @@ class KernelScope(ABC):
             self.used[id] = None
         return kernel_name(id)
 
-    def text(self, e: Expr) -> str:
+    def text(self, e: Item) -> str:
         return self.spell(e)[0]
 
-    def at_least(self, e: Expr, level: int) -> str:
+    def at_least(self, e: Item, level: int) -> str:
         text, strength = self.spell(e)
         return text if strength >= level else f"({text})"
 
@@ -107,10 +108,10 @@ class KernelScope(ABC):
         return kernel_name(name)
 
     @abstractmethod
-    def spell(self, e: Expr) -> Spelled:
+    def spell(self, e: Item) -> Spelled:
         """The text of an expression, and how strongly it binds."""
 
-    def is_size(self, e: Expr) -> bool:
+    def is_size(self, e: Item) -> bool:
         """Whether e depends on sizes and attributes only, and the rule language can compute it."""
         for node in walk(e):
             match node:
@@ -160,7 +161,7 @@ class KernelScope(ABC):
             "entropy",
         )
 
-    def is_vector(self, e: Expr) -> bool:
+    def is_vector(self, e: Item) -> bool:
         match e:
             case Name(id):
                 return self.variables.get(id, self.kinds.get(id) in (ValueKind.VECTOR, ValueKind.TEXTS))
@@ -184,7 +185,7 @@ class KernelScope(ABC):
                 )
         return False
 
-    def is_static(self, e: Expr) -> bool:
+    def is_static(self, e: Item) -> bool:
         """Whether attributes, ranks and dtypes alone decide e, so that it is a Python bool."""
         match e:
             case Call(func, _, _) if func in CLASSES or func == "present":

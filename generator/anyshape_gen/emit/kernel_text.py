@@ -21,6 +21,7 @@ from anyshape_gen.nodes import (
     Expr,
     IfExp,
     Index,
+    Item,
     Name,
     Reduction,
     Slice,
@@ -36,7 +37,7 @@ _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"
 class KernelText(ReductionText):
     """Spells all expressions of an equation."""
 
-    def spell(self, e: Expr) -> Spelled:
+    def spell(self, e: Item) -> Spelled:
         if self.is_size(e):
             return self.rules.spell(e)
         match e:
@@ -49,7 +50,7 @@ class KernelText(ReductionText):
             case Unary(_, operand):
                 match operand:
                     case Call("present", (x,), ()):
-                        return f"{self.text(x)}.absent is not None", TERNARY  # type: ignore[arg-type]
+                        return f"{self.text(x)}.absent is not None", TERNARY
                 if self.is_static(operand):
                     return f"not {self.at_least(operand, NEGATE)}", TERNARY
                 return f"not_({self.text(operand)})", ATOM

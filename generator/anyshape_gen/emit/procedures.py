@@ -14,7 +14,7 @@ from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import MUL, source_of
-from anyshape_gen.nodes import Call, Comprehension, Expr, Generator, Over, Slice, Star, TensorRead, VecLit
+from anyshape_gen.nodes import Call, Comprehension, Generator, Item, Over, Slice, Star, TensorRead, VecLit
 from anyshape_gen.traverse import free_names, walk_all
 
 _UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul"}
@@ -31,10 +31,10 @@ class ProcedureText(KernelText):
 
     loops: frozenset[str] = frozenset()
 
-    def turns(self, e: Expr) -> str:
+    def turns(self, e: Item) -> str:
         return self.text(e) if self.is_size(e) else f"procedure.size({self.text(e)})"
 
-    def _steady(self, e: Expr) -> bool:
+    def _steady(self, e: Item) -> bool:
         """Whether e is the same for all elements that a step looks at."""
         return not free_names(e) & (set(self.variables) - self.loops)
 
@@ -51,8 +51,8 @@ class ProcedureText(KernelText):
             raise NotExecuted(g, "a range with a step")
         self.variables[name] = False
         if len(ends) == 1:
-            return self.turns(ends[0]), kernel_name(name)  # type: ignore[arg-type]
-        low, high = (self.at_least(x, MUL) for x in ends)  # type: ignore[arg-type]
+            return self.turns(ends[0]), kernel_name(name)
+        low, high = (self.at_least(x, MUL) for x in ends)
         self.shifted[name] = f"({kernel_name(name)} + {low})"
         return f"procedure.size(as_expr({high}) - {low})", kernel_name(name)
 
@@ -140,12 +140,12 @@ class ProcedureEmitter(KernelEmitter):
         text = self.text
         match step:
             case Set(targets=(target,), value=Call("array", (_, value), ())):
-                self.code.add(f"procedure.fill({kernel_name(target.tensor)}, {text.text(value)})")  # type: ignore[arg-type]
+                self.code.add(f"procedure.fill({kernel_name(target.tensor)}, {text.text(value)})")
             case Set(targets=(target,), op=op, value=value):
                 more = f', "{_UPDATES[op]}"' if op != "=" else ""
                 self.code.add(f"procedure.set({self._place(target)}, {text.text(value)}{more})")
             case Set(targets=targets, value=VecLit(items)):
-                pairs = [f"({self._place(t)}, {text.text(v)})" for t, v in zip(targets, items)]  # type: ignore[arg-type]
+                pairs = [f"({self._place(t)}, {text.text(v)})" for t, v in zip(targets, items)]
                 self.code.add(f"procedure.set_all({', '.join(pairs)})")
             case For():
                 self._loop(step)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.emit.module import Code, quoted
@@ -16,7 +17,7 @@ from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name
 from anyshape_gen.emit.rule_text import RuleText, source_of
 from anyshape_gen.model import OpSpec, Rewrite
-from anyshape_gen.nodes import Call, Expr, Index, Name, Node, Slice, Star
+from anyshape_gen.nodes import Call, Expr, Index, Item, Name, Node, Slice, Star
 from anyshape_gen.traverse import free_names, rebuild, walk
 
 KNOWN = {
@@ -152,19 +153,19 @@ class _Rewriter:
         """The condition with a local for every `r[()]`, the only element of an operand: where it is not known, the rewrite is not made."""
         read: dict[str, None] = {}
 
-        def replace(node: Node) -> Node:
+        def replace(node: Any) -> Any:
             match node:
                 case Index(Name(id), ()) if id in self.scope.values:
                     read[id] = None
                     return Name(f"element_{id}", span=node.span)
             return rebuild(node, replace)
 
-        found = replace(cond)
+        found: Expr = replace(cond)
         for id in read:
             self.code.add(f"element_{id} = element_of({self.scope.values[id]})")
         if read:
             self._leave(" or ".join(f"element_{id} is None" for id in read))
-        return found  # type: ignore[return-value]
+        return found
 
     def _value(self, e: Node) -> str:
         match e:
@@ -179,7 +180,7 @@ class _Rewriter:
                 return f"make({quoted(func)}, [{', '.join(inputs)}], {{{', '.join(params)}}}, node.source)"
         raise NotExecuted(e, "this term of a rewrite")
 
-    def _param(self, e: Node) -> str:
+    def _param(self, e: Item) -> str:
         """A parameter handed on is given as it was; a computed one is computed from the values."""
         match e:
             case Name(id) if id in self.scope.params:
@@ -191,7 +192,7 @@ class _Rewriter:
                 return f"{self._bound(base)}[{self._bound(position)}]"
         values = {name: self._bound(name) for name in self.scope.params}
         text = RuleText(dict.fromkeys(values, ValueKind.ANY), rename=lambda n: values.get(n, n))
-        spelled = text.text(e)  # type: ignore[arg-type]
+        spelled = text.text(e)
         if "rule." in spelled:
             raise NotExecuted(e, "a partial operation in the term of a rewrite")
         return spelled

@@ -80,14 +80,14 @@ class RuleText:
         self.sequence, self.own_dims = spec.sequence.name if spec.sequence is not None else "", spec.own_dims
         return self
 
-    def text(self, e: Expr) -> str:
+    def text(self, e: Item) -> str:
         return self.spell(e)[0]
 
-    def at_least(self, e: Expr, level: int) -> str:
+    def at_least(self, e: Item, level: int) -> str:
         text, strength = self.spell(e)
         return text if strength >= level else f"({text})"
 
-    def spell(self, e: Expr) -> Spelled:
+    def spell(self, e: Item) -> Spelled:
         """Text and how strongly it binds."""
         match e:
             case Name("inf" | "pi" as id) if id not in self.kinds:
@@ -180,7 +180,7 @@ class RuleText:
             return text, TERNARY
         return f"rule.where({self.text(cond)}, lambda: {self.text(then)}, lambda: {self.text(other)})", ATOM
 
-    def is_static(self, e: Expr) -> bool:
+    def is_static(self, e: Item) -> bool:
         """Whether attributes alone decide e, so that it is a Python bool."""
         match e:
             case Bool() | Call("present"):
