@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import resource
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 LONGEST = 60.0
-"""Seconds for one seed"""
+"""Seconds of the processor for one seed"""
 MEMORY = 6 << 30
 """Bytes of address space for the child"""
 
@@ -28,19 +31,38 @@ def run_isolated(
         child.start()
         there.close()
         while at < len(seeds):
-            try:
-                if not here.poll(LONGEST):
-                    raise EOFError
-                yield seeds[at], here.recv()
-            except EOFError:
-                child.kill()
-                child.join()
-                why = f"{name(seeds[at])}: the process ended with {child.exitcode}, or took {LONGEST:.0f} s"
-                yield seeds[at], why
-                at += 1
-                break
+            ended = awaited(here, child, LONGEST)
+            if not ended:
+                try:
+                    yield seeds[at], here.recv()
+                    at += 1
+                    continue
+                except EOFError:
+                    pass
+            child.kill()
+            child.join()
+            yield seeds[at], f"{name(seeds[at])}: {ended or f'the process ended with {child.exitcode}'}"
             at += 1
+            break
         child.join()
+
+
+def awaited(pipe: Any, child: Any, limit: float) -> str:
+    """Why nothing comes from a child any more; empty as soon as something does."""
+    started, began = _seconds(child.pid), time.monotonic()
+    while not pipe.poll(1.0):
+        if _seconds(child.pid) - started > limit or time.monotonic() - began > 20 * limit:
+            return f"more than {limit:.0f} seconds"
+    return ""
+
+
+def _seconds(process: int) -> float:
+    """What a process has had of the processors so far."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(pipe: Any, seeds: Sequence[int], outcome: Callable[[int], str]) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import time
 import warnings
 from collections import Counter
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tests.frontends.isolated import awaited
 from tests.frontends.onnx_tiers import group_of
 from tests.frontends.stored_cases import stored_cases
 
@@ -201,7 +201,7 @@ def run_isolated(keys: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
         there.close()
         while at < len(keys):
             limit = LONGEST_REAL if keys[at][0].startswith("real:") else LONGEST
-            ended = _awaited(here, child, limit)
+            ended = awaited(here, child, limit)
             if not ended:
                 try:
                     yield here.recv()
@@ -215,24 +215,6 @@ def run_isolated(keys: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
             at += 1
             break
         child.join()
-
-
-def _awaited(pipe: Any, child: Any, limit: float) -> str:
-    """Why nothing comes from a child any more; empty as soon as something does."""
-    started, began = _seconds(child.pid), time.monotonic()
-    while not pipe.poll(1.0):
-        if _seconds(child.pid) - started > limit or time.monotonic() - began > 20 * limit:
-            return f"more than {limit:.0f} seconds"
-    return ""
-
-
-def _seconds(process: int) -> float:
-    """What a process has had of the processors so far."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(pipe: Any, keys: Sequence[tuple[str, str]]) -> None:

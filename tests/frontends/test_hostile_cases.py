@@ -16,7 +16,10 @@ from tests.frontends.models import FLOAT, call, function, model, node, tensor
 
 COUNT = 5000 if os.environ.get("ANYSHAPE_LONG") else 60
 FOUND = (55, 1000, 101860, 104667, 701559)
-FOUND_IN_FILES = (901, 1280, 1953, 11917, 16777681, 16778180, 16779894)
+FOUND_IN_FILES = (
+    *(901, 1280, 1953, 11917),
+    *(16777681, 16778180, 16778505, 16779063, 16779140, 16779633, 16779880, 16779894, 16781046, 16781901, 16782497),
+)
 """Seeds that once ended in something else"""
 I64 = TensorProto.INT64
 

@@ -169,6 +169,27 @@ def test_sparse_tensors_are_dense_ones(values, places, dims):
         assert got.shape == dense.shape and got.dtype.kind == dense.dtype.kind and got.tolist() == dense.tolist()
 
 
+@pytest.mark.parametrize("kind", [FLOAT, TensorProto.STRING])
+def test_a_tensor_in_place_of_a_sequence(kind):
+    proto = model([node("ConcatFromSequence", "x", "y", axis=0)], [tensor("x", ["n"], kind)], "y")
+    with pytest.raises(AnyshapeError, match="must be a list of tensors"):
+        anyshape.compile(proto)
+
+
+def test_lists_that_are_left_out():
+    said = {
+        "max_gram_length": 1,
+        "min_gram_length": 1,
+        "max_skip_count": 0,
+        "mode": "TF",
+        "ngram_counts": [0],
+        "ngram_indexes": [0],
+    }
+    grams = model([node("TfIdfVectorizer", "x", "y", **said)], [tensor("x", ["n"], TensorProto.INT64)], "y")
+    with pytest.raises(ModelError, match=r"TfIdfVectorizer.*a list of numbers is wanted.*pool_int64s"):
+        anyshape.compile(grams)
+
+
 @pytest.mark.parametrize("index", [np.int8, np.int16, np.int32])
 def test_indices_of_sparse_tensors_may_be_narrow(index):
     proto = model(

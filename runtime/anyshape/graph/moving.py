@@ -37,7 +37,9 @@ def moved_strings(
 
     given: list[Any] = []
     for d, v in zip(op.inputs, inputs):
-        if not _takes(op, d):
+        if not _takes(op, d) or (
+            d.variadic and isinstance(v, Value)
+        ):  # one in place of several, which the call refuses
             given.append(v)
         elif v is None:
             given.append(NOWHERE if d.default is not None else None)

@@ -64,9 +64,9 @@ class ImportedNode:
         self.asked.add(name)
         if name in self.said:
             return attributes.value(self.said[name], self.folder, self.source)
-        return self._declared(name) if default is None else default
+        return self.declared(name) if default is None else default
 
-    def _declared(self, name: str) -> Any:
+    def declared(self, name: str) -> Any:
         """The default in ONNX's declaration, if it has one."""
         declared = None if self.schema is None else self.schema.attributes.get(name)
         if declared is None or not declared.default_value.name:

@@ -195,15 +195,15 @@ class Import:
     def _mapped(
         self, mapping: Callable[[Any], Sequence[Value]], read: ImportedNode, said: Mapping[str, Any], source: str
     ) -> Sequence[Value]:
-        """What the mapping makes. It computes with attributes, of which any may be 0, and without a declaration lack or be text."""
+        """What the mapping makes. It computes with attributes, of which any may be 0 or left out, and without a declaration be text."""
         try:
             return mapping(read)
         except AnyshapeError:
             raise
         except (TypeError, ArithmeticError) as e:
-            if isinstance(e, TypeError) and read.schema is not None:
+            absent = sorted(name for name in read.asked - set(said) if read.declared(name) is None)
+            if isinstance(e, TypeError) and read.schema is not None and not absent:
                 raise
-            absent = sorted(read.asked - set(said))
             given = f"{', '.join(sorted(said)) or 'no attribute'} given" + (f", {', '.join(absent)} not" * bool(absent))
             raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {given}") from e
 

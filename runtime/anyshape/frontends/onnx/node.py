@@ -114,7 +114,9 @@ def scalar(value: Any) -> Value:
 
 def vector(value: Any) -> Value:
     """A list of numbers as a constant tensor of rank 1, i64 of integers and f32 of floats, as an attribute without items was declared;
-    a tensor attribute in its own dtype."""
+    a tensor attribute in its own dtype. Raises TypeError without any."""
+    if value is None:
+        raise TypeError("a list of numbers is wanted")
     if isinstance(value, np.ndarray):
         return constant(value.reshape(-1))
     whole = isinstance(value, Ints) or (len(value) > 0 and all(isinstance(v, int) for v in value))
@@ -129,8 +131,10 @@ def positions(n: OnnxNode, values: Sequence[str] | None, names: Sequence[str]) -
     return constant(np.array([names.index(v) for v in values or ()], np.int64))
 
 
-def strings(value: str | Sequence[str]) -> Value:
-    """A string, or a list of strings, as a constant tensor of characters."""
+def strings(value: str | Sequence[str] | None) -> Value:
+    """A string, or a list of strings, as a constant tensor of characters. Raises TypeError without any."""
+    if value is None:
+        raise TypeError("a list of strings is wanted")
     return constant(np.array(value, np.str_))
 
 
