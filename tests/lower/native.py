@@ -24,13 +24,13 @@ _SIGNATURE = ctypes.CFUNCTYPE(
 
 
 class Native:
-    """A loaded kernel and its last compile."""
+    """A loaded kernel and its last compile; `anew`: at an address of its own, even if it is loaded already."""
 
-    def __init__(self, group: Group, target: Any = None) -> None:
+    def __init__(self, group: Group, target: Any = None, anew: bool = False) -> None:
         self.group = group
         self.target = target or host_target()
         self.kernel: Kernel = lower_group(group, self.target)
-        self.loaded: Loaded = load_kernel(self.kernel, self.target)
+        self.loaded: Loaded = (loaded_anew if anew else load_kernel)(self.kernel, self.target)
         self.call = _SIGNATURE(self.loaded.address(self.kernel.symbol))
 
     def run(
@@ -81,9 +81,12 @@ _LOADED: dict[str, Loaded] = {}
 def load_kernel(kernel: Kernel, target: Any) -> Loaded:
     loaded = _LOADED.get(kernel.symbol)
     if loaded is None:
-        imports = library_addresses(kernel, target)
-        loaded = _LOADED[kernel.symbol] = load_object(object_for(kernel.text, target), [kernel.symbol], imports)
+        loaded = _LOADED[kernel.symbol] = loaded_anew(kernel, target)
     return loaded
+
+
+def loaded_anew(kernel: Kernel, target: Any) -> Loaded:
+    return load_object(object_for(kernel.text, target), [kernel.symbol], library_addresses(kernel, target))
 
 
 def library_addresses(kernel: Kernel, target: Any) -> dict[str, int]:

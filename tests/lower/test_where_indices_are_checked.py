@@ -7,7 +7,7 @@ import pytest
 
 from anyshape import dims
 from anyshape.dtypes import I64
-from anyshape.equations.functions import lt, where, wrap
+from anyshape.equations.functions import checked, lt, where, wrap
 from anyshape.lower import host_target, lower_group
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native
@@ -103,3 +103,16 @@ def test_an_index_from_the_end_is_the_same_whatever_is_counted_and_added(counted
         assert (status == 0) == (0 <= expected < 7)
         if status == 0:
             assert (outputs[0] == array[expected]).all() and (outputs[1] == expected - shift).all()
+
+
+def test_an_index_of_positions_is_tested_ahead_of_all_loops() -> None:
+    b = Builder("shifted")
+    x, y = b.input([K, M]), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], checked(x)[i + 1, j * 2 - 3])
+    b.output(y)
+    native = Native(b.group())
+    assert [native.kernel.text.count(f"ret i32 {k}") for k in (1, 2)] == [1, 1]  # of several loops along a row
+    for k, n, m, wrong in ((3, 2, 0, 0), (3, 0, 4, 0), (3, 2, 1, 1), (2, 2, 4, 1), (9, 2, 4, 1)):
+        arrays = {x: np.ones((k, m), np.float32)}
+        assert (native.run(arrays, {K: k, N: n, M: m}, 3)[0] != 0) == bool(wrong)

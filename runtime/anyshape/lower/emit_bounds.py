@@ -90,6 +90,9 @@ def check_access(values: Values, access: Access, copy: int) -> None:
     """
     waiting: dict[tuple[int, bool], list[Bound]] = {}
     for b in access.checks:
+        if b.guard is None and not b.index.lets:
+            _check_ends(values, b)
+            continue
         domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
         varies = values.vector is not None and values.vector.variable in domain
         if values.find(("checked", b, copy if varies else -1)) is None:
@@ -101,6 +104,27 @@ def check_access(values: Values, access: Access, copy: int) -> None:
             _test(values, bounds, copy, turns)
             for b in bounds:
                 values.remember(("checked", b, copy if varies else -1), const(I1, 1))
+
+
+def _check_ends(values: Values, b: Bound) -> None:
+    """An index that goes straight with positions is in range for all of them if it is at both ends, which are tested ahead of the loops."""
+    f, index = values.f, b.index
+    if values.find(("checked", b, -1)) is not None:
+        return
+    values.errors[b.error] = None
+    depth = values.outermost(values.step_depth((index.offset, b.extent, *(c for _, c in index.terms))))
+    depth = max(depth, values.step_depth(v.extent for v in values.turns(depth)))
+    turns = values.turns(depth)
+    with values.at(depth):
+        low = high = values.offset([(values.indices[v], c) for v, c in index.terms if v not in turns], index.offset)
+        for v, c in index.terms:
+            if v in turns:
+                last = f.mul(f.sub(values.size(v.extent), 1), values.size(c))
+                low, high = f.add(low, f.smin(last, 0)), f.add(high, f.smax(last, 0))
+        n = values.size(b.extent)
+        good = f.and_(*(f.compare("lt", at, n, unsigned=True) for at in (low, high)))
+        _refuse(values, [b], [good], [values.size(v.extent) for v in turns if dims.ge(v.extent, 1) is not True])
+        values.remember(("checked", b, -1), const(I1, 1))
 
 
 def _check_depth(values: Values, b: Bound) -> int:
