@@ -237,7 +237,8 @@ def not_(c: Truth) -> Truth:
     if kind == "eq":
         return make_cond("not", (c,))
     if kind == "not":
-        return c.args[0]  # type: ignore[no-any-return]
+        inner: Cond = c.args[0]
+        return inner
     if kind == "ge":
         return at_least_zero(-c.args[0] - 1)
     return make_cond("or" if kind == "and" else "and", _ordered(not_(a) for a in c.args))

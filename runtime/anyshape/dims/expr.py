@@ -13,7 +13,7 @@ of models. No expression is nested deeper than MAX_DEPTH: what walks one by recu
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any, NoReturn, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -376,7 +376,7 @@ def make_cond(kind: str, args: tuple[Any, ...]) -> Cond:
     return enter(_conds, key, Cond(kind, args)) if cond is None else cond
 
 
-def replace_atoms(p: Dim, values: dict[Atom, Size]) -> Size:
+def replace_atoms(p: Dim, values: Mapping[Atom, Size]) -> Size:
     """The polynomial with some of its own atoms replaced; atoms inside other atoms' arguments are left as they are."""
     total: Size = 0
     kept: dict[Monomial, int] = {}

@@ -264,7 +264,7 @@ class Facts:
         if isinstance(p, int):
             return p
         gone = {a: 0 for m, _ in p.terms for a in m if a.kind == "mod" and self.decide(REBUILD["eq"](a.dim)) is True}
-        return replace_atoms(p, gone) if gone else p  # type: ignore[arg-type]
+        return replace_atoms(p, gone) if gone else p
 
     def nonneg(self, e: Size) -> bool:
         """Whether e >= 0 follows."""

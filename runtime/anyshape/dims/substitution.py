@@ -32,7 +32,8 @@ def substitute(e: Size | bool | Cond, values: Mapping[Dim, Size]) -> Size | bool
         return e
     if not values:
         return e
-    return _replace(e, {_symbol_of(d): v for d, v in values.items()}, {})  # type: ignore[no-any-return]
+    replaced: Size | Cond = _replace(e, {_symbol_of(d): v for d, v in values.items()}, {})
+    return replaced
 
 
 def substitute_atoms(e: Any, values: Mapping[Atom, Size]) -> Any:
@@ -98,9 +99,9 @@ def evaluate(e: Size | bool | Cond, values: Mapping[Dim, int]) -> int | bool:
     return _value(e, {_symbol_of(d): v for d, v in values.items()}, {})
 
 
-def _value(e: Any, values: Mapping[Atom, int], done: dict[Any, int]) -> int:
+def _value(e: Size | bool | Cond, values: Mapping[Atom, int], done: dict[Any, int]) -> int:
     if not isinstance(e, Dim) and not isinstance(e, Cond):
-        return e  # type: ignore[no-any-return]
+        return e
     if e in done:
         return done[e]
     if isinstance(e, Cond):

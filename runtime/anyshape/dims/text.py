@@ -293,7 +293,8 @@ class _Parser:
             self.take()
             args.append(self.disjunction())
         self.take(")")
-        return _CALLS[name](*args)  # type: ignore[no-any-return]
+        made: Size = _CALLS[name](*args)
+        return made
 
 
 def _known(scope: Mapping[str, Size], parser_error: Callable[[str], ParseError]) -> Callable[[str], Size]:
@@ -309,10 +310,13 @@ def _known(scope: Mapping[str, Size], parser_error: Callable[[str], ParseError])
 
 def parse_dim(source: str, scope: Mapping[str, Size]) -> Size:
     """The dim that `source` spells, its symbols taken from `scope`; raises ParseError with the column otherwise."""
-    value = _parse(source, scope)
-    if value.__class__ in (bool, Cond):
+    return _as_size(_parse(source, scope), source)
+
+
+def _as_size(value: Size | bool | Cond, source: str) -> Size:
+    if isinstance(value, bool | Cond):
         raise ParseError(f"expected a dim, got the condition {source!r}")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def parse_cond(source: str, scope: Mapping[str, Size]) -> conditions.Truth:
@@ -336,10 +340,7 @@ def declare(source: str, scope: MutableMapping[str, Size], low: int = 0) -> Size
         return scope[name]
 
     parser = _Parser(source, lookup)
-    value = parser.whole(parser.disjunction)
-    if value.__class__ in (bool, Cond):
-        raise ParseError(f"expected a dim, got the condition {source!r}")
-    return value  # type: ignore[no-any-return]
+    return _as_size(parser.whole(parser.disjunction), source)
 
 
 REBUILD["text"] = shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anyshape.dims import Facts, not_
+from anyshape.dims import Cond, Facts, not_
 from anyshape.errors import DtypeError, ShapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
@@ -33,9 +33,9 @@ class _If:
     def assumed(self, node: Node, k: int) -> Truth:
         cond = node.inputs[-1]
         known = cond.contents[0] if cond is not None and cond.contents else True
-        if isinstance(known, int) and not isinstance(known, bool):
+        if not isinstance(known, bool | Cond):
             return True
-        return known if k == 0 else not_(known)  # type: ignore[arg-type, return-value]
+        return known if k == 0 else not_(known)
 
     def may_skip(self, node: Node, k: int) -> bool:
         return known_truth(node.inputs[-1]) is None or known_truth(node.inputs[-1]) is (k == 1)

@@ -212,7 +212,8 @@ class _Call:
             made += tensors
             outs[o.name] = tensors if o.variadic else tensors[0]
         stated = Equations(node.op.full_name, ins, outs, node.dtypes)
-        node.op.kernel(stated, forward)  # type: ignore[misc]  # only ops with a kernel come here
+        assert node.op.kernel is not None
+        node.op.kernel(stated, forward)
         seeds = {made[k]: eqs.tensor(f"seed{k}") for k in self.floats}
         wanted = {eqs.tensor(self.name(v)): eqs.tensor(f"gradient{k}") for k, v in enumerate(self.wanted)}
         try:

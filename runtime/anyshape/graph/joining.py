@@ -12,7 +12,7 @@ from functools import reduce
 
 from anyshape.dims import Dim, Facts, Size, bounds, free_symbols, fresh
 from anyshape.errors import DtypeError
-from anyshape.graph.value import Contents, Value
+from anyshape.graph.value import Contents, Element, Value
 from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, list_of
 
 
@@ -84,11 +84,11 @@ def joined_contents(values: Sequence[Value]) -> Contents | None:
     return None if any(e is None for e in made) else tuple(e for e in made if e is not None)
 
 
-def joined_element(elements: Sequence[object]) -> int | Dim | None:
+def joined_element(elements: Sequence[Element]) -> Element | None:
     """An equal element, a new symbol for integers that differ, None for conditions that do."""
     first = elements[0]
     if all(same_element(first, e) for e in elements):
-        return first  # type: ignore[return-value]
+        return first
     integers = all(isinstance(e, (int, Dim)) and not isinstance(e, bool) for e in elements)
     return fresh("e", low=None) if integers else None
 

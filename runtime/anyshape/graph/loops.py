@@ -28,7 +28,7 @@ from anyshape.graph.joining import (
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 from anyshape.graph.regions import fits, symbols_of, typed
 from anyshape.graph.truth import check_condition, check_single, count_of, known_truth
-from anyshape.graph.value import Contents, Node, Value
+from anyshape.graph.value import Contents, Element, Node, Value
 from anyshape.rules import Bound, Rule
 from anyshape.rules.vec import Truth
 from anyshape.types import FunctionType, ListType, TensorType
@@ -87,16 +87,17 @@ class Carried:
         mine, its = self.contents, result.contents
         if mine is None or not self.type.is_static or (its is not None and len(its) != len(mine)):
             return None
-        made: list[int | Dim | None] = []
+        made: list[Element] = []
         for k, e in enumerate(mine):
             if e in self.turn or (not new and its is not None and same_element(e, its[k])):
-                made.append(e)  # type: ignore[arg-type]
+                made.append(e)
             elif isinstance(e, (int, Dim)) and not isinstance(e, bool):
-                made.append(fresh("turn", low=None))
-                self.turn.add(made[-1])
+                new_one = fresh("turn", low=None)
+                made.append(new_one)
+                self.turn.add(new_one)
             else:
                 return None
-        return tuple(e for e in made if e is not None)
+        return tuple(made)
 
 
 def of_all_turns(t: TensorType) -> TensorType:

@@ -12,7 +12,7 @@ from functools import cached_property
 from anyshape.dims import Dim
 from anyshape.graph.function import Function, topological
 from anyshape.graph.text import is_anonymous
-from anyshape.graph.value import Node, Value
+from anyshape.graph.value import Element, Node, Value
 
 _NAME = re.compile(r"\?\d+|[A-Za-z_?][\w?]*\.\d+")
 
@@ -22,8 +22,10 @@ def origins(values: Iterable[tuple[str, Value]]) -> dict[Dim, str]:
     found: dict[Dim, str] = {}
     taken: set[str] = set()
     for label, v in values:
-        places = [(n, f"shape[{axis}]", ".") for axis, n in enumerate(v.type.shape or ())]
-        places += [(e, f"[{k}]" if v.type.rank else "", "") for k, e in enumerate(v.contents or ())]  # type: ignore[misc]
+        places: list[tuple[Element, str, str]] = [
+            (n, f"shape[{axis}]", ".") for axis, n in enumerate(v.type.shape or ())
+        ]
+        places += [(e, f"[{k}]" if v.type.rank else "", "") for k, e in enumerate(v.contents or ())]
         for n, place, dot in places:
             if isinstance(n, Dim) and n.is_symbol and n not in found and is_anonymous(n):
                 found[n] = _unused(label, f"{dot}{place}", taken)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyshape.dims import Size
+from anyshape.dims import Dim, Size
 from anyshape.errors import DtypeError, ShapeError
 from anyshape.graph.value import Value
 
@@ -40,4 +40,4 @@ def count_of(trip: Value | None) -> Size | None:
     if not elements:
         return None
     e = elements[0]
-    return None if isinstance(e, bool) or not hasattr(e, "__add__") else e  # type: ignore[return-value]
+    return e if isinstance(e, int | Dim) and not isinstance(e, bool) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,14 @@ SMALL = 64
 SIZES = (I64, I32)
 """Dtypes of tensors that may hold sizes. Dims do not wrap as narrower integers do."""
 
-UNKNOWN = object()
+
+class Unknown(Enum):
+    """Of contents that nobody has asked for yet."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN = Unknown.UNKNOWN
 
 _SERIALS = count()
 
@@ -56,7 +64,7 @@ class Value:
         contents: Contents | None = None,
     ) -> None:
         self.type, self.name, self.node, self.index, self.constant = type, name, node, index, constant
-        self._contents: Contents | object | None = contents if contents is not None else UNKNOWN
+        self._contents: Contents | Unknown | None = contents if contents is not None else UNKNOWN
 
     @property
     def is_constant(self) -> bool:
@@ -71,7 +79,7 @@ class Value:
         """What is known of the elements without asking for more; None if nothing is."""
         if self._contents is UNKNOWN and self.constant is not None:
             self._contents = _constant_contents(self.constant, self.type)
-        return None if self._contents is UNKNOWN else self._contents  # type: ignore[return-value]
+        return None if self._contents is UNKNOWN else self._contents
 
     def elements(self) -> Contents | None:
         """The contents, with symbols made for elements nothing is known of; None if there are too many to name."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from anyshape import dims
 from anyshape.dims import Dim
-from anyshape.equations import Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
+from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
 from anyshape.equations.traversal import walk
 from anyshape.lower.dag import Affine, Node
 
@@ -102,10 +102,10 @@ def _shift(i: Expr, along: Var) -> dims.Size | None:
     """What is added to the variable of the recurrence; None if the index is something else."""
     if i is along:
         return 0
-    if getattr(i, "op", "") in ("add", "sub"):
-        first, second = i.args  # type: ignore[attr-defined]
+    if isinstance(i, Apply) and i.op in ("add", "sub"):
+        first, second = i.args
         if first is along and isinstance(second, (Const, Scalar)):
             size = second.value if isinstance(second, Const) else second.size
             if isinstance(size, (int, Dim)):
-                return size if i.op == "add" else -size  # type: ignore[attr-defined]
+                return size if i.op == "add" else -size
     return None

@@ -46,7 +46,8 @@ class Rule(Checking):
     def _wrap(self, i: Size, n: Size) -> Size:
         inside = dims.and_(dims.ge(i, -n), dims.lt(i, n))
         self.require(inside, lambda: f"index {i} is out of range for {n} items")
-        return join(self.decide(dims.lt(i, 0)), i + n, i)  # type: ignore[no-any-return]
+        found: Size = join(self.decide(dims.lt(i, 0)), i + n, i)
+        return found
 
     def floordiv(self, a: Any, b: Any) -> Any:
         return spread(self._floordiv, a, b)
@@ -242,4 +243,4 @@ class Rule(Checking):
 
 
 def _operand(e: Size) -> str:
-    return str(e) if e.__class__ is int or e.atom is not None else f"({e})"  # type: ignore[union-attr]
+    return str(e) if isinstance(e, int) or e.atom is not None else f"({e})"

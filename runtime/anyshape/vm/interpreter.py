@@ -146,7 +146,7 @@ class _Run:
             self.invoke(*call)
             return None
         if op is Op.OUTPUT:
-            dims = [self.r[k] for k in o[2]]  # type: ignore[union-attr]
+            dims = [self.r[k] for k in _several(o[2])]
             a = self.results[_n(o[1])] = new_result(dims, self.program.results[_n(o[1])].dtype.numpy)
             self.r[_n(o[0])] = address_of(a)
             return None

@@ -113,8 +113,11 @@ def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]
     """Orders worth trying, the most promising first."""
     everyone = range(len(tenants))
 
-    def by(key: Callable[[int], object]) -> tuple[int, ...]:
-        return tuple(sorted(everyone, key=key))  # type: ignore[arg-type]
+    def by(key: Callable[[int], tuple[float, ...]]) -> tuple[int, ...]:
+        return tuple(sorted(everyone, key=key))
+
+    def by_column(column: Sequence[float]) -> tuple[int, ...]:
+        return by(lambda k: (-column[k], -length[k], start[k]))
 
     length = [t.end - t.start for t in tenants]
     start = [t.start for t in tenants]
@@ -125,8 +128,7 @@ def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]
     yield by(lambda k: (-length[k], -share[k], start[k]))
     yield by(lambda k: (-share[k] * (length[k] + 1), start[k]))
     for column in {tuple(c): c for c in total.T}.values():
-        one = column.tolist()
-        yield by(lambda k, one=one: (-one[k], -length[k], start[k]))  # type: ignore[misc]
+        yield by_column(column.tolist())
     yield _by_breadth(tenants, share)
 
 

@@ -116,7 +116,9 @@ def _body(
 def _branch(g: Emission, at: int, step: RegionStep) -> None:
     """Both bodies use the same regions: only one of them runs."""
     node, code = step.node, g.code
-    otherwise = code.unless(truth(g, node.inputs[-1]))  # type: ignore[arg-type]
+    cond = node.inputs[-1]
+    assert cond is not None
+    otherwise = code.unless(truth(g, cond))
     addresses = [code.unset() for _ in node.outputs]
     born: dict[Dim, tuple[int, int]] = node.bound.born
     sizes = {s: code.unset() for s in born}
