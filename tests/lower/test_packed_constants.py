@@ -75,7 +75,7 @@ def test_packed_constants_lie_in_the_pages_that_were_touched_ahead(expected: int
     """More of them than expected, or fewer; what was there before a page is touched stays there."""
     arrays = [np.random.default_rng(k).normal(size=(320, 900)).astype(np.float32) for k in range(3)]
     with gemm.collected(2) as later:
-        later.expect(expected * arrays[0].nbytes, gemm.toucher(TARGET))
+        later.expect(expected * arrays[0].nbytes, lambda: gemm.toucher(TARGET))
         packed = [packed_later(a) for a in arrays]
     later.wait()
     assert (packed[0].base is packed[1].base) or not expected
@@ -85,10 +85,10 @@ def test_packed_constants_lie_in_the_pages_that_were_touched_ahead(expected: int
 
 def test_pages_that_nothing_lies_in_are_given_back() -> None:
     with gemm.collected(2) as later:
-        later.expect(1 << 24, gemm.toucher(TARGET))
+        later.expect(1 << 24, lambda: gemm.toucher(TARGET))
     later.wait()
     with pytest.raises(ZeroDivisionError), gemm.collected(2) as later:
-        later.expect(1 << 24, gemm.toucher(TARGET))
+        later.expect(1 << 24, lambda: gemm.toucher(TARGET))
         raise ZeroDivisionError
 
 

@@ -158,8 +158,7 @@ def packed_beside(f: Function, options: Options, report: Report) -> Iterator[Cal
 
     with collected(usable_threads()) as later:
         expected = bytes_of_factors(f) if options.kernels != "interpret" else 0
-        if expected:
-            later.expect(expected, toucher(target_called(options.target)))
+        later.expect(expected, lambda: toucher(target_called(options.target)))
         yield later.wait
         with report.phase("pack"):
             later.close()

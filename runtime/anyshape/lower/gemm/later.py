@@ -15,7 +15,7 @@ import ctypes
 import mmap
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -98,12 +98,12 @@ class Later:
         self._used = 0
         self._ahead: Pages | None = None
 
-    def expect(self, size: int, toucher: int) -> None:
-        """Helpers are to touch the pages of so many bytes by the machine code at that address, before anything is added."""
+    def expect(self, size: int, toucher: Callable[[], int]) -> None:
+        """Helpers are to touch the pages of so many bytes by the machine code whose address `toucher` gives, before anything is added."""
         if self._helpers_wanted < 1 or size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
             return
         with suppress(OSError, ValueError):
-            self._ahead = Pages(toucher, self._map(size), size // mmap.PAGESIZE, np.zeros(1, np.int64))
+            self._ahead = Pages(toucher(), self._map(size), size // mmap.PAGESIZE, np.zeros(1, np.int64))
             self._start_helpers()
 
     def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> NDArray[Any]:
