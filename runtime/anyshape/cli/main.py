@@ -40,7 +40,7 @@ Exit codes: 0 done, 1 diff found a difference, 2 something is wrong with the mod
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point. Returns the exit code."""
-    args = _parser().parse_args(argv)
+    args = arguments().parse_args(argv)
     try:
         start = time.perf_counter()
         if args.alone is not None:
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "anyshape",
         description=_DESCRIPTION,
