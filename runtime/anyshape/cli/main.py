@@ -40,7 +40,7 @@ Exit codes: 0 done, 1 diff found a difference, 2 something is wrong with the mod
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point. Returns the exit code."""
-    args = arguments().parse_args(argv)
+    args = parser().parse_args(argv)
     try:
         start = time.perf_counter()
         if args.alone is not None:
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def arguments() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "anyshape",
         description=_DESCRIPTION,
