@@ -20,6 +20,7 @@ from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
 from anyshape.graph.joining import joined_list
+from anyshape.graph.local_names import localised, over
 from anyshape.graph.matching import make
 from anyshape.graph.value import Value, constant
 from anyshape.types import FunctionType, ListType, TensorType, parse_type
@@ -177,12 +178,19 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
     scope = _entry_names(params)
     entry = EntryFacts(Function(params, ()))
     mapped: dict[Value, Value] = {}
+    seen = {*params, *(v for node in nodes for v in node.outputs)}
     for node in nodes:
+        inner: dict[Value, str] = {}
         for v in node.inputs:
             if isinstance(v, NamedDim):
-                of, axis = scope.setdefault(str(v.size), (v.of, v.axis))
+                name = str(v.size)
+                if name not in scope and node.regions and not (v.of in seen or v.of.is_constant):
+                    inner[v] = name
+                    continue
+                of, axis = scope.setdefault(name, (v.of, v.axis))
                 mapped[v] = make("shape_of", [mapped.get(of, of)], {"start": axis, "end": axis + 1}, node.source)
-        made = rebuild(node, tuple(v if v is None else mapped.get(v, v) for v in node.inputs), entry.facts)
+        inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
+        made = localised(over(node, inputs), inner, entry.facts) if inner else rebuild(node, inputs, entry.facts)
         entry.learn(made)
         mapped.update(zip(node.outputs, made.outputs, strict=True))
     return [mapped.get(v, v) for v in results]

@@ -1,0 +1,89 @@
+"""Names of dims that are first written inside a branch or a turn: sizes of that region, which differ from turn to turn.
+
+In: a node with regions that captures names which nothing outside has. Out: the node without these, each region reading the size off the
+value at which it writes the name first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anyshape.dims import Facts
+from anyshape.graph.function import Function
+from anyshape.graph.infer import build, rebuild
+from anyshape.graph.matching import make
+from anyshape.graph.value import Node, Value
+
+
+def localised(node: Node, names: Mapping[Value, str], facts: Facts | None) -> Node:
+    """`names`: the captured values that are names."""
+    control = node.op.control
+    assert control is not None
+    captured, at = control.captured(node), control.captures_from(node)
+    regions = []
+    for r in node.regions:
+        inner = r.params[len(r.params) - len(captured) :]
+        regions.append(_own(r, {p: names[v] for p, v in zip(inner, captured, strict=True) if v in names}))
+    kept = [v for v in captured if v not in names]
+    inputs = (*node.inputs[:at], *kept, *node.inputs[at + len(captured) :])
+    return build(node.op, inputs, node.attrs, node.source, facts, tuple(regions), node.count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A dim of a value."""
+
+    of: Value
+    axis: int
+
+    def size(self, mapped: Mapping[Value, Value], source: str) -> Value:
+        of = mapped.get(self.of, self.of)
+        return make("shape_of", [of], {"start": self.axis, "end": self.axis + 1}, source)
+
+
+def _own(region: Function, names: Mapping[Value, str]) -> Function:
+    """The region without the parameters that are names."""
+    params = [p for p in region.params if p not in names]
+    places = _written(region, names)
+    scope: dict[str, _Place] = {}
+    mapped: dict[Value, Value] = {}
+    for node in region.nodes:
+        inner: dict[Value, str] = {}
+        for v in node.inputs:
+            if v is None or v not in names:
+                continue
+            if v in places:
+                scope.setdefault(names[v], places[v])
+            if names[v] in scope:
+                mapped[v] = scope[names[v]].size(mapped, node.source)
+            else:
+                inner[v] = names[v]
+        inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
+        made = localised(over(node, inputs), inner, None) if inner else rebuild(node, inputs)
+        mapped.update(zip(node.outputs, made.outputs, strict=True))
+    results = [mapped.get(v, v) for v in region.results]
+    return Function(params, results, region.name, region.result_names, region.checks, region.failure)
+
+
+def over(node: Node, inputs: tuple[Value | None, ...]) -> Node:
+    """The node of other operands, its types not inferred."""
+    made = Node(node.op, inputs, node.attrs, node.source, node.regions)
+    made.count = node.count
+    return made
+
+
+def _written(region: Function, names: Mapping[Value, str]) -> dict[Value, _Place]:
+    """Where the region itself writes each name: `match_shape` makes a vector of the wanted dims, for one `ensure_shape`."""
+    vectors: dict[Value, Value] = {}
+    for node in region.nodes:
+        shape = node.operand_inputs().get("shape")
+        x = node.inputs[0] if node.inputs else None
+        if node.op.name == "ensure_shape" and shape is not None and x is not None:
+            vectors[shape] = x
+    found: dict[Value, _Place] = {}
+    for node in region.nodes:
+        if len(node.outputs) == 1 and node.outputs[0] in vectors:
+            x = vectors[node.outputs[0]]
+            found.update((v, _Place(x, k)) for k, v in enumerate(node.inputs) if v is not None and v in names)
+    return found
