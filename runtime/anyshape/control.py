@@ -19,7 +19,7 @@ from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
-from anyshape.graph.match_shape import as_parameters, ensure, resolved
+from anyshape.graph.match_shape import as_parameters, ensure, ensured, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
@@ -35,8 +35,11 @@ def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results]
     condition = as_value(cond)
     traced = [_traced(build_branch) for build_branch in (then, otherwise)]
     made = [(results if isinstance(results, str) else _members(results), since) for results, since in traced]
-    forms = {form_of(results) for results, _ in traced if not isinstance(results, str)}
-    if len(forms) > 1:
+    forms = [form_of(results) for results, _ in traced if not isinstance(results, str)]
+    flat_forms = not any(isinstance(member, tuple) for form in forms for member in form)
+    if flat_forms and len(set(map(len, forms))) > 1:
+        raise ShapeError(f"if: one branch has {len(forms[0])} results, and the other {len(forms[1])}")
+    if len(set(forms)) > 1:
         one, other = map(spelled, forms)
         raise ShapeError(f"if: one branch gives {one}, and the other {other}")
     captured = tuple(
@@ -246,11 +249,11 @@ def _length(v: Value, axis: int, source: str) -> Value:
 
 
 def _as_long(v: Value, axis: int, length: Value, source: str) -> Value:
-    """The value under a shape with this length: a view, and an error where it is longer or shorter."""
+    """The value, known to have this length along the axis: a view, and an error where it is longer or shorter."""
     from anyshape import ops
 
     if v.type.rank is None:
         return v
-    row = ops.static.reshape(length, newshape=(1,), source=source)
-    shape = [ops.shape_of(v, start=0, end=axis, source=source), row, ops.shape_of(v, start=axis + 1, source=source)]
-    return ops.dyn.reshape(v, ops.concat(shape, axis=0, source=source), allowzero=True, source=source)
+    wanted: list[Value | None] = [None] * v.type.rank
+    wanted[axis] = ops.static.reshape(length, newshape=(1,), source=source)
+    return ensured(v, wanted, f"{source}: scan" if source else "scan")

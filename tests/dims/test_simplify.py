@@ -149,3 +149,16 @@ def test_exact_division_under_a_check() -> None:
 def test_undecided_conditions_choose_no_branch() -> None:
     with pytest.raises(TypeError, match="undecided"):
         bool(dims.eq(symbol("n"), symbol("m")))
+
+
+def test_a_comparison_needs_no_difference() -> None:
+    n = symbol("c", None)
+    assert dims.evaluate(dims.gt(n, 0), {n: -(1 << 63)}) is False
+    assert dims.evaluate(dims.eq(n, 1), {n: -(1 << 63)}) is False
+    with pytest.raises(OverflowedError):
+        dims.evaluate(dims.gt(n * 2 + symbol("m") * 3, 1), {n: -(1 << 63), symbol("m"): 1})
+
+
+def test_messages_tell_numbers_beyond_64_bits() -> None:
+    n = symbol("n")
+    assert dims.told(n * n, {n: 1 << 40}) == str(1 << 80)

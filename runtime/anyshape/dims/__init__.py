@@ -25,7 +25,7 @@ from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, interned
 from anyshape.dims.facts import Facts
 from anyshape.dims.interning import MAX_DEPTH, NestedTooDeep
 from anyshape.dims.record import SizeReader, SizeWriter
-from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute
+from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute, told
 from anyshape.dims.symbols import fresh, symbol
 from anyshape.dims.text import declare, parse_cond, parse_dim, template
 
@@ -74,4 +74,5 @@ __all__ = [
     "substitute",
     "symbol",
     "template",
+    "told",
 ]

@@ -7,6 +7,7 @@ way (`substitute`), or a plain number in checked 64-bit arithmetic (`evaluate`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, overload
 
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Size, build
@@ -96,43 +97,58 @@ def evaluate(e: bool | Cond, values: Mapping[Dim, int]) -> bool: ...
 def evaluate(e: Size, values: Mapping[Dim, int]) -> int: ...
 def evaluate(e: Size | bool | Cond, values: Mapping[Dim, int]) -> int | bool:
     """The number (or truth) of an expression; raises OverflowedError when a value leaves signed 64 bits."""
-    return _value(e, {_symbol_of(d): v for d, v in values.items()}, {})
+    return _value(e, {_symbol_of(d): v for d, v in values.items()}, {}, True)
 
 
-def _value(e: Size | bool | Cond, values: Mapping[Atom, int], done: dict[Any, int]) -> int:
+def told(e: Size | bool | Cond, values: Mapping[Dim, int]) -> str:
+    """The number of an expression for a message, also where 64 bits do not hold it."""
+    return str(_value(e, {_symbol_of(d): v for d, v in values.items()}, {}, False))
+
+
+def _value(e: Size | bool | Cond, values: Mapping[Atom, int], done: dict[Any, int], limited: bool) -> int:
     if not isinstance(e, Dim) and not isinstance(e, Cond):
         return e
     if e in done:
         return done[e]
     if isinstance(e, Cond):
-        result: int = _truth(e, values, done)
+        result: int = _truth(e, values, done, limited)
     else:
-        result = 0
-        for monomial, coefficient in e.terms:
-            product = coefficient
-            for atom in monomial:
-                product *= _atom_value(atom, values, done)
-            result += product
-        if not INT64_MIN <= result <= INT64_MAX:
-            raise OverflowedError(f"{e} is {result}, which does not fit a signed 64-bit integer")
+        result = sum(_terms(e, values, done, limited))
+        _require_fit(e, result, limited)
     done[e] = result
     return result
 
 
-def _truth(c: Cond, values: Mapping[Atom, int], done: dict[Any, int]) -> bool:
+def _terms(e: Dim, values: Mapping[Atom, int], done: dict[Any, int], limited: bool) -> list[int]:
+    return [
+        prod((_atom_value(atom, values, done, limited) for atom in monomial), start=coefficient)
+        for monomial, coefficient in e.terms
+    ]
+
+
+def _require_fit(e: Dim | Cond, result: int, limited: bool) -> None:
+    if limited and not INT64_MIN <= result <= INT64_MAX:
+        raise OverflowedError(f"{e} is {result}, which does not fit a signed 64-bit integer")
+
+
+def _truth(c: Cond, values: Mapping[Atom, int], done: dict[Any, int], limited: bool) -> bool:
     kind, args = c.kind, c.args
-    if kind == "eq":
-        return _value(args[0], values, done) == 0
-    if kind == "ge":
-        return _value(args[0], values, done) >= 0
+    if kind in ("eq", "ge"):  # one side against the other: their difference need not fit
+        terms = _terms(args[0], values, done, limited)
+        signs = [coefficient > 0 for _, coefficient in args[0].terms]
+        plus = sum(t for t, positive in zip(terms, signs) if positive)
+        minus = -sum(t for t, positive in zip(terms, signs) if not positive)
+        _require_fit(c, plus, limited)
+        _require_fit(c, minus, limited)
+        return plus == minus if kind == "eq" else plus >= minus
     if kind == "not":
-        return not _value(args[0], values, done)
+        return not _value(args[0], values, done, limited)
     if kind == "and":
-        return all(_value(a, values, done) for a in args)
-    return any(_value(a, values, done) for a in args)
+        return all(_value(a, values, done, limited) for a in args)
+    return any(_value(a, values, done, limited) for a in args)
 
 
-def _atom_value(atom: Atom, values: Mapping[Atom, int], done: dict[Any, int]) -> int:
+def _atom_value(atom: Atom, values: Mapping[Atom, int], done: dict[Any, int], limited: bool) -> int:
     if atom.kind == "symbol":
         value = values.get(atom)
         if value is None:
@@ -141,6 +157,6 @@ def _atom_value(atom: Atom, values: Mapping[Atom, int], done: dict[Any, int]) ->
         return value
     if atom.kind == "select":
         condition, then, otherwise = atom.args
-        return _value(then if _value(condition, values, done) else otherwise, values, done)
-    args = [_value(a, values, done) for a in atom.args]
+        return _value(then if _value(condition, values, done, limited) else otherwise, values, done, limited)
+    args = [_value(a, values, done, limited) for a in atom.args]
     return int(REBUILD[atom.kind](*args))

@@ -135,7 +135,8 @@ def attribute(op: OpDef, p: ParamDef, given: Any) -> Any:
     try:
         return _canonical(p, given)
     except (TypeError, ValueError):
-        raise ArgumentError(f"{op.full_name}: {p.name} must be {_WANTED.get(p.kind, p.kind)}, got {given!r}") from None
+        wanted = f"one of {', '.join(p.members)}" if p.members else _WANTED.get(p.kind, p.kind)
+        raise ArgumentError(f"{op.full_name}: {p.name} must be {wanted}, got {given!r}") from None
 
 
 _WANTED = {"ints": "a list of integers", "axes": "a list of axes", "int": "an integer", "axis": "an integer", "bool": "True or False",

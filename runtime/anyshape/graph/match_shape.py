@@ -81,10 +81,10 @@ def ensure(v: Value, wanted: TensorType, where: str, params: Sequence[Value]) ->
         open_.append(None if decided is True or own else n)
     if all(n is None for n in open_):
         return v
-    return _ensured(v, [None if n is None else _size(n, lambda s: _entry_dim(s, params)) for n in open_], where)
+    return ensured(v, [None if n is None else _size(n, lambda s: _entry_dim(s, params)) for n in open_], where)
 
 
-def _ensured(v: Value, wanted: Sequence[Value | None], where: str) -> Value:
+def ensured(v: Value, wanted: Sequence[Value | None], where: str) -> Value:
     """v with these sizes, vectors of one item; anything where there is None."""
     pieces = [constant(np.array([-1], np.int64)) if n is None else n for n in wanted]
     return make("ensure_shape", [v], {"shape": make("concat", [pieces], {"axis": 0}, "")}, where)
@@ -103,7 +103,7 @@ def as_parameters(name: str, params: Sequence[Value], given: Sequence[Value]) ->
         if (t.rank is not None and v.type.rank is not None) or t.dtype is not v.type.dtype:
             bind_argument(where, t, v.type, actual)
         wanted = [_demanded(n, v, axis, actual, places) for axis, n in enumerate(t.shape or ())]
-        fitted.append(v if all(n is None for n in wanted) else _ensured(v, wanted, where))
+        fitted.append(v if all(n is None for n in wanted) else ensured(v, wanted, where))
     return fitted
 
 

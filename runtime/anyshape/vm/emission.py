@@ -89,7 +89,9 @@ class Emission:
         if len(known) < len(symbols):
             parts = tuple(p if isinstance(p, str) or self.code.is_defined(p) else self.named(p) for p in parts)
         registers = tuple(self.code.register(s) for s in known)
-        self.checks.append(CheckRecord(parts, known, registers, equation or str(cond), op, source))
+        if not equation:
+            equation = str(cond) if self.names is None or not isinstance(cond, Cond) else self.named(cond)
+        self.checks.append(CheckRecord(parts, known, registers, equation, op, source))
         self.code.emit(Op.CHECK, self.code.register(cond), len(self.checks) - 1)
 
     def flush(self) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, UnsupportedError, VerifyError
+from anyshape.rules.checks import located
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Context
 from anyshape.vm.heap import Heap
@@ -147,7 +148,8 @@ class _Run:
             return None
         if op is Op.OUTPUT:
             dims = [self.r[k] for k in _several(o[2])]
-            a = self.results[_n(o[1])] = new_result(dims, self.program.results[_n(o[1])].dtype.numpy)
+            result = self.program.results[_n(o[1])]
+            a = self.results[_n(o[1])] = new_result(dims, result.dtype.numpy, result.name)
             self.r[_n(o[0])] = address_of(a)
             return None
         if op is Op.GIVE:
@@ -165,7 +167,7 @@ class _Run:
             if op is Op.SHARE and k == 3:
                 continue  # the number of parts: one will do
             if letter in "s*" and not self.lost.isdisjoint(operand if isinstance(operand, tuple) else (operand,)):
-                raise OverflowedError(overflow_text(self.program))
+                raise OverflowedError(overflow_text(self.program, op, operands))
             if letter == "d":
                 self.lost.discard(_n(operand))
 
@@ -329,5 +331,15 @@ def too_deep_text(function: Program) -> str:
     return f"{function.name}: calls are nested more than {DEEPEST} deep"
 
 
-def overflow_text(program: Program) -> str:
-    return f"{program.name}: a size computed from the shapes of the inputs does not fit a signed 64-bit integer"
+def overflow_text(program: Program, op: Op, operands: Sequence[Operand]) -> str:
+    """What a number beyond 64 bits was needed for."""
+    beyond = "does not fit a signed 64-bit integer"
+    if op is Op.CHECK:
+        record = program.checks[_n(operands[1])]
+        message = f"a size {beyond} ({record.equation})"
+        return located(record.op, record.source, message) if record.op else message
+    if op is Op.OUTPUT:
+        return f"{program.name}: a size of the result {program.results[_n(operands[1])].name} {beyond}"
+    if op in (Op.INVOKE, Op.SHARE):
+        return f"{program.kernels[_n(operands[0])].name}: a size of what it computes {beyond}"
+    return f"{program.name}: a size computed from the shapes of the inputs {beyond}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anyshape.dims import Dim, Size, evaluate, free_symbols, maximum, symbol
+from anyshape.errors import ArgumentError
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, Schedule
 from anyshape.vm.kernels import THREADS
@@ -71,7 +72,12 @@ def _described(values: Sequence[Value]) -> str:
 
 
 def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> str:
-    """The plans of the programs compiled so far; with `dims`, by name of symbol, in numbers too."""
+    """The plans of the programs compiled so far; with `dims`, by name of symbol, in numbers too. Raises ArgumentError for another name."""
+    names = [str(s) for s in executable.function.symbols()]
+    planned = [t.bytes for p in executable.plan.programs if p.memory for area in p.memory.areas for t in area.tenants]
+    known = {*names, *(str(s) for size in planned for s in free_symbols(size))}
+    if unknown := sorted(set(dims or {}) - known):
+        raise ArgumentError(f"no input has a dim {', '.join(unknown)}; there are {', '.join(names) or 'none'}")
     texts = []
     for p in executable.plan.programs:
         if p.memory is None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.errors import AnyshapeError
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import ALIGNMENT
 
@@ -61,8 +62,17 @@ class _Loan:
             idle.append(self.block)
 
 
-def new_result(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array of any contents. Raises MemoryError or ValueError, as `numpy.empty` does."""
+def new_result(shape: Sequence[int], dtype: np.dtype[Any], name: str = "") -> NDArray[Any]:
+    """An array of any contents, for the result of this name. Raises AnyshapeError where there is no memory, or no such array."""
+    try:
+        return _new(shape, dtype)
+    except (MemoryError, ValueError) as e:
+        raise AnyshapeError(
+            f"the result {name}, of shape {list(shape)} and dtype {dtype}, cannot be made: {e}"
+        ) from None
+
+
+def _new(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     size = prod(shape) * dtype.itemsize
     if size < LARGE or min(shape) < 0:
         return np.empty(shape, dtype)
@@ -98,7 +108,7 @@ def _taken(k: int, block: _Block) -> _Block | None:
 def _from_native(dtype: int, rank: int, dims: int) -> int:
     try:
         shape = tuple((ctypes.c_int64 * rank).from_address(dims))
-        made = new_result(shape, ctypes.cast(dtype, ctypes.py_object).value)
+        made = _new(shape, ctypes.cast(dtype, ctypes.py_object).value)
     except (MemoryError, ValueError):
         return 0
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))

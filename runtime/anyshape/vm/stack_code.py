@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.dims import Dim
+from anyshape.dims import Dim, fresh
 from anyshape.graph.value import Node, Value
 from anyshape.types import TensorType
 from anyshape.vm.emission import Emission, byte_count
@@ -59,8 +59,24 @@ class Stack:
         got = code.register((v.type.shape or ())[axis])
         first = code.new(Op.EQ, turn, code.register(0))
         fits = code.new(Op.OR, first, code.new(Op.EQ, got, expected))
-        text = f"dim {axis} of a collected value differs from turn to turn"
-        code.emit(Op.CHECK, fits, named(self.g, self.node, text, "all turns collect values of one shape"))
+        now, before, number = fresh("now"), fresh("before"), fresh("turn")
+        self.g.checks.append(
+            CheckRecord(
+                (
+                    f"loop: dim {axis} of what turn ",
+                    number,
+                    " collects is ",
+                    now,
+                    ", and was ",
+                    before,
+                    f" before{_at(self.node)}",
+                ),
+                (number, now, before),
+                (turn, got, expected),
+                "all turns collect values of one shape",
+            )
+        )
+        code.emit(Op.CHECK, fits, len(self.g.checks) - 1)
         code.move(expected, got)
 
 
@@ -98,6 +114,9 @@ def sizes_of_no_turns(stacks: Sequence[Stack], turn: int) -> None:
 
 def named(g: Emission, node: Node, what: str, equation: str = "") -> int:
     """The number of a check whose text says something of a loop; one that names what grows is never made."""
-    where = f" (at {node.source})" if node.source else ""
-    g.checks.append(CheckRecord((f"loop: {what}{where}",), (), (), equation or what))
+    g.checks.append(CheckRecord((f"loop: {what}{_at(node)}",), (), (), equation or what))
     return len(g.checks) - 1
+
+
+def _at(node: Node) -> str:
+    return f" (at {node.source})" if node.source else ""

@@ -147,8 +147,9 @@ class _Translation:
             self.write(o[0], f"context.region({o[1]}, {self.r(o[2])})")
         elif op is Op.OUTPUT:
             assert isinstance(o[2], tuple)
-            self.scope[f"D{o[1]}"] = self.program.results[_number(o[1])].dtype.numpy
-            self.lines.append(f"o{o[1]} = EMPTY(({''.join(f'{self.r(k)}, ' for k in o[2])}), D{o[1]})")
+            result = self.program.results[_number(o[1])]
+            self.scope[f"D{o[1]}"] = result.dtype.numpy
+            self.lines.append(f"o{o[1]} = EMPTY(({''.join(f'{self.r(k)}, ' for k in o[2])}), D{o[1]}, {result.name!r})")
             self.write(o[0], _address(f"o{o[1]}"))
         elif op is Op.VIEW:
             self.write(o[0], f"{self.r(o[1])} + {self.r(o[2])}")

@@ -212,7 +212,7 @@ class NativeExecutor:
         dims = tuple(context.register(r) for r in registers)
         made = places[number] if places else None
         if made is None:
-            made = new_result(dims, self.program.results[number].dtype.numpy)
+            made = new_result(dims, self.program.results[number].dtype.numpy, self.program.results[number].name)
         elif made.shape != dims:
             raise unfit_place(self.program.results[number], dims, made)
         results[number] = made
@@ -225,7 +225,7 @@ class NativeExecutor:
             called = context.register(as_number(instruction(context)[1][0]))
             return UnsupportedError(too_deep_text(self.program.functions[called]))
         if end == End.OVERFLOW:
-            return OverflowedError(overflow_text(program))
+            return OverflowedError(overflow_text(program, *instruction(context)))
         if end == End.CHECK:
             number = as_number(instruction(context)[1][1])
             values = [context.register(r) for r in program.checks[number].registers]
