@@ -13,6 +13,7 @@ import anyshape
 from anyshape import control, lists, ops
 from anyshape.errors import ArgumentError, DtypeError, ParseError, ShapeError, UnsupportedError
 from anyshape.graph.verify import verify
+from tests.in_threads import in_threads
 from tests.resident import LINUX, added
 
 X = np.arange(5, dtype=np.float32)
@@ -258,13 +259,7 @@ for _ in range(20): exe(X, np.array(50))
 def test_many_threads() -> None:
     exe = anyshape.compile(fibonacci())
     found: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: found.extend(int(exe(np.array(15))) for _ in range(20))) for _ in range(6)
-    ]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(lambda _: found.extend(int(exe(np.array(15))) for _ in range(20)), range(6))
     assert found == [610] * 120
 
 

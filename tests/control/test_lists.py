@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ from anyshape.graph.verify import verify
 from anyshape.types import parse_type
 from anyshape.vm import available
 from anyshape.vm.heap import Heap
+from tests.control.comparing import same
+from tests.in_threads import in_threads
 from tests.resident import LINUX, added
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -24,16 +25,6 @@ Y = np.ones((3, 4), np.float32)
 
 def xs() -> Any:
     return anyshape.input("xs", "list[f32[?, 4]]")
-
-
-def same(got: Any, wanted: Any) -> None:
-    if isinstance(wanted, list):
-        assert isinstance(got, list) and len(got) == len(wanted)
-        for g, w in zip(got, wanted):
-            same(g, w)
-    else:
-        assert got.dtype == wanted.dtype and got.shape == wanted.shape
-        np.testing.assert_array_equal(got, wanted)
 
 
 def test_types_and_text() -> None:
@@ -290,11 +281,7 @@ def test_many_threads() -> None:
             if rows[-1][0] != X[0, 0] + n - 1:
                 wrong.append(n)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(100, 108)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(100, 108))
     assert not wrong
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from anyshape.vm import interpreter
 from anyshape.vm.executors import PythonExecutor
 from anyshape.vm.plans import Straight
 from anyshape.vm.program import Op
+from tests.in_threads import in_threads
 
 X = np.arange(3, dtype=np.float32)
 
@@ -291,11 +291,7 @@ def test_threads_do_not_share_turns() -> None:
             if not (a.reshape(-1, size) == x).all() or b.shape != (turns % 7, size):
                 wrong.append((size, turns))
 
-    threads = [threading.Thread(target=work, args=(size,)) for size in (1, 3, 50, 1000)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, (1, 3, 50, 1000))
     assert not wrong
 
 

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 import anyshape
 from anyshape.cli.main import main
 from anyshape.errors import ModelError, ShapeError, UnsupportedError
+from tests.control.comparing import same
 from tests.control.test_onnx_control import graph, infos, node, rows
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -32,22 +33,12 @@ def model(
     return helper.make_model(g, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def same(got: Any, wanted: Any) -> None:
-    if isinstance(wanted, list):
-        assert isinstance(got, list) and len(got) == len(wanted)
-        for g, w in zip(got, wanted):
-            same(g, w)
-    else:
-        assert got.shape == wanted.shape and got.dtype == wanted.dtype
-        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
-
-
 def agree(m: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]) -> None:
     session = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
     for form in FORMS:
         exe = anyshape.compile(m, **form)
         for given in feeds:
-            same(exe.run(given), session.run(None, given))
+            same(exe.run(given), session.run(None, given), rtol=1e-5, atol=1e-6)
 
 
 def test_a_loop_that_collects_a_sequence_in_a_branch() -> None:
@@ -102,7 +93,7 @@ def test_tensors_of_different_ranks_in_one_sequence() -> None:
     s = [rows(2, 3), rows(4), np.float32(1)[()] * np.ones(())]
     s[2] = s[2].astype(np.float32)
     for k in (0, 1, 2, -1):
-        same(exe.run({"s": s, "at": np.array(k)}), [np.exp(s[k])])
+        same(exe.run({"s": s, "at": np.array(k)}), [np.exp(s[k])], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("split", [None, np.array(2), np.array([1, 4])])
@@ -138,7 +129,7 @@ def test_optionals() -> None:
         a, x = rows(2, 3), rows(4, 3)
         for given, wanted in ((a, a), (None, np.exp(x))):
             y, has, z = exe.run({"o": given, "x": x})
-            same([y, z], [wanted, wanted])
+            same([y, z], [wanted, wanted], rtol=1e-5, atol=1e-6)
             assert has == (given is not None)
 
 

@@ -1,5 +1,25 @@
 """The laws of anyshape's own ops; the plugin is what any package of ops has."""
 
-from anyshape.testing.plugin import pytest_collection_modifyitems, pytest_generate_tests, pytest_terminal_summary
+from __future__ import annotations
 
-__all__ = ["pytest_collection_modifyitems", "pytest_generate_tests", "pytest_terminal_summary"]
+from pathlib import Path
+
+import pytest
+
+from anyshape.testing.mutation.making import Workshop
+from anyshape.testing.plugin import pytest_collection_modifyitems, pytest_generate_tests, pytest_terminal_summary
+from anyshape.testing.running import register
+from anyshape_gen.analysis import analyse
+from anyshape_gen.cli import read_folder
+
+SPECS = Path(__file__).parents[2] / "specs"
+
+
+@pytest.fixture(scope="session")
+def workshop() -> Workshop:
+    """All specs, to be changed one at a time."""
+    register("anyshape_ops")
+    return Workshop(analyse(read_folder(SPECS)))
+
+
+__all__ = ["pytest_collection_modifyitems", "pytest_generate_tests", "pytest_terminal_summary", "workshop"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +11,11 @@ import pytest
 from anyshape.testing import laws
 from anyshape.testing.mutation.making import Workshop, in_place, load
 from anyshape.testing.profile import load_profile, usual
-from anyshape.testing.running import register
-from anyshape_gen.analysis import analyse
-from anyshape_gen.cli import read_folder
 from anyshape_gen.parse_kernel import parse_procedure
 from anyshape_gen.printer import procedure_text
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 
-SPECS = Path(__file__).parents[2] / "specs"
 OP = "linear_attention"
 VALUES, TYPES = laws.test_interpreter_is_reference, laws.test_the_body_has_the_types_of_the_rule
 WRONG: dict[str, tuple[str, str, Callable[..., None], str]] = {
@@ -37,12 +32,6 @@ def no_shrinking() -> Iterator[None]:
     load_profile(40, shrink=False)
     yield
     load_profile(usual())
-
-
-@pytest.fixture(scope="module")
-def workshop() -> Workshop:
-    register("anyshape_ops")
-    return Workshop(analyse(read_folder(SPECS)))
 
 
 @pytest.mark.parametrize("name", WRONG)

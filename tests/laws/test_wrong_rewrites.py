@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from anyshape.testing.mutation.making import Workshop, in_place, load
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.rewriting import fires
-from anyshape.testing.running import register
-from anyshape_gen.analysis import analyse
-from anyshape_gen.cli import read_folder
 from anyshape_gen.parse_rewrites import parse_rewrite
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 
-SPECS = Path(__file__).parents[2] / "specs"
 WRONG = {
     "value": ("abs", "abs(neg(x)) >> neg(x)", "in place of"),
     "order of composition": ("transpose", "transpose(transpose(x, p), q) >> transpose(x, q[p])", "in place of"),
@@ -44,12 +39,6 @@ def no_shrinking() -> Iterator[None]:
     load_profile(100, shrink=False)
     yield
     load_profile(usual())
-
-
-@pytest.fixture(scope="module")
-def workshop() -> Workshop:
-    register("anyshape_ops")
-    return Workshop(analyse(read_folder(SPECS)))
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 
 import numpy as np
 
 import anyshape
 from anyshape import ops
 from anyshape.lower.depth import room_for
+from tests.in_threads import in_threads
 
 
 def test_a_long_chain_in_several_threads_leaves_the_limit_alone() -> None:
@@ -19,13 +19,7 @@ def test_a_long_chain_in_several_threads_leaves_the_limit_alone() -> None:
         y = ops.add(y, 1.0)
     f, before = anyshape.function([x], y), sys.getrecursionlimit()
     results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(anyshape.compile(f)(np.zeros(3, np.float32)))) for _ in range(3)
-    ]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(lambda _: results.append(anyshape.compile(f)(np.zeros(3, np.float32))), range(3))
     assert [r.tolist() for r in results] == [[400.0] * 3] * 3
     assert sys.getrecursionlimit() == before
 

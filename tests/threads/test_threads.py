@@ -25,6 +25,7 @@ from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool import usable_threads
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.program import Op
+from tests.in_threads import in_threads
 from tests.resident import HANGS
 
 RNG = np.random.default_rng(5)
@@ -105,11 +106,7 @@ def test_many_callers_at_once() -> None:
             if bits(exe, SHAPES[k]) != want[SHAPES[k]]:
                 wrong.append(SHAPES[k])
 
-    callers = [threading.Thread(target=calls, args=(seed,)) for seed in range(16)]
-    for c in callers:
-        c.start()
-    for c in callers:
-        c.join()
+    in_threads(calls, range(16))
     assert not wrong
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import random
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +24,7 @@ from anyshape.vm import Executable, compile, plans
 from anyshape.vm.arena import Region
 from anyshape.vm.kernels import InterpretedKernels, LoweredStep
 from anyshape.vm.memory_text import memory_text
+from tests.in_threads import in_threads
 
 POISON = 0xFF  # in every byte: NaN for all floats, -1 for integers
 
@@ -212,11 +212,7 @@ def test_threads_have_contexts_of_their_own() -> None:
             if any(a.tobytes() != b.tobytes() for a, b in zip(got or (), wanted[k] or (), strict=True)):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(8))
     assert not wrong
 
 

@@ -20,6 +20,7 @@ from anyshape.vm import Executable, arena, compile
 from anyshape.vm.native import executor, objects
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.plans import Straight
+from tests.in_threads import in_threads
 from tests.resident import HANGS
 
 pytestmark = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
@@ -246,21 +247,15 @@ def test_sixteen_threads_give_the_serial_results(way: str) -> None:
     exe = network()
     calls = [np.random.default_rng(n).standard_normal((n % 13, 16)).astype(np.float32) for n in range(40)]
     wanted = [exe(x) for x in calls]
-    begin = threading.Barrier(16)
     wrong: list[int] = []
 
     def work(seed: int) -> None:
         order = np.random.default_rng(seed).permutation(len(calls))
-        begin.wait()
         for k in order:
             if not all(np.array_equal(g, w) for g, w in zip(exe(calls[k]), wanted[k], strict=True)):
                 wrong.append(int(k))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(16)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(16))
     assert not wrong
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, Overflowed
 from anyshape.vm import Executable, compile
 from anyshape.vm.arena import MAPPED
 from anyshape.vm.uncollected import uncollected
+from tests.in_threads import in_threads
 
 
 def model(**options: Any) -> Executable:
@@ -219,11 +219,7 @@ def test_threads_give_what_one_thread_gives() -> None:
                 if not np.array_equal(g, w):
                     wrong.append(j)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(8))
     assert not wrong
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import anyshape
 from anyshape import ops
 from anyshape.vm import Executable, compile, results
 from anyshape.vm.results import LARGE, new_result
+from tests.in_threads import in_threads
 
 ROWS = LARGE // 4 // 64
 
@@ -77,9 +77,5 @@ def test_threads_never_get_the_same_memory() -> None:
             if not all((a == 2 * number).all() for a in kept):
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not wrong
