@@ -54,6 +54,19 @@ def joined_list(a: TensorType, b: TensorType, where: str) -> ListType:
     )
 
 
+def seen_type(v: Value) -> TensorType:
+    """The type of a value; of a list of which all elements are in sight, what these have in common, however wide it was declared."""
+    from anyshape.graph.lists import known_items
+
+    t = v.type
+    items = known_items(v) if isinstance(t, ListType) else None
+    if items is None or not isinstance(t, ListType):
+        return t
+    if items:
+        return reduce(lambda a, b: joined_list(a, b, "an element"), (list_of(i.type, t.optional) for i in items))
+    return list_of(TensorType(t.tensor.dtype, None), t.optional, never=True) if t.depth == 1 else t
+
+
 def without_dims(t: ListType, gone: Callable[[Dim], bool]) -> ListType:
     """The type of lists with dims that mention such symbols told to differ."""
     if isinstance(t.element, ListType):

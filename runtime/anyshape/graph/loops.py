@@ -22,6 +22,7 @@ from anyshape.graph.joining import (
     exported_type,
     joined_list,
     same_element,
+    seen_type,
     spelled_type,
     without_dims,
 )
@@ -42,7 +43,7 @@ class Carried:
     """What every turn finds of one carried value, as far as it is known."""
 
     def __init__(self, initial: Value, facts: Facts | None = None) -> None:
-        self.type, self.contents, self.facts = spelled_type(initial.type, facts), initial.elements(), facts
+        self.type, self.contents, self.facts = spelled_type(seen_type(initial), facts), initial.elements(), facts
         self.turn: set[object] = set()
         """dims and elements that are symbols of the turn"""
 
@@ -243,7 +244,8 @@ def _holds(
 def _agree(p: Value, first: Value, after: Value, turn: set[Dim], facts: Facts | None) -> bool:
     """Whether a carried parameter holds for what it is at first and for what a turn makes of it."""
     if any(isinstance(v.type, ListType) for v in (p, first, after)):
-        return all(joined_list(p.type, of_all_turns(v.type), "a carried list") == p.type for v in (first, after))
+        found = (seen_type(first), of_all_turns(after.type))
+        return all(joined_list(p.type, t, "a carried list") == p.type for t in found)
     if p.type.dtype is FUNCTION:
         return p.type == first.type == after.type
     shapes = [spelled_type(v.type, facts).shape for v in (p, first, after)]
