@@ -1,6 +1,7 @@
 """Random programs over all ops of specs/: calls, branches, loops, computed parameters, sizes found in data; laws 3, 4, 6 and 7."""
 
 import os
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ import anyshape
 from anyshape import ops
 from anyshape.errors import ShapeError
 from anyshape.testing.laws import record_property
+from anyshape.testing.programs import search as searching
 from anyshape.testing.programs.drawing import sized_by_data, sizes_of
-from anyshape.testing.programs.search import Outcome, search
+from anyshape.testing.programs.refusals import refusals
+from anyshape.testing.programs.search import Outcome, search, tried
 from anyshape.testing.programs.seeds import run_seed
+from anyshape.testing.programs.statements import Block, Call, Loop, Program
 from anyshape.testing.programs.tally import Tally
 from anyshape.testing.running import register
 
@@ -69,3 +73,30 @@ def test_a_dim_that_the_length_of_a_parameter_tells_is_that_number() -> None:
     np.testing.assert_array_equal(exe(np.array([[2]]), np.ones(1, np.float32)), [0, 0, 1])
     with pytest.raises(ShapeError, match="the length of shape"):
         exe(np.array([[2, 0]]), np.ones(1, np.float32))
+
+
+def collecting(body: str, trip: int) -> tuple[Program, dict[str, Any]]:
+    """A loop over v0 that carries what a call makes of the carried value and v1, and stacks it."""
+    call = Call(body, ((2, 1),) if body == "concat" else (2, 1), {"axis": 0} if body == "concat" else {}, (), (3,))
+    loop = Loop(4, 0, 2, Block((call,), 3), 5, 6)
+    p = Program({"x": 0, "y": 1, "k": 4}, [loop], (5, 6))
+    return p, {"x": np.ones(3), "y": np.ones(2), "k": np.array(trip)}
+
+
+def test_what_a_refused_loop_may_say_is_what_its_first_refused_turn_says() -> None:
+    results, told = refusals(*collecting("add", 2), 100)
+    assert results is None and told.has("add: [3] and [2] do not broadcast: 3 against 2 (n == m does not hold)")
+    assert not told.has("mul: [3] and [2] do not broadcast: 3 against 2") and not told.has("add: anything else")
+
+
+def test_what_turns_collect_is_told_with_the_sizes() -> None:
+    results, told = refusals(*collecting("concat", 3), 100)
+    assert results is None and told.said == ["loop: dim 0 of what turn 1 collects is 7, and was 5 before"]
+    assert refusals(*collecting("concat", 1), 100)[0] is not None
+
+
+def test_a_search_that_is_over_tries_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = get_context("spawn").Event()
+    monkeypatch.setattr(searching, "_over", [over])
+    over.set()
+    assert tried(range(25), "anyshape_ops").tally.drawn == 0

@@ -6,6 +6,7 @@
     symbols      the reading that is compiled: dyn variants, dims that are symbols
     laws         what must hold of the two readings
     tally        what programs contained
+    refusals     what a run may say of a program that is refused
     search       programs from many seeds, in several processes
 
 `python -m anyshape.testing.programs --count 5000` runs that many and prints the tally.

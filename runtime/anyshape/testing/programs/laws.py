@@ -27,9 +27,9 @@ from anyshape.passes import dyn_to_static
 from anyshape.strings import as_strings
 from anyshape.testing.execution import IN_MEMORY
 from anyshape.testing.programs.drawing import MOST, Drawn
-from anyshape.testing.programs.numbers import TooLarge, Unsaid, refusals
-from anyshape.testing.programs.statements import Call, Program, live
-from anyshape.testing.wording import is_one_early, plain
+from anyshape.testing.programs.numbers import TooLarge, Unsaid
+from anyshape.testing.programs.refusals import refusals
+from anyshape.testing.programs.statements import Program, live
 
 Array = NDArray[Any]
 WAYS: Mapping[str, Mapping[str, Any]] = {
@@ -180,7 +180,7 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
     arrays = {**d.arrays, name: other}
     program = live(d.program, d.program.results)
     try:
-        wanted, said, without = refusals(program, arrays, MOST)
+        wanted, told = refusals(program, arrays, MOST)
     except (TooLarge, Unsaid):
         return 0
     outcomes: dict[str, Any] = {}
@@ -192,10 +192,10 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
     where = f"with {name} of shape {other.shape}"
     if wanted is None:
         ran = [way for way, o in outcomes.items() if not isinstance(o, str)]
-        assert not ran, f"{where}: refused on numbers ({said}), and these run it: {ran}"
+        assert not ran, f"{where}: refused on numbers ({told.said}), and these run it: {ran}"
         words = {o for way, o in outcomes.items() if way in ("native loop", *EQUAL_BITS)}
         assert len(words) == 1, f"{where}: one refusal in different words: {words}"
-        assert _is_said(words.pop(), said, without), f"{where}: {outcomes['native loop']}; on numbers: {said}"
+        assert told.has(words.pop()), f"{where}: {outcomes['native loop']}; on numbers: {told.said}"
         return 1
     lost = {way: o for way, o in outcomes.items() if isinstance(o, str)}
     assert not lost, f"{where}: runs on numbers, and is refused: {lost}"
@@ -206,14 +206,6 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
         )
     same_bits(outcomes)
     return 0
-
-
-def _is_said(message: str, said: Sequence[str], without: Sequence[Any]) -> bool:
-    """Words of a refused statement; or of one that has nothing to work on, so that the plain reading cannot tell its words."""
-    if any(is_one_early(message, s) for s in said):
-        return True
-    ops = {s.op for s in without if isinstance(s, Call)}
-    return any(not isinstance(s, Call) for s in without) or plain(message).split(":")[0].split(" ")[0] in ops
 
 
 __all__ = ["WAYS", "Program", "close", "function_of", "holds"]

@@ -29,9 +29,6 @@ from anyshape.testing.programs.statements import (
     Program,
     Ref,
     Statement,
-    elements_read,
-    needs_of,
-    results_of,
 )
 from anyshape.testing.wording import broken
 
@@ -62,7 +59,7 @@ class Numbers:
         if isinstance(s, Call):
             self._call(s, env)
         elif isinstance(s, If):
-            taken = s.then if self._condition(s.cond, env) else s.other
+            taken = s.then if self.condition(s.cond, env) else s.other
             env[s.output] = self.block(taken, env)
         else:
             turns = []
@@ -105,7 +102,8 @@ class Numbers:
         return np.zeros((0, *(n if isinstance(n, int) else 0 for n in sizes)), t.dtype.numpy)
 
     @staticmethod
-    def _condition(cond: Ref | Longer, env: Env) -> bool:
+    def condition(cond: Ref | Longer, env: Env) -> bool:
+        """Which branch is taken."""
         return _dim(env[cond.of], cond.axis) > cond.limit if isinstance(cond, Longer) else bool(env[cond])
 
     @staticmethod
@@ -203,36 +201,9 @@ def read(p: Program, arrays: Mapping[str, Array], most: int) -> list[Array]:
     return [env[r] for r in p.results]
 
 
-def refusals(
-    p: Program, arrays: Mapping[str, Array], most: int
-) -> tuple[list[Array] | None, list[str], list[Statement]]:
-    """(results, or None if any statement is refused; what refused statements say, with each assert that they break; statements that need
-    those)."""
-    reader = Numbers(most, elements_read(p), results=p.results)
-    env = {ref: arrays[name] for name, ref in p.params.items()}
-    said: list[str] = []
-    without: list[Statement] = []
-    missing: set[Ref] = set()
-    for s in p.statements:
-        if missing & set(needs_of(s)):
-            without.append(s)
-            missing |= set(results_of(s))
-            continue
-        try:
-            reader.run(s, env)
-        except AnyshapeError as e:
-            said.append(str(e))
-            missing |= set(results_of(s))
-            if isinstance(s, Call):
-                said += reader.broken(s, env)
-            else:
-                without.append(s)
-    return (None if said else [env[r] for r in p.results]), said, without
-
-
 def nudged(a: Array, by: float) -> Array:
     """Slightly other floats: what a result changes by is what rounding may change it by."""
     return np.asarray(a * (1 + by)).astype(a.dtype) if a.dtype.kind == "f" else a
 
 
-__all__ = ["Array", "Env", "Numbers", "Sequence", "TooLarge", "Unsaid", "nudged", "read", "refusals"]
+__all__ = ["Array", "Env", "Numbers", "Sequence", "TooLarge", "Unsaid", "nudged", "read"]

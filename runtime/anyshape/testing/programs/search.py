@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 
 from anyshape.testing.programs.seeds import run_seed
 from anyshape.testing.programs.tally import Tally
@@ -29,9 +30,15 @@ class Outcome:
     finds: dict[int, str] = field(default_factory=dict)
 
 
+_over: list[Event] = []
+"""In a process of a pool: set when nobody needs what it tries."""
+
+
 def tried(seeds: range, package: str) -> Outcome:
     ops, outcome = tuple(register(package)), Outcome(seeds)
     for seed in seeds:
+        if any(over.is_set() for over in _over):
+            break
         try:
             run_seed(seed, ops, outcome.tally)
         except Exception as e:  # a search reports everything that it finds
@@ -51,7 +58,9 @@ def outcomes(start: int, package: str, jobs: int) -> Iterator[Outcome]:
     if jobs == 1:
         yield from (tried(s, package) for s in seeds())
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    context = get_context("spawn")
+    over = context.Event()
+    with ProcessPoolExecutor(jobs, context, _over.append, (over,)) as pool:
         ahead: list[Future[Outcome]] = []
         try:
             for s in seeds():
@@ -59,6 +68,7 @@ def outcomes(start: int, package: str, jobs: int) -> Iterator[Outcome]:
                 if len(ahead) > 2 * jobs:
                     yield ahead.pop(0).result()
         finally:
+            over.set()
             pool.shutdown(cancel_futures=True)
 
 
