@@ -9,7 +9,20 @@ import numpy as np
 import pytest
 
 from anyshape import dtypes
-from anyshape.dtypes import ALL, BF16, BOOL, F32, accum, from_numpy, highest, lowest, members, parse_dtype, promote
+from anyshape.dtypes import (
+    ALL,
+    BF16,
+    BOOL,
+    F32,
+    accum,
+    bitcast,
+    from_numpy,
+    highest,
+    lowest,
+    members,
+    parse_dtype,
+    promote,
+)
 from anyshape.errors import DtypeError
 
 
@@ -54,3 +67,16 @@ def test_extremes() -> None:
     for t in members("int") + members("uint"):
         assert (lowest(t), highest(t)) == (np.iinfo(t.numpy).min, np.iinfo(t.numpy).max)
     assert lowest("f32") == -np.inf and highest("bf16") == np.inf and (lowest("bool"), highest("bool")) == (False, True)
+
+
+def test_bits_are_read_as_those_of_as_many() -> None:
+    assert [bitcast(a, b) for a, b in (("f32", "u32"), ("bool", "i8"), ("u8", "f8e8m0"), ("f4e2m1", "u4"), ("i2", "u2"))] == [
+        "u32", "i8", "f8e8m0", "u4", "u2",
+    ]  # fmt: skip
+    for a, b, why in (
+        ("f32", "f64", "32 against 64"),
+        ("u8", "u4", "8 against 4"),
+        ("i32", "char", "strings have none"),
+    ):
+        with pytest.raises(DtypeError, match=f"bits of {a} cannot be read as {b}: {why}"):
+            bitcast(a, b)

@@ -68,6 +68,7 @@ OPS: dict[str, OpDef] = {
         bits.BITWISE_XOR,
         bits.BITWISE_NOT,
         bits.BITWISE_SHIFT,
+        bits.BITCAST,
         comparison.EQUAL,
         comparison.LESS,
         comparison.LESS_EQUAL,

@@ -30,7 +30,7 @@ from anyshape_ops.ops.activation import (
     THRESHOLDED_RELU,
 )
 from anyshape_ops.ops.attention import ATTENTION, ROTATE
-from anyshape_ops.ops.bits import BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_SHIFT, BITWISE_XOR
+from anyshape_ops.ops.bits import BITCAST, BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_SHIFT, BITWISE_XOR
 from anyshape_ops.ops.comparison import (
     EQUAL,
     GREATER,
@@ -424,7 +424,7 @@ def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *,
     return call(ROTATE, [x, cos, sin], {"interleaved": interleaved}, source)[0]
 
 
-# specs/bits.yaml:15
+# specs/bits.yaml:23
 def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in both of two integers.
 
@@ -433,7 +433,7 @@ def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_AND, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:23
+# specs/bits.yaml:31
 def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in at least one of two integers.
 
@@ -442,7 +442,7 @@ def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_OR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:31
+# specs/bits.yaml:39
 def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in exactly one of two integers.
 
@@ -451,7 +451,7 @@ def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_XOR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:38
+# specs/bits.yaml:46
 def bitwise_not(x: Operand, *, source: str = "") -> Value:
     """All bits of an integer flipped.
 
@@ -460,7 +460,7 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
     return call(BITWISE_NOT, [x], {}, source)[0]
 
 
-# specs/bits.yaml:51
+# specs/bits.yaml:59
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
     """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
     their number.
@@ -468,6 +468,16 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     (a: T[*p], b: T[*q]) -> (y: T[*broadcast(p, q)])
     """
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
+
+
+# specs/bits.yaml:77
+def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
+    """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
+    true for any but 0.
+
+    (x: T[*d]) -> (y: R[*d])
+    """
+    return call(BITCAST, [x], {"to": to}, source)[0]
 
 
 # specs/comparison.yaml:26
@@ -3195,6 +3205,7 @@ __all__ = [
     "batch_norm",
     "batch_norm_training",
     "bernoulli",
+    "bitcast",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",

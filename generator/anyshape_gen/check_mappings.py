@@ -19,7 +19,8 @@ from anyshape_gen.traverse import children, free_names, walk
 
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
                   "fold", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
-DTYPE_FUNCTIONS = ("accum", "promote")
+DTYPE_FUNCTIONS = ("accum", "promote", "bitcast")
+"""What computes a dtype of dtypes; the last also of a parameter's"""
 
 
 def check_mappings(spec: OpSpec, ops: set[str], names: NameChecker, findings: Findings) -> None:
@@ -151,9 +152,10 @@ def _dtypes(spec: OpSpec, findings: Findings) -> None:
             case Call(func=func, args=args):
                 if func not in DTYPE_FUNCTIONS:
                     findings.unknown(rule.expr.span, "dtype function", func, DTYPE_FUNCTIONS)
+                known = [*variables, *(p.name for p in spec.params if p.kind.base == "dtype" and func == "bitcast")]
                 for arg in args:
-                    if isinstance(arg, Name) and arg.id not in variables and arg.id not in DTYPES:
-                        findings.unknown(arg.span, "dtype variable", arg.id, variables)
+                    if isinstance(arg, Name) and arg.id not in known and arg.id not in DTYPES:
+                        findings.unknown(arg.span, "dtype variable", arg.id, known)
         if rule.var not in used and spec.family is None and not isinstance(rule.expr, Call):
             findings.add(rule.span, f"no signature uses the dtype variable '{rule.var}'", used)
 

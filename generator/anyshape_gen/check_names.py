@@ -30,6 +30,7 @@ from anyshape_gen.nodes import (
     Statement,
 )
 from anyshape_gen.parse_rules import STRING_METHODS
+from anyshape_gen.parse_values import DTYPES
 from anyshape_gen.source import Findings, nearest
 from anyshape_gen.traverse import children
 
@@ -63,6 +64,9 @@ class NameChecker:
                 self._name(node, name, scope)
             case Comprehension() | Reduction():
                 self._loop(node, scope, where)
+            case Call(func="bitcast", args=(value, Name(id=dtype))) if dtype in DTYPES:
+                self._call(node, scope, where)
+                self.expr(value, scope, where)
             case Call():
                 self._call(node, scope, where)
                 for child in children(node):

@@ -164,7 +164,7 @@ class DtypeRule(Node):
     choices: tuple[str, ...] = ()
     """the dtypes allowed, classes resolved, in the order of `DTYPES`"""
     expr: Expr | None = None
-    """`accum(T)`, `promote(T, U)`, or the name of a dtype parameter (written `param to`)"""
+    """`accum(T)`, `promote(T, U)`, `bitcast(T, to)` of a dtype parameter, or the name of a dtype parameter (written `param to`)"""
 
 
 @dataclass(frozen=True)

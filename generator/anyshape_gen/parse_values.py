@@ -49,7 +49,10 @@ def parse_dtype_rule(var: str, node: YNode, findings: Findings) -> DtypeRule | N
         chosen = [name for item in names for name in _choices(item, findings)]
         return DtypeRule(var, tuple(dict.fromkeys(chosen)), span=node.span)
     if not isinstance(node, YScalar):
-        findings.add(node.span, "a dtype rule is a class, a list of dtypes, `accum(T)`, `promote(T, U)` or `param to`")
+        findings.add(
+            node.span,
+            "a dtype rule is a class, a list of dtypes, `accum(T)`, `promote(T, U)`, `bitcast(T, to)` or `param to`",
+        )
         return None
     value = node.text.value
     if value.startswith("param "):

@@ -33,7 +33,7 @@ def _list_of(items: Schema) -> Schema:
 def forms() -> dict[str, Schema]:
     """The schema of every form that a key's value can have."""
     dtype = {"enum": [*CLASSES, *DTYPES, *OTHER_DTYPES]}
-    computed = {"type": "string", "pattern": r"^(param [A-Za-z_]\w*|(accum|promote)\(.*\))$"}
+    computed = {"type": "string", "pattern": r"^(param [A-Za-z_]\w*|(accum|promote|bitcast)\(.*\))$"}
     signature = {"type": "string", "pattern": r"^(seq\s+)?[A-Za-z]\w*\s*\[.*\]"}
     kind: Schema = {
         "anyOf": [

@@ -69,6 +69,12 @@ class DType(str):
         return self in NARROW_FLOATS
 
     @property
+    def code_bits(self) -> int:
+        """How many bits an element has by its format: 4 of the byte that holds an f4e2m1."""
+        f = NARROW_FLOATS.get(self)
+        return self.width if f is None else min(8, 1 + f.exponent + f.mantissa)
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         return to_numpy(self)
 
@@ -196,6 +202,17 @@ def accum(t: str) -> DType:
     """The dtype in which sums and products of `t` are carried: narrow floats widen to F32, all else stays."""
     known = parse_dtype(t)
     return F32 if known in (F16, BF16) else known
+
+
+def bitcast(t: str, u: str) -> DType:
+    """The dtype u, as which the bits of elements of t are read. Raises DtypeError where they are of different widths, and of strings."""
+    a, b = parse_dtype(t), parse_dtype(u)
+    if a.code_bits != b.code_bits or CHAR in (a, b):
+        raise DtypeError(
+            f"bits of {a} cannot be read as {b}: "
+            + ("strings have none" if CHAR in (a, b) else f"{a.code_bits} against {b.code_bits}")
+        )
+    return b
 
 
 def promote(t: str, u: str) -> DType:

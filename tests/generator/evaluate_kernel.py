@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.dtypes import from_numpy, highest, lowest
+from anyshape.dtypes import from_numpy, highest, lowest, parse_dtype
 from anyshape.equations.philox import numbers
 from anyshape_gen.analysis_model import ResolvedEquation, Role
 from anyshape_gen.nodes import (
@@ -253,6 +253,12 @@ class KernelEvaluation(Evaluation):
                 return np.uint32(self.expr(inner, env))  # type: ignore[arg-type]
             case Call(func="f32" | "f64", args=(inner,)):
                 return self.expr(inner, env)  # type: ignore[arg-type]
+            case Call(func="bitcast", args=(TensorRead(tensor=name) as inner, Name(id=var))):
+                held = np.asarray(self.expr(inner, env), self.tensors[name].dtype)
+                to = np.dtype(self.dtypes[var]) if var in self.dtypes else parse_dtype(var).numpy
+                codes = held.view(f"u{held.itemsize}")
+                kept = codes & ((1 << from_numpy(to).code_bits) - 1) if to.kind != "b" else codes != 0
+                return self._number(np.asarray(kept).view(to)[()])
             case Call(func="cast", args=(inner, _)):
                 return self.expr(inner, env)  # type: ignore[arg-type]
             case Index(base=Call()):

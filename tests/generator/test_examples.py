@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from anyshape.dtypes import ALL, BF16, CHAR, NARROW, from_numpy, highest, lowest
+from anyshape.dtypes import ALL, CHAR, NARROW, from_numpy, highest, lowest
 from anyshape.strings import as_chars, as_strings
 from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 FILES = [*(ROOT / "specs").glob("*.yaml"), ROOT / "tests/generator/data/new_user.yaml"]
 OPS = load_specs(FILES, ROOT).ops
 CASES = [(op, example) for op in OPS for example in op.spec.examples]
-NUMPY = {t.name: t.computed.type for t in (*ALL, *NARROW, CHAR) if t is not BF16}
+NUMPY = {t.name: t.computed.type for t in (*ALL, *NARROW, CHAR)}
 """Of characters, that of their code points."""
 
 

@@ -27,7 +27,7 @@ EXACT = {
         "gt",
         "ge",
     ),
-    *("floor", "ceil", "round_even", "trunc", "cast", "select", "wrap", "within", "philox", "entropy"),
+    *("floor", "ceil", "round_even", "trunc", "cast", "select", "wrap", "within", "philox", "entropy", "bitcast"),
 }
 """Operations that are exact, or rounded once by definition."""
 

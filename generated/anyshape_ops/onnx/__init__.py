@@ -78,10 +78,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
 }
 # By operator and the opset since which an entry holds, until the next; None where it was removed.
 REFUSED: dict[str, str] = {
-    "BitCast": (
-        "no op takes the bytes of a tensor as those of another dtype; cast the numbers, or do it before the "
-        "model is called"
-    ),
     "ImageDecoder": (
         "it reads pictures in seven file formats, each a codec and no computation on tensors; decode them "
         "before the model is called, and pass the pixels"

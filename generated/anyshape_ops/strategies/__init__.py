@@ -66,6 +66,7 @@ PROPERTIES: dict[str, Property] = {
     "bitwise_xor": bits.BITWISE_XOR,
     "bitwise_not": bits.BITWISE_NOT,
     "bitwise_shift": bits.BITWISE_SHIFT,
+    "bitcast": bits.BITCAST,
     "equal": comparison.EQUAL,
     "less": comparison.LESS,
     "less_equal": comparison.LESS_EQUAL,

@@ -69,7 +69,7 @@ class ElementDtypes:
         return None
 
     def _call(self, func: str, args: tuple[Node, ...]) -> str | None:
-        if func in ("cast", "saturate"):
+        if func in ("cast", "saturate", "bitcast"):
             last = args[-1]
             return last.id if isinstance(last, Name) else None
         if func in self.variables or func in CASTS:

@@ -152,6 +152,7 @@ class KernelScope(ABC):
         return known or func in (
             "cast",
             "saturate",
+            "bitcast",
             "trunc_div",
             "fmod",
             "lowest",

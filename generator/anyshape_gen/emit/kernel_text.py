@@ -110,7 +110,7 @@ class KernelText(ReductionText):
             return f"({self.text(plain[0])}.absent is None)", ATOM
         if e.func in ("inside", "ravel"):
             return f"{e.func}({self.run(plain[0])}, {self.run(plain[1])})", ATOM
-        if e.func in ("cast", "saturate"):
+        if e.func in ("cast", "saturate", "bitcast"):
             return f"{e.func}({self.text(plain[0])}, {self.dtype_text(plain[1])})", ATOM
         if e.func in ("lowest", "highest"):
             return f"{e.func}({self.dtype_text(plain[0])})", ATOM

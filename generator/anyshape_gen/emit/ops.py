@@ -54,7 +54,7 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     listed = ", ".join(f"{quoted(v)}: {tuple_text(map(quoted, c))}" for v, c in choices.items())
     code.add(f"dtypes={{{listed}}},")
     code.add(f"relation=relations.{spec.name}_relation,")
-    computed = {d.var: _computed(d.expr) for d in spec.dtypes if isinstance(d.expr, Call)}
+    computed = {d.var: _computed(d.expr, spec) for d in spec.dtypes if isinstance(d.expr, Call)}
     if computed:
         code.add(
             f"computed={{{', '.join(f'{quoted(v)}: {tuple_text(map(quoted, c))}' for v, c in computed.items())}}},"
@@ -119,12 +119,12 @@ def _absent(e: Expr, dtype: str) -> str:
     return repr(literal(e)) if is_constant(e) else "0"
 
 
-def _computed(e: Call) -> tuple[str, ...]:
-    """`accum(T)` as ("accum", "T")."""
+def _computed(e: Call, spec: OpSpec) -> tuple[str, ...]:
+    """`accum(T)` as ("accum", "T"); a parameter that says a dtype is "param:to"."""
     of = [x.id for x in e.args if isinstance(x, Name)]
     if len(of) != len(e.args):
         raise NotExecuted(e, "a dtype computed from anything but dtype variables")
-    return (e.func, *of)
+    return (e.func, *(f"param:{name}" if spec.param(name) is not None else name for name in of))
 
 
 def _output(a: OpAnalysis, o: Operand) -> str:

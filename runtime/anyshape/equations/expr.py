@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from anyshape.dims import Cond, Dim, Size
 from anyshape.dtypes import BOOL, I64, DType
+from anyshape.dtypes import bitcast as same_width
 from anyshape.errors import SpecError
 
 ExprLike = Union["Expr", Size, float, Cond]
@@ -172,7 +173,7 @@ OPERATIONS: dict[str, int] = {
     **dict.fromkeys(_COMPARISONS, 2),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), 2),
     "philox": 2, "entropy": 0,
-    "and": 2, "or": 2, "not": 1, "neg": 1, "abs": 1, "select": 3, "cast": 1,
+    "and": 2, "or": 2, "not": 1, "neg": 1, "abs": 1, "select": 3, "cast": 1, "bitcast": 1,
     **dict.fromkeys(("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round_even", "trunc"), 1),
 }  # fmt: skip
 
@@ -360,6 +361,14 @@ def cast(value: ExprLike, dtype: DType) -> Expr:
     if e.dtype is None:
         return adapt(e, dtype)
     return e if e.dtype is dtype else _apply("cast", (e,), dtype)
+
+
+def bitcast(value: ExprLike, dtype: DType) -> Expr:
+    """The bits of an element as one of another dtype that has as many: a bool has those of 0 or 1, and is true for any but 0."""
+    e = as_expr(value)
+    if e.dtype is None:
+        raise TypeError("a number without a dtype has no bits")
+    return e if e.dtype is dtype else _apply("bitcast", (e,), same_width(e.dtype, dtype))
 
 
 def drawn(seed: ExprLike, position: ExprLike, dtype: DType) -> Expr:

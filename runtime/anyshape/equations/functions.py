@@ -15,6 +15,7 @@ from anyshape.equations.expr import (
     Var,
     apply,
     as_expr,
+    bitcast,
     cast,
     const,
     drawn,
@@ -286,7 +287,7 @@ def inside(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
 
 
 __all__ = [
-    "abs_", "and_", "at", "bit_and", "bit_or", "bit_xor", "cast", "ceil", "checked", "clamp", "cos", "entropy",
+    "abs_", "and_", "at", "bit_and", "bit_or", "bit_xor", "bitcast", "cast", "ceil", "checked", "clamp", "cos", "entropy",
     "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum",
     "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "ravel", "reduce_", "reduce_range", "reflect",
     "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where", "wrap",

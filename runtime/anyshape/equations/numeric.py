@@ -103,6 +103,9 @@ def compute(op: str, dtype: DType | None, args: list[Array]) -> Array:
     if op == "cast":
         assert dtype is not None
         return _cast(args[0], dtype)
+    if op == "bitcast":
+        assert dtype is not None
+        return bits_as(args[0], dtype)
     if op == "philox":
         assert dtype is not None
         return philox.numbers(args[0], args[1], dtype)
@@ -132,6 +135,16 @@ def _cast(a: Array, dtype: DType) -> Array:
         small = np.where(out >= most, 0, out).astype(dtype.computed)
         return np.where(out >= most, np.array(highest(dtype)).astype(dtype.computed), small)
     return (_to_odd(a) if dtype.is_narrow_float else a).astype(dtype.computed)
+
+
+def bits_as(a: Array, dtype: DType) -> Array:
+    """The same bits; of elements that have fewer than their byte, those that count."""
+    codes = a.view(f"u{a.dtype.itemsize}")
+    if dtype.is_bool:
+        return np.asarray(codes != 0)
+    return np.asarray(codes & ((1 << dtype.code_bits) - 1) if dtype.code_bits < dtype.bits else codes).view(
+        dtype.computed
+    )
 
 
 def _to_odd(a: Array) -> Array:

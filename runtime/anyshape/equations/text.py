@@ -60,4 +60,6 @@ def spell(e: Expr) -> str:
         return f"({spell(e.args[1])} if {spell(e.args[0])} else {spell(e.args[2])})"
     if e.op == "cast":
         return f"{e.dtype}({spell(e.args[0])})"
+    if e.op == "bitcast":
+        return f"bitcast({spell(e.args[0])}, {e.dtype})"
     return f"{e.op}({', '.join(map(spell, e.args))})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, apply, cast, drawn, read, reduce_node
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, apply, bitcast, cast, drawn, read, reduce_node
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -61,5 +61,7 @@ def _rebuilt(n: Expr, visit: Callable[[Expr], Expr]) -> Expr:
         if not args:
             return n
         assert n.dtype is not None or not args
-        return cast(args[0], n.dtype) if n.op == "cast" and n.dtype is not None else apply(n.op, *args)
+        if n.op in ("cast", "bitcast") and n.dtype is not None:
+            return (cast if n.op == "cast" else bitcast)(args[0], n.dtype)
+        return apply(n.op, *args)
     return n

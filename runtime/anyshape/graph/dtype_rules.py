@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from anyshape.dtypes import DType, accum, is_dtype_name, parse_dtype, promote
+from anyshape.dtypes import DType, accum, bitcast, is_dtype_name, parse_dtype, promote
 from anyshape.errors import DtypeError
 from anyshape.graph.value import Node, Value
 from anyshape.types import ListType
 
-_FUNCTIONS: dict[str, Callable[..., DType]] = {"accum": accum, "promote": promote}
+_FUNCTIONS: dict[str, Callable[..., DType]] = {"accum": accum, "promote": promote, "bitcast": bitcast}
 
 
 def solve_dtypes(node: Node) -> dict[str, DType]:
@@ -34,7 +34,10 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
     for var, (name, *of) in op.computed.items():
         known = [solved.get(v) or (parse_dtype(v) if is_dtype_name(v) else None) for v in of]
         if None not in known:
-            solved[var] = _FUNCTIONS[name](*known)
+            try:
+                solved[var] = _FUNCTIONS[name](*known)
+            except DtypeError as e:
+                raise DtypeError(f"{op.full_name}: {e}{_at(node)}") from None
     return solved
 
 

@@ -146,7 +146,8 @@ class OpDef:
     traits: tuple[str, ...] = ()
     rewrites: tuple[RewriteDef, ...] = ()
     computed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}."""
+    """Dtype variables that follow from others: {"U": ("accum", "T")} or {"R": ("promote", "T", "U")}; ("bitcast", "T", "param:to")
+    reads a parameter."""
     moves: tuple[str, ...] = ()
     """Dtype variables that stand for any dtype, and with whose elements the op does nothing but read them and put them somewhere."""
     shaping: tuple[str, ...] = ()

@@ -198,6 +198,8 @@ class _Text:
             return f"({args[1]} if {args[0]} else {args[2]})"
         if n.data == "cast":
             return f"{n.dtype}({args[0]})"
+        if n.data == "bitcast":
+            return f"bitcast({args[0]}, {n.dtype})"
         return f"{n.data}({', '.join(args)})"
 
 

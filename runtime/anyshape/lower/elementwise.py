@@ -79,6 +79,8 @@ def apply(f: Function, op: str, dtype: DType, args: Sequence[Val], kinds: Sequen
     args = _level(f, args)
     if op == "cast":
         return convert(f, args[0], kinds[0], dtype)
+    if op == "bitcast":
+        return _bits_as(f, args[0], kinds[0], dtype)
     if op == "select":
         return f.select(_truth(f, args[0], kinds[0]), args[1], args[2])
     if op in ("and", "or", "not"):
@@ -168,6 +170,17 @@ def convert(f: Function, a: Val, source: DType, to: DType) -> Val:
         return a
     widen = "zext" if source.kind == "uint" else "sext"
     return f.convert("trunc" if goal.bits < a.type.bits else widen, a, goal)
+
+
+def _bits_as(f: Function, a: Val, source: DType, to: DType) -> Val:
+    """The same bits in another register; of elements that have fewer than their byte, those that count."""
+    if source.kind == "bool":
+        a = f.convert("zext", a, I8)
+    if to.kind == "bool":
+        return f.compare("ne", f.bitcast(a, I8.vector(a.type.lanes)), 0)
+    if to.code_bits < to.bits:
+        return f.and_(a, (1 << to.code_bits) - 1)
+    return f.bitcast(a, register_type(to).vector(a.type.lanes))
 
 
 def _widened(f: Function, a: Val, source: DType) -> tuple[Val, DType]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, bounds, symbol
-from anyshape.dtypes import DType, is_dtype_name, parse_dtype
+from anyshape.dtypes import ALL, NARROW, DType, is_dtype_name, parse_dtype
 from anyshape.equations.builder import Equation, Run
 from anyshape.errors import ShapeError
 from anyshape.graph.call import call_node
@@ -113,7 +113,19 @@ def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None,
         reject()
     op = variants(p.op)[0]
     chosen = {v: (dtypes or {}).get(v) or _dtype(choose, allowed) for v, allowed in op.dtypes.items()}
-    return made(p, Recipe(case, chosen, draw(SEEDS), choose.among(STYLES)))
+    return made(p, Recipe(_as_wide(op, case, chosen, choose), chosen, draw(SEEDS), choose.among(STYLES)))
+
+
+def _as_wide(op: OpDef, case: Case, chosen: Mapping[str, str], choose: Choosing) -> Case:
+    """The case with a dtype of as many bits, where a parameter says as what the bits of another are read: hardly any drawn alone is one."""
+    read = [of for name, *of in op.computed.values() if name == "bitcast"]
+    fitting = {
+        param.removeprefix("param:"): [
+            t for t in (*ALL, *NARROW) if t.code_bits == parse_dtype(chosen.get(var, var)).code_bits
+        ]
+        for var, param in read
+    }
+    return replace(case, params={**case.params, **{p: choose.among(known) for p, known in fitting.items()}})
 
 
 def computed(allowed: Sequence[str]) -> Sequence[str]:
