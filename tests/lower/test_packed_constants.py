@@ -83,6 +83,22 @@ def test_packed_constants_lie_in_the_pages_that_were_touched_ahead(expected: int
         same_but_beyond(p, a)
 
 
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="no huge pages to ask for")
+def test_what_is_expected_later_comes_behind_what_was_expected_first() -> None:
+    """Arrays lie in the first mapping as long as there is room, then in the second."""
+    arrays = [np.full((320, 3200), float(k), np.float32) for k in range(20)]
+    with gemm.collected(2) as later:
+        later.expect(8 * arrays[0].nbytes, lambda: gemm.toucher(TARGET))
+        later.expect(16 * arrays[0].nbytes, lambda: gemm.toucher(TARGET))
+        later.expect(arrays[0].nbytes, lambda: gemm.toucher(TARGET))
+        packed = [packed_later(a) for a in arrays]
+    later.wait()
+    assert later.is_over
+    assert packed[0].base is packed[7].base is not packed[8].base
+    for a, p in zip(arrays, packed, strict=True):
+        same_but_beyond(p, a)
+
+
 def test_pages_that_nothing_lies_in_are_given_back() -> None:
     with gemm.collected(2) as later:
         later.expect(1 << 24, lambda: gemm.toucher(TARGET))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,12 +27,15 @@ from anyshape.vm.disassemble import disassemble
 from anyshape.vm.modules import load_modules
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.places import Places
-from anyshape.vm.plans import Compiler, Plan
+from anyshape.vm.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.program import ResultType
 from anyshape.vm.report import Report
 from anyshape.vm.uncollected import uncollected
 
 Array = NDArray[Any]
+
+PROBABLE = 1 << 28
+"""Bytes of a model's file that are taken for weights of products before it is read."""
 
 
 def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -> Executable:
@@ -44,12 +48,20 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
     report = Report()
     with report.phase("modules"):
         load_modules(reads_a_model=not isinstance(model, Function))
-    with uncollected():
+    with uncollected(), packed_beside(report) as packing:
+        expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
             f = _function(model, chosen.dims)
-        plan = Compiler(chosen, report, threading.RLock()).plan(f)
+        plan = Compiler(chosen, report, threading.RLock(), packing).plan(f)
     report.finished = True
     return Executable(f, plan, report, chosen)
+
+
+def _size_of_file(model: Any) -> int:
+    """As far as it is likely to be weights of products, of which nothing is known yet: few enough to be wrong about."""
+    with suppress(OSError, ValueError):
+        return min(os.path.getsize(model), PROBABLE) if isinstance(model, (str, os.PathLike)) else 0
+    return 0
 
 
 def _function(model: Any, dims: Mapping[str, Any]) -> Function:

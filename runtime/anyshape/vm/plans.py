@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -34,6 +34,9 @@ from anyshape.vm.program import Program
 from anyshape.vm.report import Report
 from anyshape.vm.schedule_text import spell_schedule
 from anyshape.vm.unfused import one_step_per_node
+
+if TYPE_CHECKING:
+    from anyshape.lower.gemm.later import Later
 
 Array = NDArray[Any]
 Direct = Callable[..., "list[Array] | None"]
@@ -75,11 +78,14 @@ class Compiler:
     options: Options
     report: Report
     lock: threading.RLock
+    packing: Later | None = None
+    """Where large constants are laid out until it is over; then each plan has one of its own."""
 
     def plan(self, f: Function, low: int = 1) -> Plan:
         """Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes nothing."""
         _refuse_functions(f)
-        with self.lock, packed_beside(f, self.options, self.report) as ready:
+        with self.lock, self._packing() as packing:
+            expect(packing, bytes_of_factors(f), self.options)
             try:
                 with self.report.phase("optimise"):
                     typed, assumed = retype(f, low)
@@ -102,7 +108,15 @@ class Compiler:
             program = self._program(optimised, assumed)
             general = (lambda: self.plan(f, 0)) if assumed else None
             types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
-            return Straight(program, general, self.options, types, self.lock, ready)
+            return Straight(program, general, self.options, types, self.lock, packing.wait)
+
+    @contextmanager
+    def _packing(self) -> Iterator[Later]:
+        if self.packing is not None and not self.packing.is_over:
+            yield self.packing
+            return
+        with packed_beside(self.report) as own:
+            yield own
 
     def _optimise(self, f: Function) -> Function:
         from anyshape.passes import optimise
@@ -151,17 +165,23 @@ class Compiler:
 
 
 @contextmanager
-def packed_beside(f: Function, options: Options, report: Report) -> Iterator[Callable[[], None]]:
-    """Large constants are laid out for the kernels made inside once what is given returns; where no processor is left for it, at once."""
-    from anyshape.lower.gemm import collected, toucher
+def packed_beside(report: Report) -> Iterator[Later]:
+    """Large constants are laid out for the kernels made inside once `wait` returns; where no processor is left for it, at once."""
+    from anyshape.lower.gemm import collected
     from anyshape.vm.native.pool import usable_threads
 
     with collected(usable_threads()) as later:
-        expected = bytes_of_factors(f) if options.kernels != "interpret" else 0
-        later.expect(expected, lambda: toucher(target_called(options.target)))
-        yield later.wait
+        yield later
         with report.phase("pack"):
             later.close()
+
+
+def expect(packing: Later, size: int, options: Options) -> None:
+    """So many bytes of constants will be laid out, it seems."""
+    from anyshape.lower.gemm import toucher
+
+    if options.kernels != "interpret":
+        packing.expect(size, lambda: toucher(target_called(options.target)))
 
 
 def _refuse_functions(f: Function) -> None:

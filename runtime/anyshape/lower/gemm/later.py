@@ -60,14 +60,20 @@ class Strips:
         PACK_ALL(self.packer)(self.table.ctypes.data, len(self.table), self.claimed.ctypes.data)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Pages:
-    """The first `count` of a mapping, to be touched by machine code; `claimed` counts those that some thread has begun."""
+    """The first `count` of a mapping, to be touched by machine code; `claimed` counts those that some thread has begun. `used`: whether
+    arrays lie there."""
 
     toucher: int
     mapping: mmap.mmap
     count: int
     claimed: Words
+    used: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return int(self.claimed[0]) < self.count
 
     def touch(self) -> None:
         first = ctypes.c_char.from_buffer(self.mapping)
@@ -83,6 +89,13 @@ class Pages:
             self.mapping.madvise(mmap.MADV_DONTNEED, begin, len(self.mapping) - begin)
 
 
+def mapped(size: int) -> mmap.mmap:
+    """So many bytes at least, in huge pages."""
+    made = mmap.mmap(-1, max(PIECE, -(-size // HUGE_PAGE) * HUGE_PAGE), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    made.madvise(mmap.MADV_HUGEPAGE)
+    return made
+
+
 class Later:
     """What was put off, and who does it: `threads - 1` helpers from the first piece of work on, and the first caller of `wait`."""
 
@@ -96,32 +109,47 @@ class Later:
         self._joining = threading.Lock()
         self._mapping: mmap.mmap | None = None
         self._used = 0
-        self._ahead: Pages | None = None
+        self._ahead: list[Pages] = []
+        self._expected = 0
 
     def expect(self, size: int, toucher: Callable[[], int]) -> None:
-        """Helpers are to touch the pages of so many bytes by the machine code whose address `toucher` gives, before anything is added."""
-        if self._helpers_wanted < 1 or size < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        """Helpers are to touch the pages of so many bytes, those expected before among them; `toucher` gives the address of the machine
+        code for that."""
+        more = size - self._expected
+        if self._helpers_wanted < 1 or more < LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
             return
         with suppress(OSError, ValueError):
-            self._ahead = Pages(toucher(), self._map(size), size // mmap.PAGESIZE, np.zeros(1, np.int64))
+            pages = Pages(toucher(), mapped(more), more // mmap.PAGESIZE, np.zeros(1, np.int64))
+            with self._changed:
+                self._ahead.append(pages)
+                self._changed.notify()
+            self._expected = size
             self._start_helpers()
 
     def zeros(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> NDArray[Any]:
         """Raises OSError and ValueError where the system has no such memory."""
         size = prod(shape) * np.dtype(dtype).itemsize
-        mapping = self._mapping
-        if mapping is None or self._used + size > len(mapping):
-            mapping = self._map(size)
-        found: NDArray[Any] = np.ndarray(shape, dtype, mapping, self._used)
+        if self._mapping is None or self._used + size > len(self._mapping):
+            self._give_back()
+            self._mapping = self._next(size)
+            self._used = 0
+        found: NDArray[Any] = np.ndarray(shape, dtype, self._mapping, self._used)
         self._used += -(-size // ALIGN) * ALIGN
         return found
 
-    def _map(self, size: int) -> mmap.mmap:
-        pages = -(-size // HUGE_PAGE) * HUGE_PAGE
-        self._mapping = mmap.mmap(-1, max(PIECE, pages), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._mapping.madvise(mmap.MADV_HUGEPAGE)
-        self._used = 0
-        return self._mapping
+    def _give_back(self) -> None:
+        """What is behind the arrays where pages were touched."""
+        for pages in self._ahead:
+            if pages.mapping is self._mapping:
+                pages.give_back(self._used)
+
+    def _next(self, size: int) -> mmap.mmap:
+        """The mapping to go on in: one of which the pages are touched, if there is any left."""
+        for pages in self._ahead:
+            if not pages.used and size <= len(pages.mapping):
+                pages.used = True
+                return pages.mapping
+        return mapped(size)
 
     def add(self, packer: int, table: Words, *kept: object) -> None:
         """`kept` are the arrays that the table has addresses of."""
@@ -142,6 +170,11 @@ class Later:
                 break
             self._helpers.append(helper)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more may be added."""
+        return self._over
+
     def close(self) -> None:
         """Nothing more is added. Helpers end when everything is done; where there are none, it is done now."""
         if not self._over:
@@ -160,11 +193,12 @@ class Later:
         self._end()
 
     def _end(self) -> None:
-        if self._ahead is not None:
-            self._ahead.stop()
-            self._ahead.give_back(self._used if self._mapping is self._ahead.mapping else len(self._ahead.mapping))
-        self._ahead = self._mapping = None  # it lives as long as any array in it
+        for pages in self._ahead:
+            pages.stop()
+        self._give_back()
+        self._mapping = None  # it lives as long as any array in it
         with self._changed:
+            self._ahead = []
             self._over = True
             self._changed.notify_all()
 
@@ -182,16 +216,21 @@ class Later:
         _open.discard(self)
 
     def _help(self) -> None:
-        ahead = self._ahead
-        if ahead is not None:
-            ahead.touch()
-        del ahead
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._over or self._waiting)
+                self._changed.wait_for(lambda: self._over or self._waiting or self._untouched())
+                pages = self._untouched()
+            if pages is not None:
+                pages.touch()
+                del pages
+                continue
+            with self._changed:
                 if not self._waiting and not any(s.is_open for s in self._begun):
                     return  # over
             self._work()
+
+    def _untouched(self) -> Pages | None:
+        return next((p for p in self._ahead if p.is_open), None)
 
     def _work(self) -> None:
         """All that waits, and what others began."""
