@@ -39,6 +39,12 @@ class Callee:
         """Which of the parameters and results are members of tuples"""
         _check_signature(self)
 
+    def like(self) -> Callee:
+        """A function declared as this one is, which nothing defines yet."""
+        made = Callee(self.name, dict(zip(self.names, self.type.params, strict=True)), self.type.results)
+        made.forms = self.forms
+        return made
+
     def __lt__(self, other: Callee) -> bool:
         """Older ones first; attributes are sorted."""
         return self.number < other.number

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from anyshape.graph.composition import expand
 from anyshape.graph.function import Function
 from anyshape.passes import simplify
+from anyshape.passes.callees import everywhere
 from anyshape.passes.regions import control_flow, lists_in_sight
 from anyshape.passes.rewriting import rewrite
 
@@ -23,36 +24,37 @@ def infer_types(f: Function) -> Function:
 
 def fold(f: Function) -> Function:
     """Calls whose result is known become constants."""
-    return rewrite(f, (control_flow, lists_in_sight, simplify.fold_contents, simplify.fold_constants))
+    return everywhere(f, lambda: (control_flow, lists_in_sight, simplify.fold_contents, simplify.fold_constants))
 
 
 def dyn_to_static(f: Function) -> Function:
     """Dyn variants whose operands are known become static ones; types are only ever refined."""
-    return rewrite(
-        f, (control_flow, lists_in_sight, simplify.fold_contents, simplify.fold_constants, simplify.dyn_to_static)
+    return everywhere(
+        f,
+        lambda: (control_flow, lists_in_sight, simplify.fold_contents, simplify.fold_constants, simplify.dyn_to_static),
     )
 
 
 def spec_rewrites(f: Function) -> Function:
     """The rewrites of the specs."""
-    return rewrite(f, (simplify.spec_rewrites,))
+    return everywhere(f, lambda: (simplify.spec_rewrites,))
 
 
 def expand_compositions(f: Function) -> Function:
     """Calls of composed ops become the calls that they are made of."""
-    return rewrite(f, (expand,))
+    return everywhere(f, lambda: (expand,))
 
 
 def eliminate_common_subexpressions(f: Function) -> Function:
     """Equal calls are made once."""
-    return rewrite(f, (simplify.CommonSubexpressions(),))
+    return everywhere(f, lambda: (simplify.CommonSubexpressions(),))
 
 
 def optimise(f: Function) -> Function:
     """All of the above to a fixpoint, in one walk."""
-    return rewrite(
+    return everywhere(
         f,
-        (
+        lambda: (
             control_flow,
             lists_in_sight,
             simplify.fold_contents,

@@ -152,8 +152,7 @@ class Compiler:
 
     def _function(self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker) -> Program:
         """One that is called; it assumes nothing of its dims, since a call cannot go elsewhere."""
-        with self.report.phase("optimise"):
-            f = self._optimise(callee.defined())
+        f = callee.defined()
         if undetermined(f):
             inner = ", ".join(named(n) for n in f.nodes if n.is_open)
             raise UnsupportedError(
@@ -203,15 +202,27 @@ def undetermined(f: Function) -> bool:
 
 def refuse_dynamic(f: Function) -> None:
     """What `executor="graph"` promises: every type is made of numbers. Raises UnsupportedError with all that is not, and why."""
-    causes = Causes(f)
     dynamic = [f"input {p.name}: {p.type} is not static" for p in f.params if not p.type.is_static]
-    dynamic += [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
-    others = [n for n in causes.nodes if n.op.variant != "dyn"]
-    dynamic += [f"{named(n)}: {causes.of_type(v)}" for n in others for v in n.outputs if not v.type.is_static]
+    dynamic += _dynamic(f)
+    for callee in callees_of([f]):
+        dynamic += [f"{callee.name}: {line}" for line in _dynamic(callee.defined())]
+        if callee in callees_of([callee.defined()]):
+            dynamic.append(f"{callee.name}: how deep its calls are nested is known at run time")
     if dynamic:
         hint = "; dims={...} puts numbers in the place of named dims" if f.symbols() else ""
         lines = "\n  ".join(dict.fromkeys(dynamic))
         raise UnsupportedError(f'executor="graph" takes a fully static program only{hint}:\n  {lines}')
+
+
+def _dynamic(f: Function) -> list[str]:
+    """What is not static in a function, and why."""
+    causes = Causes(f)
+    found = [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
+    others = [(n, v) for n in causes.nodes if n.op.variant != "dyn" for v in n.outputs]
+    found += [f"{named(n)}: {causes.of_type(v)}" for n, v in others if not v.type.is_static]
+    lists = [n for n, v in others if isinstance(v.type, ListType)]
+    lists = [n for n in lists if not any(v is not None and isinstance(v.type, ListType) for v in n.inputs)] or lists
+    return found + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
 
 
 class Straight:
