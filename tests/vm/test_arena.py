@@ -17,7 +17,7 @@ from random_graphs import arguments, random_function
 import anyshape
 import anyshape_ops.api as ops
 from anyshape.equations import Tensor
-from anyshape.errors import AnyshapeError, ShapeError
+from anyshape.errors import ShapeError
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep
 from anyshape.vm import Executable, compile, plans
@@ -184,10 +184,7 @@ def test_a_base_is_kept_while_a_view_of_it_is_read() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_nothing_is_left_over_from_the_call_before(seed: int) -> None:
-    try:
-        exe = compile(random_function(seed, 14), kernels="native", fuse=bool(seed % 2))
-    except AnyshapeError:
-        pytest.skip("the function does not type")
+    exe = compile(random_function(seed, 14), kernels="native", fuse=bool(seed % 2))
     for shape in ((3, 3), (5, 4), (1, 1), (17, 19), (2, 3)):
         given_ = arguments(*shape)
         first = outcome(exe, given_)
