@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from anyshape.dtypes import DType
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Each, Leave, Let, Order, Put, When
 
@@ -54,12 +55,17 @@ def spell(e: Expr) -> str:
         condition = f" if {spell(e.where)}" if e.where is not None else ""
         return f"{e.kind}({spell(e.body)} for {', '.join(f'{v.name} in {v.extent}' for v in e.vars)}{condition})"
     assert isinstance(e, Apply)
-    if e.op in _INFIX:
-        return f"({spell(e.args[0])} {_INFIX[e.op]} {spell(e.args[1])})"
-    if e.op == "select":
-        return f"({spell(e.args[1])} if {spell(e.args[0])} else {spell(e.args[2])})"
-    if e.op == "cast":
-        return f"{e.dtype}({spell(e.args[0])})"
-    if e.op == "bitcast":
-        return f"bitcast({spell(e.args[0])}, {e.dtype})"
-    return f"{e.op}({', '.join(map(spell, e.args))})"
+    return operation_text(e.op, e.dtype, [spell(a) for a in e.args])
+
+
+def operation_text(op: str, dtype: DType | None, args: Sequence[str]) -> str:
+    """An elementwise operation on what has been spelled."""
+    if op in _INFIX:
+        return f"({args[0]} {_INFIX[op]} {args[1]})"
+    if op == "select":
+        return f"({args[1]} if {args[0]} else {args[2]})"
+    if op == "cast":
+        return f"{dtype}({args[0]})"
+    if op == "bitcast":
+        return f"bitcast({args[0]}, {dtype})"
+    return f"{op}({', '.join(args)})"

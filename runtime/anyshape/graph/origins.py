@@ -12,6 +12,7 @@ from functools import cached_property
 from anyshape.dims import Dim
 from anyshape.graph.function import Function, topological
 from anyshape.graph.text import is_anonymous
+from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Element, Node, Value
 
 _NAME = re.compile(r"\?\d+|[A-Za-z_?][\w?]*\.\d+")
@@ -28,8 +29,12 @@ def origins(values: Iterable[tuple[str, Value]]) -> dict[Dim, str]:
         places += [(e, f"[{k}]" if v.type.rank else "", "") for k, e in enumerate(v.contents or ())]
         for n, place, dot in places:
             if isinstance(n, Dim) and n.is_symbol and n not in found and is_anonymous(n):
-                found[n] = _unused(label, f"{dot}{place}", taken)
+                found[n] = _numbered(label, f"{dot}{place}", taken)
     return found
+
+
+def _numbered(label: str, place: str, taken: set[str]) -> str:
+    return unused(f"{label}{place}", taken, lambda k: f"{label}#{k}{place}")
 
 
 class Names:
@@ -50,17 +55,8 @@ class Names:
         found = self.told.get(s) or self.elsewhere.get(s)
         if found is None:
             made_as = str(s).rpartition(".")[0] or "size"
-            found = self.elsewhere[s] = _unused(made_as, "", {*self.told.values(), *self.elsewhere.values()})
+            found = self.elsewhere[s] = _numbered(made_as, "", {*self.told.values(), *self.elsewhere.values()})
         return found
-
-
-def _unused(label: str, place: str, taken: set[str]) -> str:
-    name, k = f"{label}{place}", 1
-    while name in taken:
-        k += 1
-        name = f"{label}#{k}{place}"
-    taken.add(name)
-    return name
 
 
 def places_of(f: Function) -> Iterator[tuple[str, Value]]:

@@ -14,6 +14,7 @@ from anyshape.errors import ShapeError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
+from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.rules import Check
 from anyshape.rules.checks import located
@@ -51,12 +52,7 @@ def inner_param(v: Value, name: str) -> Value:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    k, spelled = 0, name
-    while spelled in taken:
-        k += 1
-        spelled = f"{name}_{k}"
-    taken.add(spelled)
-    return spelled
+    return unused(name, taken, lambda k: f"{name}_{k - 1}")
 
 
 def _mapped(nodes: Sequence[object], final: Mapping[Value, Value], entry: EntryFacts | None) -> dict[Value, Value]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyshape.equations.text import operation_text
 from anyshape.lower.blocked import Blocked
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import Access, Affine, LoopVar, Node, Ordered, Store
@@ -16,11 +17,6 @@ from anyshape.lower.procedure import Assign, Choose, Lowered, Repeat, SizeIs, So
 from anyshape.lower.recurrence import Recurrence
 from anyshape.lower.schedule import Loop, Scope
 from anyshape.lower.windows import Windows
-
-_INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "eq": "==", "ne": "!=",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "and": "and", "or": "or",
-}  # fmt: skip
 
 
 def describe(group: Group) -> str:
@@ -191,16 +187,7 @@ class _Text:
             return f"{n.data[0]}({', '.join(map(str, n.data[1]))}: {self.spell(n.args[0])})"
         if n.kind != "op":
             return str(n.data)
-        args = [self.spell(a) for a in n.args]
-        if n.data in _INFIX:
-            return f"({args[0]} {_INFIX[n.data]} {args[1]})"
-        if n.data == "select":
-            return f"({args[1]} if {args[0]} else {args[2]})"
-        if n.data == "cast":
-            return f"{n.dtype}({args[0]})"
-        if n.data == "bitcast":
-            return f"bitcast({args[0]}, {n.dtype})"
-        return f"{n.data}({', '.join(args)})"
+        return operation_text(n.data, n.dtype, [self.spell(a) for a in n.args])
 
 
 def _staged(windows: Windows) -> str:

@@ -15,6 +15,7 @@ from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF, declared_dims, is_known, spell
 from anyshape.frontends.onnx.refusals import Refusal
+from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.types import DIFFERS, MOST_DIMS, TensorType, list_of
 
@@ -49,12 +50,7 @@ class DimNames:
         """The name as the text form can spell it; two names never become one."""
         plain = re.sub(r"\W", "_", name)
         plain = plain if re.match(r"[A-Za-z_]", plain) else f"d_{plain}"
-        spelled, k = plain, 1
-        while spelled in self._spelled:
-            k += 1
-            spelled = f"{plain}_{k}"
-        self._spelled.add(spelled)
-        return spelled
+        return unused(plain, self._spelled)
 
 
 def _binding(name: str, given: Any) -> tuple[int, int | None]:

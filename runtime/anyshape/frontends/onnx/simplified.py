@@ -21,6 +21,7 @@ from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values, overridable
 from anyshape.frontends.onnx.representatives import OperandAt, Representatives, operands
 from anyshape.frontends.onnx.tensors import EXTERNAL, tensor_array
+from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.strings import as_strings
 from anyshape.types import ListType
@@ -142,12 +143,7 @@ class _Writer:
         return self._name(self.same.of.get(name, name))
 
     def _fresh(self, wanted: str) -> str:
-        name, k = wanted, 1
-        while name in self.taken:
-            k += 1
-            name = f"{wanted}_{k}"
-        self.taken.add(name)
-        return name
+        return unused(wanted, self.taken)
 
     # what stays
 

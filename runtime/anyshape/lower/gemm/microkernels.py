@@ -83,12 +83,12 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, mask
                 columns = [
                     widened(f, _read(f, b_now, narrow, offset, mask), vector) for offset, mask in zip(offsets, masks)
                 ]
-                for i in range(rows):
-                    origin, times = places[i]
-                    address = f.gep(a_now[origin], row_bytes, Type(f"i{8 * times}")) if times else a_now[origin]
-                    factor = f.splat(f.load(address, tiles.element), tiles.lanes)
-                    for v in range(vectors):
-                        sums[i * vectors + v] = multiply_add(f, factor, columns[v], sums[i * vectors + v])
+                factors = (_factor(f, tiles, a_now[origin], row_bytes, times) for origin, times in places)
+                sums = [
+                    multiply_add(f, factor, column, sums[i * vectors + v])
+                    for i, factor in enumerate(factors)
+                    for v, column in enumerate(columns)
+                ]
                 following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
                 loop.next(f.gep(b_now, b_step, stored), *following, *sums)
             totals = loop.results[1 + len(origins) :]
@@ -99,6 +99,12 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, mask
                     _put(f, tiles, totals, c, c_step, masks, True)
             chunk.next(*loop.results[: 1 + len(origins)])
         f.ret()
+
+
+def _factor(f: Function, tiles: Tiles, origin: Val, row_bytes: Val, times: int) -> Val:
+    """The element of A so many rows behind `origin`, in all lanes."""
+    address = f.gep(origin, row_bytes, Type(f"i{8 * times}")) if times else origin
+    return f.splat(f.load(address, tiles.element), tiles.lanes)
 
 
 def _put(

@@ -77,15 +77,21 @@ def emit_pack(module: Module, tiles: Tiles, source: Type | None = None, to: Type
             first = f.mul(f.sub(f.sub(strips, 1), loop.index), lanes)
             start = f.gep(at, f.mul(first, row_step), source)
             args = [start, row_step, k_step, f.smin(f.sub(rows, first), lanes), width, k, f.gep(target, first, element)]
-            with f.if_else(f.compare("eq", k_step, 1)) as unit_k:
-                with unit_k.then():
-                    f.call(f"{whole}_along_k", VOID, args)
-                with unit_k.otherwise(), f.if_else(f.compare("eq", row_step, 1)) as unit_row:
-                    with unit_row.then():
-                        f.call(f"{whole}_along_rows", VOID, args)
-                    with unit_row.otherwise():
-                        f.call(f"{whole}_any", VOID, args)
+            _call_best(f, whole, args)
         f.ret()
+
+
+def _call_best(f: Function, whole: str, args: list[Val]) -> None:
+    """The way of packing that the steps of the matrix allow."""
+    _, row_step, k_step, *_ = args
+    with f.if_else(f.compare("eq", k_step, 1)) as unit_k:
+        with unit_k.then():
+            f.call(f"{whole}_along_k", VOID, args)
+        with unit_k.otherwise(), f.if_else(f.compare("eq", row_step, 1)) as unit_row:
+            with unit_row.then():
+                f.call(f"{whole}_along_rows", VOID, args)
+            with unit_row.otherwise():
+                f.call(f"{whole}_any", VOID, args)
 
 
 def _emit_along_k(f: Function, move: _Move) -> None:

@@ -7,9 +7,11 @@ before, so that nothing is masked and nothing written twice differs.
 
 from __future__ import annotations
 
-from ..llvm.builder import Module
+from collections.abc import Sequence
+
+from ..llvm.builder import Function, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import I64, PTR, VOID, Type, const
+from ..llvm.types import I64, PTR, VOID, Type, Val, const
 from .tiles import Tiles
 
 TURN_ARGUMENTS = [
@@ -46,8 +48,11 @@ def emit_turn(module: Module, tiles: Tiles) -> None:
                 with f.for_range(strip.index, end, lanes) as right:
                     column = f.smin(right.index, f.sub(columns, lanes))
                     turned = transpose(f, [f.load(start, vector, column) for start in starts])
-                    place = f.gep(to, f.add(f.mul(column, to_step), i), element)
-                    for each in turned:
-                        f.store(each, place)
-                        place = f.gep(place, to_step, element)
+                    _store_rows(f, turned, f.gep(to, f.add(f.mul(column, to_step), i), element), to_step, element)
         f.ret()
+
+
+def _store_rows(f: Function, rows: Sequence[Val], place: Val, step: Val, element: Type) -> None:
+    for row in rows:
+        f.store(row, place)
+        place = f.gep(place, step, element)
