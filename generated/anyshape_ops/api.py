@@ -29,7 +29,7 @@ from anyshape_ops.ops.activation import (
     SWISH,
     THRESHOLDED_RELU,
 )
-from anyshape_ops.ops.attention import ATTENTION, ROTATE
+from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, ROTATE, STATIC_ATTENTION, STATIC_HIDE_KEYS
 from anyshape_ops.ops.bits import BITCAST, BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_SHIFT, BITWISE_XOR
 from anyshape_ops.ops.comparison import (
     EQUAL,
@@ -395,13 +395,14 @@ def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "
     return call(SHRINK, [x], {"bias": bias, "lambd": lambd}, source)[0]
 
 
-# specs/attention.yaml:5
+# specs/attention.yaml:19
 def attention(
     q: Operand,
     k: Operand,
     v: Operand,
     bias: Operand = None,
     causal: bool = False,
+    behind: int | Value | None = None,
     scale: float = 0.0,
     *,
     source: str = "",
@@ -409,12 +410,44 @@ def attention(
     """Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and
     values.
 
+    Whichever of behind is a Value makes this the dyn variant; without any it is the static one.
+
     (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: F[*m] = 0) -> (y: F[b, (g, r), s, f])
     """
-    return call(ATTENTION, [q, k, v, bias], {"causal": causal, "scale": scale}, source)[0]
+    return call_alias(
+        STATIC_ATTENTION, DYN_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source
+    )[0]
 
 
-# specs/attention.yaml:73
+# specs/attention.yaml:109
+def hide_keys(
+    mask: Operand,
+    batch: int | Value,
+    queries: int | Value,
+    keys: int | Value,
+    behind: int | Value | None = 0,
+    causal: bool = False,
+    filter: float = -10000.0,
+    *,
+    source: str = "",
+) -> Value:
+    """What is added to the scores of keys that a mask hides from queries, and 0 for the others.
+
+    Whichever of batch, queries, keys, behind is a Value makes this the dyn variant; without any it is the
+    static one.
+
+    (mask: I[*m]) -> (y: f32[batch, rows, keys])
+    """
+    return call_alias(
+        STATIC_HIDE_KEYS,
+        DYN_HIDE_KEYS,
+        [mask],
+        {"batch": batch, "queries": queries, "keys": keys, "behind": behind, "causal": causal, "filter": filter},
+        source,
+    )[0]
+
+
+# specs/attention.yaml:164
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
     neighbours.
@@ -619,7 +652,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:135
+# specs/contraction.yaml:146
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
 
@@ -1642,15 +1675,17 @@ def group_norm(
 
 
 # specs/normalisation.yaml:111
-def rms_norm(x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = "") -> Value:
+def rms_norm(
+    x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
+) -> tuple[Value, ...]:
     """Every slice from `axis` on divided by its root mean square, then scaled elementwise.
 
-    (x: F[*o:axis, *n], scale: F[*u] = 1) -> (y: F[*o, *n])
+    (x: F[*o:axis, *n], scale: F[*u] = 1) -> (y: F[*o, *n], inv_rms: U[*o, *fill(len(n), 1)])
     """
-    return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)[0]
+    return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:147
+# specs/normalisation.yaml:151
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
 
@@ -1659,7 +1694,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:182
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1670,7 +1705,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:207
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
 
@@ -1679,7 +1714,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:211
+# specs/normalisation.yaml:215
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
 
@@ -1688,7 +1723,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:219
+# specs/normalisation.yaml:223
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
 
@@ -2293,8 +2328,8 @@ def layer_norm(
 ) -> tuple[Value, ...]:
     """Every slice from `axis` on, shifted to mean 0 and scaled to variance 1, then scaled and shifted elementwise.
 
-    (x: F[*o:axis, *n], scale: F[*u] = 1, bias: F[*v] = 0) -> (y: F[*o, *n], mean: F[*o, *fill(len(n), 1)],
-    inv_std: F[*o, *fill(len(n), 1)])
+    (x: F[*o:axis, *n], scale: F[*u] = 1, bias: F[*v] = 0) -> (y: F[*o, *n], mean: U[*o, *fill(len(n), 1)],
+    inv_std: U[*o, *fill(len(n), 1)])
     """
     return call(LAYER_NORM, [x, scale, bias], {"axis": axis, "epsilon": epsilon}, source)
 
@@ -3270,6 +3305,7 @@ __all__ = [
     "hard_sigmoid",
     "hard_swish",
     "hardmax",
+    "hide_keys",
     "identity",
     "impute",
     "instance_norm",

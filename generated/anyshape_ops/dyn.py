@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
+from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS
 from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION
 from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION
 from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESIZE
@@ -60,6 +61,54 @@ from anyshape_ops.ops.signal import DYN_DFT, DYN_MEL_WEIGHT_MATRIX, DYN_STFT
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.window import DYN_COL2IM, DYN_MAX_UNPOOL
+
+
+# specs/attention.yaml:19
+def attention(
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    bias: Operand = None,
+    causal: bool = False,
+    behind: Operand = None,
+    scale: float = 0.0,
+    *,
+    source: str = "",
+) -> Value:
+    """Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and
+    values.
+
+    Here behind may be computed at run time: operands.
+
+    (q: F[b, (g, r), s, e], k: F[b, g, t, e], v: F[b, g, t, f], bias: F[*m] = 0) -> (y: F[b, (g, r), s, f])
+    """
+    return call(DYN_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source)[0]
+
+
+# specs/attention.yaml:109
+def hide_keys(
+    mask: Operand,
+    batch: Operand,
+    queries: Operand,
+    keys: Operand,
+    behind: Operand = 0,
+    causal: bool = False,
+    filter: float = -10000.0,
+    *,
+    source: str = "",
+) -> Value:
+    """What is added to the scores of keys that a mask hides from queries, and 0 for the others.
+
+    Here batch, queries, keys, behind may be computed at run time: operands.
+
+    (mask: I[*m]) -> (y: f32[batch, rows, keys])
+    """
+    return call(
+        DYN_HIDE_KEYS,
+        [mask],
+        {"batch": batch, "queries": queries, "keys": keys, "behind": behind, "causal": causal, "filter": filter},
+        source,
+    )[0]
 
 
 # specs/decoding.yaml:61
@@ -862,6 +911,7 @@ __all__ = [
     "any",
     "append_at",
     "arange",
+    "attention",
     "broadcast_to",
     "center_crop_pad",
     "col2im",
@@ -875,6 +925,7 @@ __all__ = [
     "flip",
     "full",
     "grouped_query_attention",
+    "hide_keys",
     "l1",
     "l2",
     "log_sum",

@@ -58,13 +58,13 @@ def contract_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/contraction.yaml:135
+# specs/contraction.yaml:146
 def det_kernel(eqs: Equations, bound: Bound) -> None:
     n, b = bound.n, bound.b
     x, y = eqs.tensor("x"), eqs.tensor("y")
     left = eqs.scratch("left", parse_dtype("f64"), rules.Vec((n + 1, *b, n, n)))
     g, i, j = eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
-    eqs.define(left[0, *g, i, j], cast(x[*g, i, j], parse_dtype("f64")), "specs/contraction.yaml:141")
+    eqs.define(left[0, *g, i, j], cast(x[*g, i, j], parse_dtype("f64")), "specs/contraction.yaml:152")
     top = eqs.scratch("top", parse_dtype("i64"), rules.Vec((n, *b)))
     now = eqs.scratch("now", parse_dtype("f64"), rules.Vec((n, *b, n, n)))
     s, g = eqs.index("s", n), eqs.indices("g", b)
@@ -72,7 +72,7 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
         top[s, *g],
         reduce_("argmax", [n], lambda i: where(ge(i, s), lambda: abs_(left[s, *g, i, s]), lambda: -1.0)),
         s,
-        source="specs/contraction.yaml:142",
+        source="specs/contraction.yaml:153",
     )
     s, g, i, j = eqs.index("s", n), eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
     eqs.step(
@@ -84,7 +84,7 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
             j,
         ],
         s,
-        source="specs/contraction.yaml:143",
+        source="specs/contraction.yaml:154",
     )
     s, g, i, j = eqs.index("s", n), eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
     eqs.step(
@@ -95,7 +95,7 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0.0,
         ),
         s,
-        source="specs/contraction.yaml:144",
+        source="specs/contraction.yaml:155",
     )
     g = eqs.indices("g", b)
     eqs.define(
@@ -104,5 +104,5 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
             reduce_("prod", [n], lambda i: left[n, *g, i, i] * where(eq(top[i, *g], i), lambda: 1.0, lambda: -1.0)),
             eqs.dtypes["F"],
         ),
-        "specs/contraction.yaml:145",
+        "specs/contraction.yaml:156",
     )

@@ -142,7 +142,7 @@ def group_norm_kernel(eqs: Equations, bound: Bound) -> None:
 # specs/normalisation.yaml:111
 def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, epsilon, u = bound.o, bound.n, bound.epsilon, bound.u
-    x, scale, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("y")
+    x, scale, y, inv_rms = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("y"), eqs.tensor("inv_rms")
     inv = eqs.scratch("inv", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
     eqs.define(
@@ -156,9 +156,11 @@ def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
         cast(cast(x[*i, *j], eqs.dtypes["U"]) * inv[*i], eqs.dtypes["F"]) * scale[*fit(j, u)],
         "specs/normalisation.yaml:123",
     )
+    i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
+    eqs.define(inv_rms[*i, *z], inv[*i], "specs/normalisation.yaml:124")
 
 
-# specs/normalisation.yaml:147
+# specs/normalisation.yaml:151
 def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, n, p = bound.o, bound.i, bound.n, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -175,24 +177,24 @@ def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) ** 2,
             ),
         ),
-        "specs/normalisation.yaml:158",
+        "specs/normalisation.yaml:162",
     )
     length = eqs.scratch("length", eqs.dtypes["U"], rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
     eqs.define(
         length[*a, *b],
         where(rules.eq(p, 1), lambda: total[*a, *b], lambda: sqrt(total[*a, *b])),
-        "specs/normalisation.yaml:159",
+        "specs/normalisation.yaml:163",
     )
     a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
     eqs.define(
         y[*a, k, *b],
         where(eq(length[*a, *b], 0), lambda: 0, lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) / length[*a, *b]),
-        "specs/normalisation.yaml:160",
+        "specs/normalisation.yaml:164",
     )
 
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:182
 def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -208,7 +210,7 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         total[n, h, *i],
         reduce_("sum", [size], lambda q: cast(pad(x, 0)[n, h + q - before, *i], eqs.dtypes["U"]) ** 2),
-        "specs/normalisation.yaml:192",
+        "specs/normalisation.yaml:196",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
@@ -216,27 +218,27 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
         cast(x[n, h, *i], eqs.dtypes["U"]) / (
             (bias + as_expr(alpha) / size * total[n, h, *i]) ** cast(beta, eqs.dtypes["U"])
         ),
-        "specs/normalisation.yaml:193",
+        "specs/normalisation.yaml:197",
     )
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:207
 def global_average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:207")
+    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:211")
 
 
-# specs/normalisation.yaml:211
+# specs/normalisation.yaml:215
 def global_max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:215")
+    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:219")
 
 
-# specs/normalisation.yaml:219
+# specs/normalisation.yaml:223
 def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d, p = bound.b, bound.c, bound.d, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -246,5 +248,5 @@ def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_(
             "sum", d, lambda *j: abs_(cast(x[n, h, *j], eqs.dtypes["U"])) ** cast(p, eqs.dtypes["U"])
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/normalisation.yaml:227",
+        "specs/normalisation.yaml:231",
     )

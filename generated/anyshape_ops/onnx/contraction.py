@@ -213,18 +213,50 @@ def einsum_12(n: OnnxNode) -> Sequence[Value]:
 # specs/contraction.yaml:123
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
-    if not ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)):
-        n.refuse("FusedMatMul of transposed batches")
-    turned_ = (
-        einsum(n, (n.input(0), n.input(1)), "...ij,...kj->...ik")
-        if n.attr("transA", 0) == 0 else (
-            einsum(n, (n.input(0), n.input(1)), "...ji,...jk->...ik")
-            if n.attr("transB", 0) == 0 else einsum(n, (n.input(0), n.input(1)), "...ji,...kj->...ik")
+    if not (
+        (n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0) and (n.attr("transBatchA", 0) >= 0) and (
+            n.attr("transBatchB", 0) >= 0
         )
+    ):
+        n.refuse("FusedMatMul with a negative flag")
+    if not (
+        ((n.attr("transBatchA", 0) == 0) and (n.attr("transBatchB", 0) == 0)) or (
+            (rank_of(n, n.input(0)) > 2) and (rank_of(n, n.input(0)) == rank_of(n, n.input(1)))
+        )
+    ):
+        n.refuse("FusedMatMul of transposed batches of fewer than three axes, or of different numbers")
+    plain_ = (n.attr("transA", 0) == 0) and (n.attr("transB", 0) == 0) and (n.attr("transBatchA", 0) == 0) and (
+        n.attr("transBatchB", 0) == 0
+    )
+    left_ = (
+        ""
+        if plain_ else (
+            "j"
+            if rank_of(n, n.input(0)) == 1 else (
+                ("i...j" if n.attr("transA", 0) == 0 else "j...i")
+                if n.attr("transBatchA", 0) != 0 else ("...ij" if n.attr("transA", 0) == 0 else "...ji")
+            )
+        )
+    )
+    right_ = (
+        ""
+        if plain_ else (
+            "j"
+            if rank_of(n, n.input(1)) == 1 else (
+                ("j...k" if n.attr("transB", 0) == 0 else "k...j")
+                if n.attr("transBatchB", 0) != 0 else ("...jk" if n.attr("transB", 0) == 0 else "...kj")
+            )
+        )
+    )
+    result_ = (
+        ""
+        if plain_ else (
+            "..." + ("i" if rank_of(n, n.input(0)) > 1 else "")
+        ) + ("k" if rank_of(n, n.input(1)) > 1 else "")
     )
     product_ = (
         api.matmul(n.input(0), n.input(1), source=n.source)
-        if (n.attr("transA", 0) == 0) and (n.attr("transB", 0) == 0) else turned_
+        if plain_ else einsum(n, (n.input(0), n.input(1)), (((left_ + ",") + right_) + "->") + result_)
     )
     return [
         api.mul(
@@ -235,7 +267,24 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:147
+# specs/contraction.yaml:133
+def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(2)
+    if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
+        n.refuse("TransposeMatMul with a negative flag")
+    left_ = ("j" if rank_of(n, n.input(0)) == 1 else ("...ij" if n.attr("transA", 0) == 0 else "...ji"))
+    right_ = ("j" if rank_of(n, n.input(1)) == 1 else ("...jk" if n.attr("transB", 0) == 0 else "...kj"))
+    result_ = ("..." + ("i" if rank_of(n, n.input(0)) > 1 else "")) + ("k" if rank_of(n, n.input(1)) > 1 else "")
+    return [
+        api.mul(
+            einsum(n, (n.input(0), n.input(1)), (((left_ + ",") + right_) + "->") + result_),
+            api.cast(scalar(n.attr("alpha", 1.0)), to=dtype_of(n, n.input(0)), source=n.source),
+            source=n.source,
+        )
+    ]
+
+
+# specs/contraction.yaml:158
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 
@@ -248,5 +297,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "ai.onnx.ml:SVMRegressor": {1: ai_onnx_ml_svmregressor_1},
     "Einsum": {12: einsum_12},
     "com.microsoft:FusedMatMul": {1: com_microsoft_fused_mat_mul_1},
+    "com.microsoft:TransposeMatMul": {1: com_microsoft_transpose_mat_mul_1},
     "Det": {11: det_11},
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -63,12 +63,17 @@ def hardmax_13(n: OnnxNode) -> Sequence[Value]:
 def layer_normalization_17(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("LayerNormalization that computes in another dtype than f32")
-    return api.layer_norm(
-        n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source
+    normal_ = api.layer_norm(
+        n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
     )
+    return [
+        normal_[0],
+        api.cast(normal_[1], to=parse_dtype("f32"), source=n.source),
+        api.cast(normal_[2], to=parse_dtype("f32"), source=n.source),
+    ]
 
 
-# specs/rows.yaml:97
+# specs/rows.yaml:98
 def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     total_ = (
@@ -76,14 +81,19 @@ def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
         if n.input(4) is not None else api.add(n.input(0), n.input(1), source=n.source)
     )
     normal_ = api.layer_norm(total_, n.input(2), n.input(3), epsilon=n.attr("epsilon", 1e-12), source=n.source)
-    return [normal_[0], normal_[1], normal_[2], total_]
+    return [
+        normal_[0],
+        api.cast(normal_[1], to=parse_dtype("f32"), source=n.source),
+        api.cast(normal_[2], to=parse_dtype("f32"), source=n.source),
+        total_,
+    ]
 
 
-# specs/rows.yaml:102
+# specs/rows.yaml:103
 def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
-    if n.attr("mask_index_type", 0) != 0:
-        n.refuse("EmbedLayerNormalization with another mask_index")
+    if not (n.attr("mask_index_type", 0) >= 0):
+        n.refuse("a negative mask_index_type")
     where__ = (
         n.input(8)
         if n.input(8) is not None else api.arange(
@@ -100,7 +110,17 @@ def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
         if n.input(1) is not None else placed_
     )
     index_ = (
-        api.sum(api.cast(n.input(7), to=parse_dtype("i32"), source=n.source), axes=(1,), source=n.source)
+        api.sum(
+            api.cast(
+                api.equal(
+                    n.input(7), api.cast(scalar(1), to=dtype_of(n, n.input(7)), source=n.source), source=n.source
+                ),
+                to=parse_dtype("i32"),
+                source=n.source,
+            ),
+            axes=(1,),
+            source=n.source,
+        )
         if n.input(7) is not None else api.zeros(
             api.shape_of(n.input(0), end=1, source=n.source), dtype=parse_dtype("i32"), source=n.source
         )

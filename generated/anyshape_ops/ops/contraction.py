@@ -71,7 +71,7 @@ CONTRACT = OpDef(
     source="specs/contraction.yaml:94",
 )
 
-# specs/contraction.yaml:135
+# specs/contraction.yaml:146
 # det: no dyn variant, it has no parameters
 DET = OpDef(
     name="det",
@@ -83,5 +83,5 @@ DET = OpDef(
     relation=relations.det_relation,
     kernel=kernels.det_kernel,
     summary="The determinants of square matrices, by elimination with the largest pivot of each column.",
-    source="specs/contraction.yaml:135",
+    source="specs/contraction.yaml:146",
 )

@@ -116,7 +116,10 @@ RMS_NORM = OpDef(
         ParamDef("axis", "axis", required=False, default=-1),
         ParamDef("epsilon", "float", required=False, default=1e-05),
     ),
-    outputs=(OutputDef("y", "F"),),
+    outputs=(
+        OutputDef("y", "F"),
+        OutputDef("inv_rms", "U"),
+    ),
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.rms_norm_relation,
     computed={"U": ("accum", "F")},
@@ -125,7 +128,7 @@ RMS_NORM = OpDef(
     source="specs/normalisation.yaml:111",
 )
 
-# specs/normalisation.yaml:147
+# specs/normalisation.yaml:151
 # lp_norm: no dyn variant, it has no parameters that are operands
 LP_NORM = OpDef(
     name="lp_norm",
@@ -141,10 +144,10 @@ LP_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lp_norm_kernel,
     summary="Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).",
-    source="specs/normalisation.yaml:147",
+    source="specs/normalisation.yaml:151",
 )
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:182
 # lrn: no dyn variant, it has no parameters that are operands
 LRN = OpDef(
     name="lrn",
@@ -162,10 +165,10 @@ LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:178",
+    source="specs/normalisation.yaml:182",
 )
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:207
 # global_average_pool: no dyn variant, it has no parameters
 GLOBAL_AVERAGE_POOL = OpDef(
     name="global_average_pool",
@@ -177,10 +180,10 @@ GLOBAL_AVERAGE_POOL = OpDef(
     relation=relations.global_average_pool_relation,
     kernel=kernels.global_average_pool_kernel,
     summary="The mean of every channel of every image.",
-    source="specs/normalisation.yaml:203",
+    source="specs/normalisation.yaml:207",
 )
 
-# specs/normalisation.yaml:211
+# specs/normalisation.yaml:215
 # global_max_pool: no dyn variant, it has no parameters
 GLOBAL_MAX_POOL = OpDef(
     name="global_max_pool",
@@ -192,10 +195,10 @@ GLOBAL_MAX_POOL = OpDef(
     relation=relations.global_max_pool_relation,
     kernel=kernels.global_max_pool_kernel,
     summary="The largest element of every channel of every image.",
-    source="specs/normalisation.yaml:211",
+    source="specs/normalisation.yaml:215",
 )
 
-# specs/normalisation.yaml:219
+# specs/normalisation.yaml:223
 # global_lp_pool: no dyn variant, it has no parameters that are operands
 GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
@@ -208,5 +211,5 @@ GLOBAL_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.global_lp_pool_kernel,
     summary="The p-norm of every channel of every image.",
-    source="specs/normalisation.yaml:219",
+    source="specs/normalisation.yaml:223",
 )

@@ -85,10 +85,12 @@ def rms_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, axis: Any, epsil
     else:
         u = Vec(())
     rule.require(rule.broadcasts(u, n), lambda: f"scale {u} does not broadcast to {n}")
-    return rule.bind(outputs={"y": x}, o=o, n=n, epsilon=epsilon, u=u, axis=axis)
+    return rule.bind(
+        outputs={"y": x, "inv_rms": Vec((*o, *fill(len(n), 1)))}, o=o, n=n, epsilon=epsilon, u=u, axis=axis
+    )
 
 
-# specs/normalisation.yaml:147
+# specs/normalisation.yaml:151
 def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -99,7 +101,7 @@ def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, p=p, axis=axis)
 
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:182
 def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -110,7 +112,7 @@ def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: 
     return rule.bind(outputs={"y": x}, b=b, c=c, d=d, size=size, before=before, bias=bias, alpha=alpha, beta=beta)
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:207
 def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -119,7 +121,7 @@ def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:211
+# specs/normalisation.yaml:215
 def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -128,7 +130,7 @@ def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:219
+# specs/normalisation.yaml:223
 def global_lp_pool_relation(rule: Rule, *, x: Vec, p: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]

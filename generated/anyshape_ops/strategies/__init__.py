@@ -60,6 +60,7 @@ PROPERTIES: dict[str, Property] = {
     "thresholded_relu": activation.THRESHOLDED_RELU,
     "shrink": activation.SHRINK,
     "attention": attention.ATTENTION,
+    "hide_keys": attention.HIDE_KEYS,
     "rotate": attention.ROTATE,
     "bitwise_and": bits.BITWISE_AND,
     "bitwise_or": bits.BITWISE_OR,

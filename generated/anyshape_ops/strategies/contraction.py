@@ -168,42 +168,42 @@ CONTRACT = Property(
             {"left": (0, 1), "right": (1, 2), "result": (0, 2)},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:128",
+            "specs/contraction.yaml:139",
         ),
         Example(
             {"a": Given((3, 3))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(())},
             None,
-            "specs/contraction.yaml:129",
+            "specs/contraction.yaml:140",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (1,), "result": (1, 0)},
             {"y": Given((3, 2))},
             None,
-            "specs/contraction.yaml:130",
+            "specs/contraction.yaml:141",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (0, 0)},
             {},
             "stands once",
-            "specs/contraction.yaml:131",
+            "specs/contraction.yaml:142",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (1,)},
             {},
             "must be one of",
-            "specs/contraction.yaml:132",
+            "specs/contraction.yaml:143",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (0,), "result": (0,)},
             {},
             "have equal sizes",
-            "specs/contraction.yaml:133",
+            "specs/contraction.yaml:144",
         ),
     ),
     "specs/contraction.yaml:94",
@@ -215,14 +215,14 @@ CONTRACT = Property(
 )
 
 
-# specs/contraction.yaml:135
+# specs/contraction.yaml:146
 def det_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
     return Case({"x": Vec((*b, n, n))}, {})
 
 
-# specs/contraction.yaml:146
+# specs/contraction.yaml:157
 def det_reference(x: Any) -> Any:
     return determinants(x)
 
@@ -237,30 +237,30 @@ DET = Property(
             {},
             {"y": Given(value=-2.0)},
             None,
-            "specs/contraction.yaml:149",
+            "specs/contraction.yaml:160",
         ),
-        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:150"),
+        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:161"),
         Example(
             {"x": Given(value=((0.0, 1.0), (0.0, 2.0)))},
             {},
             {"y": Given(value=0.0)},
             None,
-            "specs/contraction.yaml:151",
+            "specs/contraction.yaml:162",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (1.0, 5.0)))},
             {},
             {"y": Given(value=3.0)},
             None,
-            "specs/contraction.yaml:152",
+            "specs/contraction.yaml:163",
         ),
         Example(
             {"x": Given(value=((-1.0, 2.0), (-1.0, 5.0)))},
             {},
             {"y": Given(value=-3.0)},
             None,
-            "specs/contraction.yaml:153",
+            "specs/contraction.yaml:164",
         ),
     ),
-    "specs/contraction.yaml:135",
+    "specs/contraction.yaml:146",
 )

@@ -255,11 +255,13 @@ def rms_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, *n)), "scale": d.default(u)}, {"axis": d.default(axis), "epsilon": d.default(epsilon)})
 
 
-# specs/normalisation.yaml:125
+# specs/normalisation.yaml:126
 def rms_norm_reference(x: Any, scale: Any, axis: Any, epsilon: Any) -> Any:
-    return x / np.sqrt(
-        np.mean(np.square(x), tuple(range(axis, x.ndim)), keepdims=True) + np.asarray(epsilon, x.dtype)
-    ) * scale
+    return (
+        lambda w: (lambda inv: ((w * inv).astype(x.dtype) * scale, inv))(
+            1 / np.sqrt(np.mean(np.square(w), tuple(range(axis, x.ndim)), keepdims=True) + w.dtype.type(epsilon))
+        )
+    )(x.astype(np.promote_types(x.dtype, np.float32)))
 
 
 RMS_NORM = Property(
@@ -268,24 +270,28 @@ RMS_NORM = Property(
     rms_norm_reference,
     (
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:142"
+            {"x": Given((2, 3)), "scale": Given((3,))},
+            {},
+            {"y": Given((2, 3)), "inv_rms": Given((2, 1))},
+            None,
+            "specs/normalisation.yaml:146",
         ),
         Example(
             {"x": Given((2, 3, 4)), "scale": Given((4,))},
             {"axis": 1},
-            {"y": Given((2, 3, 4))},
+            {"y": Given((2, 3, 4)), "inv_rms": Given((2, 1, 1))},
             None,
-            "specs/normalisation.yaml:143",
+            "specs/normalisation.yaml:147",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:144"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:148"
         ),
         Example(
             {"x": Given(value=(((0.001, 0.001), (0.002, 0.002)),))},
             {},
             {"y": Given(value=(((0.301511344578, 0.301511344578), (0.534522483825, 0.534522483825)),))},
             None,
-            "specs/normalisation.yaml:145",
+            "specs/normalisation.yaml:149",
         ),
     ),
     "specs/normalisation.yaml:111",
@@ -293,7 +299,7 @@ RMS_NORM = Property(
 )
 
 
-# specs/normalisation.yaml:147
+# specs/normalisation.yaml:151
 def lp_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -303,7 +309,7 @@ def lp_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "p": d.default(p)})
 
 
-# specs/normalisation.yaml:162
+# specs/normalisation.yaml:166
 def lp_norm_reference(x: Any, axis: Any, p: Any) -> Any:
     return (
         lambda m: np.where(m == 0, np.zeros_like(x), x / np.where(m == 0, 1, m).astype(x.dtype))
@@ -315,31 +321,31 @@ LP_NORM = Property(
     lp_norm_case,
     lp_norm_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:171"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:175"),
         Example(
-            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:172"
+            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:176"
         ),
-        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:173"),
+        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:177"),
         Example(
             {"x": Given(value=(((3.0, 4.0), (0.0, 5.0)),))},
             {},
             {"y": Given(value=(((0.6, 0.8), (0.0, 1.0)),))},
             None,
-            "specs/normalisation.yaml:174",
+            "specs/normalisation.yaml:178",
         ),
         Example(
-            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:175"
+            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:179"
         ),
         Example(
-            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:176"
+            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:180"
         ),
     ),
-    "specs/normalisation.yaml:147",
-    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:156"),),
+    "specs/normalisation.yaml:151",
+    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:160"),),
 )
 
 
-# specs/normalisation.yaml:178
+# specs/normalisation.yaml:182
 def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -354,7 +360,7 @@ def lrn_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:195
+# specs/normalisation.yaml:199
 def lrn_reference(x: Any, size: Any, alpha: Any, beta: Any, bias: Any) -> Any:
     return x / (
         np.asarray(bias, x.dtype)
@@ -376,22 +382,22 @@ LRN = Property(
     lrn_case,
     lrn_reference,
     (
-        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:199"),
-        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:200"),
+        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:203"),
+        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:204"),
         Example(
             {"x": Given(value=((2.0,),))},
             {"size": 1},
             {"y": Given(value=((1.99940020992,),))},
             None,
-            "specs/normalisation.yaml:201",
+            "specs/normalisation.yaml:205",
         ),
     ),
-    "specs/normalisation.yaml:178",
-    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:189"),),
+    "specs/normalisation.yaml:182",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:193"),),
 )
 
 
-# specs/normalisation.yaml:203
+# specs/normalisation.yaml:207
 def global_average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -399,7 +405,7 @@ def global_average_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:208
+# specs/normalisation.yaml:212
 def global_average_pool_reference(x: Any) -> Any:
     return np.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
@@ -412,11 +418,11 @@ GLOBAL_AVERAGE_POOL = Property(
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:15"),
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
-    "specs/normalisation.yaml:203",
+    "specs/normalisation.yaml:207",
 )
 
 
-# specs/normalisation.yaml:211
+# specs/normalisation.yaml:215
 def global_max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -424,7 +430,7 @@ def global_max_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:216
+# specs/normalisation.yaml:220
 def global_max_pool_reference(x: Any) -> Any:
     return np.max(
         x, tuple(range(2, x.ndim)), keepdims=True, initial=np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -439,11 +445,11 @@ GLOBAL_MAX_POOL = Property(
         Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:15"),
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
-    "specs/normalisation.yaml:211",
+    "specs/normalisation.yaml:215",
 )
 
 
-# specs/normalisation.yaml:219
+# specs/normalisation.yaml:223
 def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -452,7 +458,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
-# specs/normalisation.yaml:228
+# specs/normalisation.yaml:232
 def global_lp_pool_reference(x: Any, p: Any) -> Any:
     return np.power(np.sum(np.power(np.abs(x), p), tuple(range(2, x.ndim)), keepdims=True), np.asarray(1 / p, x.dtype))
 
@@ -462,24 +468,24 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_case,
     global_lp_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:231"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:232"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:235"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:236"),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/normalisation.yaml:233",
+            "specs/normalisation.yaml:237",
         ),
-        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:234"),
+        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:238"),
         Example(
             {"x": Given(value=(((1.0, 4.0),),))},
             {"p": 0.5},
             {"y": Given(value=(((9.0,),),))},
             None,
-            "specs/normalisation.yaml:235",
+            "specs/normalisation.yaml:239",
         ),
     ),
-    "specs/normalisation.yaml:219",
-    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:226"),),
+    "specs/normalisation.yaml:223",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:230"),),
 )
