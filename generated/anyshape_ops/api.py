@@ -1199,7 +1199,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:138
+# specs/images.yaml:143
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -1244,7 +1244,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:288
+# specs/images.yaml:293
 def grid_sample(
     x: Operand,
     grid: Operand,
@@ -1264,7 +1264,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:340
+# specs/images.yaml:345
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -1277,7 +1277,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:366
+# specs/images.yaml:371
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

@@ -195,7 +195,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:138
+# specs/images.yaml:143
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -239,7 +239,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:340
+# specs/images.yaml:345
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -250,7 +250,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:366
+# specs/images.yaml:371
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

@@ -40,6 +40,10 @@ ROWS: dict[str, tuple[Callable[[], Value], str]] = {
     "add": (lambda: ops.add(S, 1), "n + 1, m + 1, 65"),
     "sub": (lambda: ops.sub(S, 2), "n - 2, m - 2, 62"),
     "mul": (lambda: ops.mul(n, m), "m*n"),
+    "scaled by multiples of 1/64": (
+        lambda: ops.scaled_size(X, np.array([0.5, 1.25, 2], np.float32)),
+        "n // 2, (5*m) // 4, 128",
+    ),
     "div": (lambda: ops.div(ops.mul(S, 8), 4), "2*n, 2*m, 128"),
     "div that rounds": (lambda: ops.div(n, 2), "n // 2"),
     "mod": (lambda: ops.mod(S, 4), "n % 4, m % 4, 0"),

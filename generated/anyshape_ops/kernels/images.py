@@ -47,13 +47,17 @@ def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             eq(floor(scales[k]), scales[k]),
             lambda: item(picked, k) * cast(scales[k], parse_dtype("i64")),
-            lambda: cast(floor(cast(item(picked, k), parse_dtype("f32")) * scales[k]), parse_dtype("i64")),
+            lambda: where(
+                eq(floor(64 * scales[k]), 64 * scales[k]),
+                lambda: item(picked, k) * cast(64 * scales[k], parse_dtype("i64")) // 64,
+                lambda: cast(floor(cast(item(picked, k), parse_dtype("f32")) * scales[k]), parse_dtype("i64")),
+            ),
         ),
-        "specs/images.yaml:131",
+        "specs/images.yaml:133",
     )
 
 
-# specs/images.yaml:138
+# specs/images.yaml:143
 def resize_kernel(eqs: Equations, bound: Bound) -> None:
     nearest_mode = bound.nearest_mode
     coordinates = bound.coordinates
@@ -142,12 +146,12 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:193",
+            "specs/images.yaml:198",
         )
     if (scales.absent is not None) and (policy == "stretch"):
         e = eqs.index("e", len(d))
         eqs.define(
-            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:195"
+            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:200"
         )
     if (scales.absent is not None) and (policy == "not_larger"):
         e = eqs.index("e", len(d))
@@ -160,7 +164,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:196",
+            "specs/images.yaml:201",
         )
     if (scales.absent is not None) and (policy == "not_smaller"):
         e = eqs.index("e", len(d))
@@ -173,38 +177,38 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:197",
+            "specs/images.yaml:202",
         )
     if (scales.absent is None):
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:194")
+        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:199")
     else:
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:198")
+        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:203")
     if coordinates == "tf_crop_and_resize":
         e = eqs.index("e", len(d))
         eqs.define(
             start[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e),), r)], lambda: 0.0),
-            "specs/images.yaml:200",
+            "specs/images.yaml:205",
         )
         e = eqs.index("e", len(d))
         eqs.define(
             end[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e) + len(axes),), r)], lambda: 1.0),
-            "specs/images.yaml:201",
+            "specs/images.yaml:206",
         )
     if coordinates != "tf_crop_and_resize":
         e = eqs.index("e", len(d))
-        eqs.define(start[e], 0.0, "specs/images.yaml:203")
+        eqs.define(start[e], 0.0, "specs/images.yaml:208")
         e = eqs.index("e", len(d))
-        eqs.define(end[e], 1.0, "specs/images.yaml:204")
+        eqs.define(end[e], 1.0, "specs/images.yaml:209")
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((*s, len(d))))
     p, e = eqs.indices("p", s), eqs.index("e", len(d))
     eqs.define(
         at_[*p, e],
         place(item(p, e), item(d, e), item(s, e), z[e], length[e], start[e], end[e]),
-        "specs/images.yaml:205",
+        "specs/images.yaml:210",
     )
     if mode == "nearest":
         p = eqs.indices("p", s)
@@ -216,7 +220,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     for e in rules.range_(len(d))
                 )
             ],
-            "specs/images.yaml:206",
+            "specs/images.yaml:211",
         )
     if mode != "nearest":
         mixed = eqs.scratch("mixed", eqs.dtypes["U"], s)
@@ -256,7 +260,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/images.yaml:208",
+            "specs/images.yaml:213",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
         total = eqs.scratch("total", eqs.dtypes["U"], s)
@@ -288,13 +292,13 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:210",
+            "specs/images.yaml:215",
         )
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:211")
+        eqs.define(found[*p], cast(mixed[*p] / total[*p], eqs.dtypes["T"]), "specs/images.yaml:216")
     if (mode != "nearest") and (not exclude_outside) and (not antialias):
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:212")
+        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:217")
     if coordinates == "tf_crop_and_resize":
         p = eqs.indices("p", s)
         eqs.define(
@@ -310,14 +314,14 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(cast(extrapolation_value, eqs.dtypes["U"]), eqs.dtypes["T"]),
                 lambda: found[*p],
             ),
-            "specs/images.yaml:213",
+            "specs/images.yaml:218",
         )
     if coordinates != "tf_crop_and_resize":
         p = eqs.indices("p", s)
-        eqs.define(y[*p], found[*p], "specs/images.yaml:214")
+        eqs.define(y[*p], found[*p], "specs/images.yaml:219")
 
 
-# specs/images.yaml:288
+# specs/images.yaml:293
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -369,14 +373,14 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = eqs.scratch("at", eqs.dtypes["P"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
     eqs.define(
-        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:319"
+        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:324"
     )
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:320",
+            "specs/images.yaml:325",
         )
     if mode != "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
@@ -404,11 +408,11 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:321",
+            "specs/images.yaml:326",
         )
 
 
-# specs/images.yaml:340
+# specs/images.yaml:345
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -428,11 +432,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + theta[n, r, t],
-        "specs/images.yaml:355",
+        "specs/images.yaml:360",
     )
 
 
-# specs/images.yaml:366
+# specs/images.yaml:371
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -462,14 +466,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:385",
+        "specs/images.yaml:390",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:386",
+        "specs/images.yaml:391",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -500,7 +504,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:387",
+        "specs/images.yaml:392",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
     eqs.define(
@@ -516,5 +520,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:388",
+        "specs/images.yaml:393",
     )

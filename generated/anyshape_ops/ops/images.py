@@ -26,7 +26,7 @@ SCALED_SIZE = OpDef(
     moves=("T",),
 )
 
-# specs/images.yaml:138
+# specs/images.yaml:143
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -73,7 +73,7 @@ STATIC_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:138",
+    source="specs/images.yaml:143",
 )
 DYN_RESIZE = OpDef(
     name="resize",
@@ -121,10 +121,10 @@ DYN_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:138",
+    source="specs/images.yaml:143",
 )
 
-# specs/images.yaml:288
+# specs/images.yaml:293
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -144,10 +144,10 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T"), "P": ("promote", "T", "F")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:288",
+    source="specs/images.yaml:293",
 )
 
-# specs/images.yaml:340
+# specs/images.yaml:345
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -161,7 +161,7 @@ STATIC_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:340",
+    source="specs/images.yaml:345",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -176,10 +176,10 @@ DYN_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:340",
+    source="specs/images.yaml:345",
 )
 
-# specs/images.yaml:366
+# specs/images.yaml:371
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -198,7 +198,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:366",
+    source="specs/images.yaml:371",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -218,5 +218,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:366",
+    source="specs/images.yaml:371",
 )

@@ -220,13 +220,19 @@ def scaled_size_case(d: Draw) -> Case:
     return Case({"x": d_, "scales": Vec((z,))}, {"axes": d.default(axes)})
 
 
-# specs/images.yaml:132
+# specs/images.yaml:135
 def scaled_size_reference(x: Any, scales: Any, axes: Any) -> Any:
-    return np.where(
-        np.floor(scales) == scales,
-        np.array([x.shape[k] for k in axes], np.int64) * whole(scales),
-        whole(np.floor(np.array([x.shape[k] for k in axes], np.float32) * scales)),
-    )
+    return (
+        lambda n: np.where(
+            np.floor(scales) == scales,
+            n * whole(scales),
+            np.where(
+                np.floor(64 * scales) == 64 * scales,
+                n * whole(64 * scales) // 64,
+                whole(np.floor(n.astype(np.float32) * scales)),
+            ),
+        )
+    )(np.array([x.shape[k] for k in axes], np.int64))
 
 
 SCALED_SIZE = Property(
@@ -239,23 +245,30 @@ SCALED_SIZE = Property(
             {},
             {"y": Given(value=(2, 6))},
             None,
-            "specs/images.yaml:134",
+            "specs/images.yaml:138",
         ),
         Example(
             {"x": Given((2, 5)), "scales": Given(value=(0.7,), dtype="f32")},
             {"axes": (-1,)},
             {"y": Given(value=(3,))},
             None,
-            "specs/images.yaml:135",
+            "specs/images.yaml:139",
         ),
-        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:136"),
+        Example(
+            {"x": Given((5, 10, 7, 3)), "scales": Given(value=(0.5, 0.7, 1.515625, 1.51), dtype="f32")},
+            {},
+            {"y": Given(value=(2, 7, 10, 4))},
+            None,
+            "specs/images.yaml:140",
+        ),
+        Example({"x": Given((2, 5)), "scales": Given((1,))}, {}, {}, "scales for", "specs/images.yaml:141"),
     ),
     "specs/images.yaml:122",
     asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:129"),),
 )
 
 
-# specs/images.yaml:138
+# specs/images.yaml:143
 def resize_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.run("r")
@@ -298,7 +311,7 @@ def resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:215
+# specs/images.yaml:220
 def resize_reference(
     x: Any,
     roi: Any,
@@ -341,210 +354,210 @@ RESIZE = Property(
             {"sizes": (2, 4)},
             {"y": Given(value=((1, 1, 2, 2), (3, 3, 4, 4)), dtype="f32")},
             None,
-            "specs/images.yaml:231",
+            "specs/images.yaml:236",
         ),
         Example(
             {"x": Given(value=(1, 2, 4), dtype="f32")},
             {"sizes": (6,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(1, 1.5, 2, 3, 4, 4), dtype="f32")},
             None,
-            "specs/images.yaml:232",
+            "specs/images.yaml:237",
         ),
         Example(
             {"x": Given(value=(0.1, 0.3), dtype="f64")},
             {"sizes": (4,), "mode": "linear", "coordinates": "asymmetric"},
             {"y": Given(value=(0.1, 0.2, 0.3, 0.3), dtype="f64")},
             None,
-            "specs/images.yaml:233",
+            "specs/images.yaml:238",
         ),
         Example(
             {"x": Given((1, 2, 4, 5))},
             {"axes": (2, 3), "sizes": (3, 7), "mode": "cubic"},
             {"y": Given((1, 2, 3, 7))},
             None,
-            "specs/images.yaml:234",
+            "specs/images.yaml:239",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:235",
+            "specs/images.yaml:240",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "half_pixel_symmetric", "nearest_mode": "round_prefer_ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:236",
+            "specs/images.yaml:241",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (1,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:237",
+            "specs/images.yaml:242",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:238",
+            "specs/images.yaml:243",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "floor"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:239",
+            "specs/images.yaml:244",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "asymmetric", "nearest_mode": "ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:240",
+            "specs/images.yaml:245",
         ),
         Example(
             {"x": Given((5,)), "roi": Given(value=(0.2, 1.4), dtype="f32")},
             {"sizes": (4,), "mode": "linear", "coordinates": "tf_crop_and_resize", "extrapolation_value": 7.0},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:241",
+            "specs/images.yaml:246",
         ),
         Example(
             {"x": Given((6,)), "scales": Given(value=(0.6,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:242",
+            "specs/images.yaml:247",
         ),
         Example(
             {"x": Given((6,))},
             {"sizes": (4,), "mode": "cubic", "exclude_outside": True},
             {"y": Given((4,))},
             None,
-            "specs/images.yaml:243",
+            "specs/images.yaml:248",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_larger"},
             {"y": Given((4, 8))},
             None,
-            "specs/images.yaml:244",
+            "specs/images.yaml:249",
         ),
         Example(
             {"x": Given((4, 8))},
             {"sizes": (8, 8), "policy": "not_smaller"},
             {"y": Given((8, 16))},
             None,
-            "specs/images.yaml:245",
+            "specs/images.yaml:250",
         ),
-        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:246"),
+        Example({"x": Given((5,))}, {"sizes": (-1,)}, {}, "must not be negative", "specs/images.yaml:251"),
         Example(
             {"x": Given((5,)), "scales": Given((2,))},
             {"sizes": (5,)},
             {},
             "are not one for each",
-            "specs/images.yaml:247",
+            "specs/images.yaml:252",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {},
             "a start and an end",
-            "specs/images.yaml:248",
+            "specs/images.yaml:253",
         ),
         Example(
-            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:249"
+            {"x": Given((0,))}, {"sizes": (0,), "policy": "not_larger"}, {}, "no aspect ratio", "specs/images.yaml:254"
         ),
-        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:250"),
-        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:251"),
-        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:252"),
+        Example({"x": Given((0,))}, {"sizes": (2,)}, {}, "nothing of", "specs/images.yaml:255"),
+        Example({"x": Given((0, 2))}, {"sizes": (2, 2)}, {}, "nothing of", "specs/images.yaml:256"),
+        Example({"x": Given((0,))}, {"sizes": (0,)}, {"y": Given((0,))}, None, "specs/images.yaml:257"),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,)},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:253",
+            "specs/images.yaml:258",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,)},
             {"y": Given(value=(1.0, 3.0, 4.0))},
             None,
-            "specs/images.yaml:254",
+            "specs/images.yaml:259",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0, 8.0))},
             {"sizes": (2,), "mode": "cubic"},
             {"y": Given(value=(1.3125, 6.1875))},
             None,
-            "specs/images.yaml:255",
+            "specs/images.yaml:260",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.25), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 2.0, 0.0))},
             None,
-            "specs/images.yaml:256",
+            "specs/images.yaml:261",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(-0.25, 1.0), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(0.0, 2.0, 3.0))},
             None,
-            "specs/images.yaml:257",
+            "specs/images.yaml:262",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 2.0, 3.0))},
             None,
-            "specs/images.yaml:258",
+            "specs/images.yaml:263",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 2.0, 1.0), dtype="f32")},
             {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=((1.0, 2.0), (0.0, 0.0)))},
             None,
-            "specs/images.yaml:259",
+            "specs/images.yaml:264",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, 4.0))), "roi": Given(value=(0.0, 0.0, 1.0, 2.0), dtype="f32")},
             {"sizes": (2, 2), "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=((1.0, 0.0), (3.0, 0.0)))},
             None,
-            "specs/images.yaml:260",
+            "specs/images.yaml:265",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.5, 1.0), dtype="f32")},
             {"sizes": (1,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(3.0,))},
             None,
-            "specs/images.yaml:261",
+            "specs/images.yaml:266",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 4.0)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"sizes": (2,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 4.0))},
             None,
-            "specs/images.yaml:262",
+            "specs/images.yaml:267",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0)), "roi": Given(value=(0.0, 0.5), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_crop_and_resize"},
             {"y": Given(value=(1.0, 1.5, 2.0))},
             None,
-            "specs/images.yaml:263",
+            "specs/images.yaml:268",
         ),
         Example(
             {"x": Given((2, 3)), "roi": Given(value=(0.0, 1.0), dtype="f32")},
             {"axes": (1,), "sizes": (3,), "coordinates": "tf_crop_and_resize"},
             {"y": Given((2, 3))},
             None,
-            "specs/images.yaml:264",
+            "specs/images.yaml:269",
         ),
         Example(
             {
@@ -555,136 +568,136 @@ RESIZE = Property(
             {"axes": (1,), "sizes": (4,), "coordinates": "tf_crop_and_resize"},
             {"y": Given((4, 4))},
             None,
-            "specs/images.yaml:265",
+            "specs/images.yaml:270",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0))},
             {"sizes": (1,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given(value=(1.0,))},
             None,
-            "specs/images.yaml:266",
+            "specs/images.yaml:271",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0))},
             {"sizes": (2,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given(value=(1.0, 3.0))},
             None,
-            "specs/images.yaml:267",
+            "specs/images.yaml:272",
         ),
         Example(
             {"x": Given((5,)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "align_corners"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:268",
+            "specs/images.yaml:273",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0, 5.0)), "scales": Given(value=(0.7,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "half_pixel_symmetric"},
             {"y": Given(value=(1.5714286, 3.0, 4.4285714))},
             None,
-            "specs/images.yaml:269",
+            "specs/images.yaml:274",
         ),
         Example(
             {"x": Given(value=(1.0, 2.0, 3.0, 4.0))},
             {"sizes": (2,), "mode": "linear", "coordinates": "pytorch_half_pixel"},
             {"y": Given(value=(1.5, 3.5))},
             None,
-            "specs/images.yaml:270",
+            "specs/images.yaml:275",
         ),
         Example(
             {"x": Given((5,))},
             {"sizes": (3,), "mode": "cubic", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:271",
+            "specs/images.yaml:276",
         ),
         Example(
             {"x": Given((12,))},
             {"sizes": (3,), "mode": "cubic", "antialias": True},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:272",
+            "specs/images.yaml:277",
         ),
         Example(
             {"x": Given((8,))},
             {"sizes": (1,), "mode": "linear", "antialias": True},
             {"y": Given((1,))},
             None,
-            "specs/images.yaml:273",
+            "specs/images.yaml:278",
         ),
         Example(
-            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:274"
+            {"x": Given((4,))}, {"sizes": (2,), "antialias": True}, {"y": Given((2,))}, None, "specs/images.yaml:279"
         ),
         Example(
             {"x": Given((4,)), "scales": Given(value=(2.0,), dtype="f32")},
             {"sizes": (3,), "mode": "linear"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:275",
+            "specs/images.yaml:280",
         ),
         Example(
             {"x": Given((1,))},
             {"sizes": (2,), "policy": "not_larger"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:276",
+            "specs/images.yaml:281",
         ),
         Example(
             {"x": Given((2,))},
             {"axes": (), "sizes": (), "policy": "not_larger"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:277",
+            "specs/images.yaml:282",
         ),
         Example(
             {"x": Given((2,))},
             {"axes": (), "sizes": (), "policy": "not_smaller"},
             {"y": Given((2,))},
             None,
-            "specs/images.yaml:278",
+            "specs/images.yaml:283",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:279",
+            "specs/images.yaml:284",
         ),
         Example(
             {"x": Given((3,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn", "policy": "not_larger"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:280",
+            "specs/images.yaml:285",
         ),
         Example(
             {"x": Given((3,)), "roi": Given((2,))},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:281",
+            "specs/images.yaml:286",
         ),
         Example(
             {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
             {"sizes": (3,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:282",
+            "specs/images.yaml:287",
         ),
         Example(
             {"x": Given((3,)), "scales": Given(value=(1.0,), dtype="f32")},
             {"sizes": (3,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
             {"y": Given((3,))},
             None,
-            "specs/images.yaml:283",
+            "specs/images.yaml:288",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
             {"axes": (1,), "sizes": (6,), "coordinates": "tf_half_pixel_for_nn", "nearest_mode": "ceil"},
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:284",
+            "specs/images.yaml:289",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
@@ -697,28 +710,28 @@ RESIZE = Property(
             },
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:285",
+            "specs/images.yaml:290",
         ),
         Example(
             {"x": Given((2, 3)), "scales": Given(value=(2.0,), dtype="f32")},
             {"axes": (1,), "sizes": (6,), "mode": "linear", "coordinates": "tf_half_pixel_for_nn"},
             {"y": Given((2, 6))},
             None,
-            "specs/images.yaml:286",
+            "specs/images.yaml:291",
         ),
     ),
-    "specs/images.yaml:138",
+    "specs/images.yaml:143",
     asserts=(
-        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:175"),
-        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:176"),
-        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:177"),
-        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:178"),
-        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:182"),
+        Refusal(r"sizes must not be negative, got .*", "specs/images.yaml:180"),
+        Refusal(r"scales .* are not one for each of .* axes", "specs/images.yaml:181"),
+        Refusal(r"a region has a start and an end on each of .* axes, got .*", "specs/images.yaml:182"),
+        Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:183"),
+        Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:187"),
     ),
 )
 
 
-# specs/images.yaml:288
+# specs/images.yaml:293
 def grid_sample_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -733,7 +746,7 @@ def grid_sample_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:322
+# specs/images.yaml:327
 def grid_sample_reference(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) -> Any:
     return grid_sampled(x, grid, mode, padding_mode, align_corners)
 
@@ -748,31 +761,31 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:328",
+            "specs/images.yaml:333",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:329",
+            "specs/images.yaml:334",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:330",
+            "specs/images.yaml:335",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:331"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:336"
         ),
         Example(
             {"x": Given(value=(((0.0, 1.0),),)), "grid": Given(value=(((0.25,), (1.0,)),))},
             {},
             {"y": Given(value=(((0.75, 0.5),),))},
             None,
-            "specs/images.yaml:332",
+            "specs/images.yaml:337",
         ),
         Example(
             {
@@ -782,50 +795,50 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((20.0, 30.0, 30.0, 20.0),),))},
             None,
-            "specs/images.yaml:333",
+            "specs/images.yaml:338",
         ),
         Example(
             {"x": Given((1, 1, 1)), "grid": Given((1, 2, 1))},
             {},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/images.yaml:334",
+            "specs/images.yaml:339",
         ),
         Example(
             {"x": Given((1, 1, 0)), "grid": Given((1, 0, 1))},
             {},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/images.yaml:335",
+            "specs/images.yaml:340",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 0, 2, 2))},
             {},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/images.yaml:336",
+            "specs/images.yaml:341",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 2, 2, 2))},
             {},
             {},
             "nothing to sample",
-            "specs/images.yaml:337",
+            "specs/images.yaml:342",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "grid": Given(value=(((inf,), (-inf,)),))},
             {"padding_mode": "border"},
             {"y": Given(value=(((2.0, 1.0),),))},
             None,
-            "specs/images.yaml:338",
+            "specs/images.yaml:343",
         ),
     ),
-    "specs/images.yaml:288",
-    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:316"),),
+    "specs/images.yaml:293",
+    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:321"),),
 )
 
 
-# specs/images.yaml:340
+# specs/images.yaml:345
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -834,7 +847,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:356
+# specs/images.yaml:361
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -849,41 +862,41 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:359",
+            "specs/images.yaml:364",
         ),
         Example(
             {"theta": Given((1, 2, 3))},
             {"size": (1, 1, 0, 2)},
             {"y": Given((1, 0, 2, 2))},
             None,
-            "specs/images.yaml:360",
+            "specs/images.yaml:365",
         ),
         Example(
             {"theta": Given(value=(((1.0, 0.0),),))},
             {"size": (1, 1, 2)},
             {"y": Given(value=(((-0.5,), (0.5,)),))},
             None,
-            "specs/images.yaml:361",
+            "specs/images.yaml:366",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:362",
+            "specs/images.yaml:367",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:363"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:364"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:368"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:369"),
     ),
-    "specs/images.yaml:340",
+    "specs/images.yaml:345",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:352"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:353"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:357"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:358"),
     ),
 )
 
 
-# specs/images.yaml:366
+# specs/images.yaml:371
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -899,7 +912,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:389
+# specs/images.yaml:394
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -918,7 +931,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:391",
+            "specs/images.yaml:396",
         ),
         Example(
             {
@@ -929,28 +942,28 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:392",
+            "specs/images.yaml:397",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:393",
+            "specs/images.yaml:398",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:394",
+            "specs/images.yaml:399",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:395",
+            "specs/images.yaml:400",
         ),
         Example(
             {
@@ -961,47 +974,47 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1.25, 0.0),),),))},
             None,
-            "specs/images.yaml:396",
+            "specs/images.yaml:401",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:397",
+            "specs/images.yaml:402",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((0, 4)), "image": Given((0,))},
             {"size": (1, 1)},
             {"y": Given((0, 1, 1, 1))},
             None,
-            "specs/images.yaml:398",
+            "specs/images.yaml:403",
         ),
         Example(
             {"x": Given((1, 1, 1, 1)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/images.yaml:399",
+            "specs/images.yaml:404",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:400",
+            "specs/images.yaml:405",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(2,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:401",
+            "specs/images.yaml:406",
         ),
     ),
-    "specs/images.yaml:366",
+    "specs/images.yaml:371",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:381"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:382"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:386"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:387"),
     ),
 )
