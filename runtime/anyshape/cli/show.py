@@ -74,7 +74,7 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
         function = optimise(function)
         made = replace(made, function=function)
         parts.append(("graph", "what it is composed of", str(function)))
-    if not _ranks_known(function):
+    if not _is_decided(function):
         parts.append(("equations", "made when the operands are known", LATER.format(op.twin or op.full_name)))
     for step in _kernel_steps(function):
         border = step.tensors
@@ -98,17 +98,18 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
     return "\n".join(f"=== {stage}: {title}\n{text.rstrip()}\n" for stage, title, text in chosen)
 
 
-LATER = """The rank of the result follows from the value of an operand, so equations, schedule and machine code are made when the
+LATER = """What is computed follows from the value of an operand, so equations, schedule and machine code are made when the
 program has that value, once for each; `anyshape show {}` shows them for a value that is known."""
 
 
-def _ranks_known(function: Function) -> bool:
-    return all(v.type.shape is not None for node in function.nodes for v in node.outputs)
+def _is_decided(function: Function) -> bool:
+    """Whether every node is known as far as its equations ask: ranks, and axes."""
+    return not any(node.is_open for node in function.nodes)
 
 
 def _kernel_steps(function: Function) -> list[KernelStep]:
-    """Those of a function whose ranks are known."""
-    return list(_kernels_of(fuse(function))) if _ranks_known(function) else []
+    """Those of a function of which nothing is open."""
+    return list(_kernels_of(fuse(function))) if _is_decided(function) else []
 
 
 def _kernels_of(schedule: Schedule) -> Iterator[KernelStep]:
