@@ -30,7 +30,7 @@ def test_a_row_names_tests_that_exist(row: list[str]) -> None:
         text = (ROOT / path).read_text()
         assert f"def {function}(" in text, f"{path} has no {function}"
         for piece in filter(
-            None, parameter.split("-") if parameter.startswith(("native-", "python-")) else [parameter]
+            None, parameter.rsplit("-", 1) if parameter.endswith(("-native", "-python")) else [parameter]
         ):
             assert f'"{piece}"' in text or re.search(rf"[\[, ]{re.escape(piece)}[\], ]", text), (
                 f"{path} has no parameter {piece}"
