@@ -30,7 +30,7 @@ from anyshape.vm.entry_code import Entry
 from anyshape.vm.lifetimes import ENTRY, lifetimes
 from anyshape.vm.list_arguments import Writer
 from anyshape.vm.list_code import LIST_EMITTERS, Holds
-from anyshape.vm.memory_text import memory_plan
+from anyshape.vm.memory_text import MemoryPlan, memory_plan
 from anyshape.vm.need import Need, analyse
 from anyshape.vm.profile import Invocation
 from anyshape.vm.program import Op, Program, ResultType
@@ -86,10 +86,14 @@ class Codegen(Entry, ABC):
             tuple(self.checks),
             results,
             tuple(p.name for p in self.f.params),
-            memory_plan(self.schedule, self.memory, self.arena),
+            self.plan(),
             self.notes or {},
             roomy=self.arena.roomy,
         )
+
+    def plan(self) -> MemoryPlan:
+        """What lies where, of this and of the bodies inside."""
+        return memory_plan(self.schedule, self.memory, self.arena, self.inside, self.spelled)
 
     def body(self, direct: Container[int] | None, first: int) -> None:
         """Memory, from region `first` on, and the steps. `direct`: the results with places of their own, None for all."""

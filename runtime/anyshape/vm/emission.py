@@ -33,6 +33,7 @@ from anyshape.vm.shape_code import ShapeCode
 
 if TYPE_CHECKING:
     from anyshape.vm.list_code import Holds
+    from anyshape.vm.memory_text import Inside
 
 
 def byte_count(t: TensorType) -> Size:
@@ -74,6 +75,8 @@ class Emission:
     need: Need = field(init=False)
     arena: ArenaCode = field(init=False)
     holds: Holds = field(init=False)
+    inside: list[Inside] = field(default_factory=list, init=False)
+    """Memory plans of the bodies of branches and loops."""
     numbering: list[int] = field(init=False)
     """By result, the number of its first array."""
 
@@ -113,9 +116,16 @@ class Emission:
 
     def named(self, e: Dim | Cond) -> str:
         """The expression with sizes that have no name called by what they were read off."""
-        assert self.names is not None
-        known = {s: symbol(self.names[s], *bounds(s)) for s in free_symbols(e) if is_anonymous(s)}
+        known = self.spellings(e)
         return str(substitute(e, known)) if known else str(e)
+
+    def spelled(self, e: Size) -> Size:
+        """A size in such names, for people."""
+        return substitute(e, self.spellings(e))
+
+    def spellings(self, e: Size | Cond) -> dict[Dim, Size]:
+        assert self.names is not None
+        return {s: symbol(self.names[s], *bounds(s)) for s in free_symbols(e) if is_anonymous(s)}
 
     def load_symbols(self, v: Value) -> None:
         """Elements of a value that just came to be, where a symbol that something needs stands for them."""

@@ -5,14 +5,15 @@ In: an executable. Out: text. The plan of a program is kept beside its table and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anyshape.dims import Dim, Size, evaluate, free_symbols, maximum, symbol
 from anyshape.errors import ArgumentError
 from anyshape.graph.value import Value
 from anyshape.passes.steps import KernelStep, Schedule
+from anyshape.types import TensorType
 from anyshape.vm.kernels import THREADS
 from anyshape.vm.memory import Layout, Tenant
 
@@ -44,37 +45,69 @@ class Area:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What a loop keeps from turn to turn: `bytes` of what one turn makes of it, as often as there are turns where it is collected."""
+
+    what: str
+    regions: tuple[int, ...]
+    bytes: Size
+    collected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """Memory of a body, laid out anew each time it runs and kept for the next time."""
+
+    title: str
+    plan: MemoryPlan
+    held: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryPlan:
     """`steps` are the steps' names; the other memory of a call is that of its results."""
 
     steps: tuple[str, ...]
     areas: tuple[Area, ...]
+    inside: tuple[Inside, ...] = ()
+
+    def sizes(self) -> Iterator[Size]:
+        """Every size in it."""
+        yield from (t.bytes for area in self.areas for t in area.tenants)
+        for i in self.inside:
+            yield from (h.bytes for h in i.held)
+            yield from i.plan.sizes()
 
 
-def memory_plan(schedule: Schedule, memory: Lifetimes, arena: ArenaCode) -> MemoryPlan:
+def memory_plan(
+    schedule: Schedule, memory: Lifetimes, arena: ArenaCode, inside: Sequence[Inside], spelled: Callable[[Size], Size]
+) -> MemoryPlan:
+    """`spelled`: a size in names that people know."""
     from anyshape.vm.kernels import step_name
 
     names = tuple(step_name(s) if isinstance(s, KernelStep) else s.node.op.name for s in schedule.steps)
     areas = []
     for ready, layout in arena.layouts.items():
         group = memory.groups[ready]
-        contents = tuple(map(_described, group.values))
-        areas.append(Area(arena.region_of[ready], tuple(group.tenants), contents, layout))
-    return MemoryPlan(names, tuple(areas))
+        contents = tuple(_described(values, spelled) for values in group.values)
+        tenants = tuple(replace(t, bytes=spelled(t.bytes)) for t in group.tenants)
+        areas.append(Area(arena.region_of[ready], tenants, contents, layout))
+    return MemoryPlan(names, tuple(areas), tuple(inside))
 
 
-def _described(values: Sequence[Value]) -> str:
+def _described(values: Sequence[Value], spelled: Callable[[Size], Size]) -> str:
     """The first value of a place, and how many are written over it in turn."""
     if not values:
         return SCRATCH
     more = f", {len(values) - 1} more over it in turn" if len(values) > 1 else ""
-    return f"{values[0].type}{more}"
+    t = values[0].type
+    return f"{TensorType(t.dtype, tuple(map(spelled, t.shape or ())))}{more}"
 
 
 def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> str:
     """The plans of the programs compiled so far; with `dims`, by name of symbol, in numbers too. Raises ArgumentError for another name."""
     names = [str(s) for s in executable.function.symbols()]
-    planned = [t.bytes for p in executable.plan.programs if p.memory for area in p.memory.areas for t in area.tenants]
+    planned = [size for p in executable.plan.programs if p.memory for size in p.memory.sizes()]
     known = {*names, *(str(s) for size in planned for s in free_symbols(size))}
     if unknown := sorted(set(dims or {}) - known):
         raise ArgumentError(f"no input has a dim {', '.join(unknown)}; there are {', '.join(names) or 'none'}")
@@ -88,9 +121,18 @@ def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -
 
 
 def _lines(plan: MemoryPlan, dims: Mapping[str, int]) -> list[str]:
-    if not plan.areas:
-        return ["  none but the results"]
-    return [line for area in plan.areas for line in _area_lines(area, plan.steps, dims)]
+    lines = [line for area in plan.areas for line in _area_lines(area, plan.steps, dims)]
+    for i in plan.inside:
+        inner = [_held_line(h, dims) for h in i.held] + (_lines(i.plan, dims) if i.plan.areas or i.plan.inside else [])
+        lines += [f"  {i.title}:", *(f"  {line}" for line in inner)] if inner else []
+    return lines or ["  none but the results"]
+
+
+def _held_line(h: Held, dims: Mapping[str, int]) -> str:
+    regions = f"region{'s' if len(h.regions) > 1 else ''} {' and '.join(map(str, h.regions))}"
+    if h.collected:
+        return f"  {regions}: {h.what}, {_spelled(h.bytes, dims)} bytes more in each turn"
+    return f"  {regions}: {h.what}, read in one and written in the other, {_spelled(h.bytes, dims)} bytes each"
 
 
 def _area_lines(area: Area, steps: Sequence[str], dims: Mapping[str, int]) -> list[str]:

@@ -7,7 +7,7 @@ places; what turns collect is appended to a region that grows by half. Nothing e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
@@ -18,6 +18,7 @@ from anyshape.passes.steps import RegionStep, TableStep
 from anyshape.vm.codegen import Codegen
 from anyshape.vm.emission import Emission, aligned, byte_count
 from anyshape.vm.list_code import is_list
+from anyshape.vm.memory_text import Held, Inside
 from anyshape.vm.need import Need
 from anyshape.vm.program import ELEMENT_CODE, CheckRecord, Op
 from anyshape.vm.stack_code import Stack, named, reserve, sizes_of_no_turns
@@ -137,6 +138,8 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
                 inner = dict(zip(captured, region.params[len(region.params) - len(captured) :], strict=True))
                 body = _body(g, step, k, _places(g, node, region.params, need), {}, [inner[v] for v in given])
                 body.emit(need)
+                title = f"{_told(node)}, where its condition {'holds' if k == 0 else 'does not hold'}"
+                g.inside.append(Inside(title, body.plan()))
                 highest = max(highest, body.regions)
                 for to, v in zip(addresses, region.results, strict=True):
                     code.move(to, body.result(v))
@@ -152,6 +155,10 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
         code.define(s, r)
     for v, address in zip(node.outputs, addresses, strict=True):
         _give(g, v, address)
+
+
+def _told(node: Node) -> str:
+    return f"{node.op.name} ({node.source})" if node.source else node.op.name
 
 
 def _give(g: Emission, v: Value, address: int) -> None:
@@ -252,10 +259,20 @@ class _Loop:
         spare = {1 + k: spare for k, (_, spare) in enumerate(self.pairs)}
         body = _body(self.g, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
         body.emit(self.need)
+        self.g.inside.append(Inside(f"each turn of {_told(self.node)}", body.plan(), tuple(self.held(body))))
         self.g.regions = body.regions
         for stack, v in zip(self.stacks, region.results[1 + self.count :], strict=True):
             stack.append(v, body.address(v), self.turn)
         self.hand_on(body)
+
+    def held(self, body: Body) -> Iterator[Held]:
+        """What lies beside the body's own memory, for people."""
+        results = self.region.results[1:]
+        for p, v, pair in zip(self.carried, results, self.pairs):
+            if not is_list(p) and body.need.origin(v) is not p:
+                yield Held(p.name, pair, self.g.spelled(aligned(byte_count(v.type))))
+        for stack, v in zip(self.stacks, results[self.count :], strict=True):
+            yield Held(stack.called, (stack.region,), self.g.spelled(byte_count(v.type)), collected=True)
 
     def hand_on(self, body: Body) -> None:
         """All that the next turn finds is computed before any of it is put in place: it may be permuted."""

@@ -28,9 +28,8 @@ class Stack:
         firsts = first_sizes(node)
         self.firsts = {self.dims[axis]: firsts[s] for axis, s in own.items() if s in firsts}
         """what those dims are where there is no turn"""
-        self.what = named(
-            g, node, f"collected value {k - (node.op.control.captures_from(node) if node.op.control else 0)}"
-        )
+        self.called = f"collected value {k - (node.op.control.captures_from(node) if node.op.control else 0)}"
+        self.what = named(g, node, self.called)
 
     def _zero(self) -> int:
         made = self.code.unset()
