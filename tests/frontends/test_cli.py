@@ -99,10 +99,12 @@ def test_compile_saves_and_run_loads(path, tmp_path, capsys):
         (["explain", "{path}", "--dim", "bach=3"], "did you mean 'batch'"),
         (["explain", "{path}", "--dim", "batch=many"], "NAME=1:512"),
         (["explain", "{path}", "--memory", "--at", "batch=1:8"], "NAME=8"),
+        (["explain", "{path}", "--memory", "--at", "bach=8"], "there are batch"),
         (["compile", "{bad}"], "Det"),
     ],
 )
-def test_what_is_wrong_is_one_message_and_exit_code_2(words, said, path, tmp_path, capsys):
+def test_what_is_wrong_is_one_message_and_exit_code_2(words, said, path, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("anyshape.cli.progress.QUIET", 1e6)  # a busy machine has no sign of life to give
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(model([node("Det", "x", "y")], [tensor("x", [2, 2])], "y").SerializeToString())
     places = {"path": path, "bad": str(bad), "gone": str(tmp_path / "gone.onnx")}
