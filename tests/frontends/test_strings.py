@@ -11,8 +11,9 @@ from onnx import TensorProto, helper
 
 import anyshape
 from anyshape import ops
-from anyshape.errors import DtypeError, ModelError, ShapeError
+from anyshape.errors import AnyshapeError, DtypeError, ModelError, ShapeError, UnsupportedError
 from anyshape.strings import as_chars, as_strings
+from tests.frontends import models
 
 BLOCKS = (range(0x180), range(0x370, 0x400), range(0x400, 0x590), range(0x1E00, 0x1F00), range(0xFF00, 0xFF60))
 """Where letters have two cases, for `string_normalizer`."""
@@ -103,3 +104,24 @@ def test_simplified_models_keep_their_strings():
 def test_saved_models_take_strings(tmp_path):
     concat().save(tmp_path / "m.anyshape")
     assert anyshape.load(tmp_path / "m.anyshape")(["a"], "b").tolist() == ["ab"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "to", "why"), [(1, 8, "strings of numbers"), (7, 8, "strings of numbers"), (8, 1, "numbers of strings")]
+)
+@pytest.mark.parametrize("opset", [6, 17, 25])
+def test_strings_and_numbers_are_not_cast(kind, to, why, opset):
+    proto = models.model([models.node("Cast", "x", "y", to=to)], [models.tensor("x", ["n"], kind)], "y", opset=opset)
+    with pytest.raises(UnsupportedError, match=f"{why}: .*integers of hundreds of digits"):
+        anyshape.compile(proto)
+
+
+def test_strings_cast_to_strings_are_themselves():
+    f = anyshape.compile(models.model([models.node("Cast", "x", "y", to=8)], [models.tensor("x", ["n"], 8)], "y"))
+    assert f(np.array(["a", "bc"])).tolist() == ["a", "bc"]
+
+
+def test_no_operator_makes_strings_by_a_dtype():
+    proto = models.model([models.node("EyeLike", "x", "y", dtype=8)], [models.tensor("x", ["n", "m"])], "y")
+    with pytest.raises(AnyshapeError, match="dtype must be a dtype of numbers, got char"):
+        anyshape.compile(proto)

@@ -277,9 +277,9 @@ def cast_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:273")
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:303
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:300")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:308")

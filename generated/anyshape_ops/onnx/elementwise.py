@@ -215,21 +215,56 @@ def identity_1(n: OnnxNode) -> Sequence[Value]:
     return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
-# specs/elementwise.yaml:282
+# specs/elementwise.yaml:283
 def cast_1(n: OnnxNode) -> Sequence[Value]:
+    if n.attr("to") == "STRING":
+        n.refuse(
+            "strings of numbers: floats in the fewest digits take integers of hundreds of digits, which no dtype has"
+        )
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:284
+# specs/elementwise.yaml:286
+def cast_6(n: OnnxNode) -> Sequence[Value]:
+    if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
+        n.refuse(
+            "strings of numbers: floats in the fewest digits take integers of hundreds of digits, which no dtype has"
+        )
+    if not ((n.attr("to") == 8) or (dtype_of(n, n.input(0)) != parse_dtype("char"))):
+        n.refuse(
+            "numbers of strings: the floats nearest to digits take integers of hundreds of digits, which no dtype has"
+        )
+    return (
+        [needed(n, n.input(0), "x")]
+        if dtype_of(n, n.input(0)) == parse_dtype("char") else [
+            api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)
+        ]
+    )
+
+
+# specs/elementwise.yaml:290
 def cast_19(n: OnnxNode) -> Sequence[Value]:
+    if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
+        n.refuse(
+            "strings of numbers: floats in the fewest digits take integers of hundreds of digits, which no dtype has"
+        )
+    if not ((n.attr("to") == 8) or (dtype_of(n, n.input(0)) != parse_dtype("char"))):
+        n.refuse(
+            "numbers of strings: the floats nearest to digits take integers of hundreds of digits, which no dtype has"
+        )
     if not ((n.attr("to") != 24) or (n.attr("round_mode", "nearest") == "nearest")):
         n.refuse("rounding up or down to powers of two")
-    return [
-        api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), saturate=n.attr("saturate", 1), source=n.source)
-    ]
+    return (
+        [needed(n, n.input(0), "x")]
+        if dtype_of(n, n.input(0)) == parse_dtype("char") else [
+            api.cast(
+                n.input(0), to=needed(n, n.attr_dtype("to"), "to"), saturate=n.attr("saturate", 1), source=n.source
+            )
+        ]
+    )
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:310
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 
@@ -265,6 +300,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "com.microsoft:FastGelu": {1: com_microsoft_fast_gelu_1},
     "com.microsoft:BiasGelu": {1: com_microsoft_bias_gelu_1},
     "Identity": {1: identity_1},
-    "Cast": {1: cast_1, 19: cast_19},
+    "Cast": {1: cast_1, 6: cast_6, 19: cast_19},
     "Where": {9: where_9},
 }

@@ -484,7 +484,7 @@ CAST = OpDef(
     source="specs/elementwise.yaml:263",
 )
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:303
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -500,6 +500,6 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:295",
+    source="specs/elementwise.yaml:303",
     moves=("T",),
 )

@@ -175,7 +175,7 @@ def cast_relation(rule: Rule, *, x: Vec, to: Any, saturate: bool) -> Bound:
     return rule.bind(outputs={"y": x}, saturate=saturate, d=d, to=to)
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:303
 def where_relation(rule: Rule, *, c: Vec, a: Vec, b: Vec) -> Bound:
     p = c
     q = a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from anyshape.dtypes import DType, accum, bitcast, is_dtype_name, parse_dtype, promote
+from anyshape.dtypes import CHAR, DType, accum, bitcast, is_dtype_name, parse_dtype, promote
 from anyshape.errors import DtypeError
 from anyshape.graph.value import Node, Value
 from anyshape.types import ListType
@@ -29,6 +29,8 @@ def solve_dtypes(node: Node) -> dict[str, DType]:
     for p in op.params:
         if p.kind == "dtype" and not p.operand:
             said = node.attrs.get(p.name, p.default)
+            if said is CHAR:  # strings are a dim more, which no rule of dtypes gives
+                raise DtypeError(f"{op.full_name}: {p.name} must be a dtype of numbers, got char{_at(node)}")
             if isinstance(said, DType):
                 solved[f"param:{p.name}"] = said
     for var, (name, *of) in op.computed.items():
