@@ -19,13 +19,13 @@ from anyshape.equations.philox import numbers
 from anyshape_gen.analysis_model import ResolvedEquation, Role
 from anyshape_gen.nodes import (
     Along,
+    BinOp,
     Call,
     Comprehension,
     Exact,
     Expr,
     Fit,
     Flat,
-    Index,
     Item,
     Name,
     Offset,
@@ -37,7 +37,7 @@ from anyshape_gen.nodes import (
     TensorRead,
 )
 from anyshape_gen.traverse import walk
-from tests.generator.evaluate import Env, Evaluation, Found, place, spread
+from tests.generator.evaluate import OPERATORS, Env, Evaluation, Found, place, spread
 
 MATH = {
     **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "floor", "ceil", "fmod")},
@@ -198,34 +198,48 @@ class KernelEvaluation(Evaluation):
     def _flat(self, items: tuple[Item, ...], env: Env) -> list[int]:
         out: list[int] = []
         for item in items:
-            out += self.expr(item.value, env) if isinstance(item, Star) else [int(self.expr(item, env))]  # type: ignore[arg-type]
+            out += self.expr(item.value, env) if isinstance(item, Star) else [int(self.expr(item, env))]
         return out
 
     # --- expressions ------------------------------------------------------------------------------------------------------
 
     def expr(self, node: Expr, env: Env) -> Any:
         match node:
-            case TensorRead(tensor=name, element=element, parts=parts, absent=absent):
-                tensor = self.tensors.get(name)
-                if tensor is None:
-                    assert absent is not None
-                    return self.expr(absent, env)
-                chosen = tensor if element is None else tensor[self.expr(element, env)]
-                at = self._at(parts, env)
-                if not all(0 <= k < n for k, n in zip(at, chosen.shape, strict=True)):
-                    assert node.outside is not None, (name, at, chosen.shape)
-                    return self.expr(node.outside, env)
-                value = chosen[at]
-                return self._number(value)
+            case TensorRead():
+                return self._read(node, env)
+            case Reduction(kind="argmax" | "argmin"):
+                return self._place(node, env)
             case Reduction(kind=kind, element=element):
-                if kind in ("argmax", "argmin"):
-                    return self._place(node, env)
                 values = [self.expr(element, turn) for turn in self._reduction_turns(node, env)]
                 if kind in ("max", "min") and not values:
                     return -math.inf if kind == "max" else math.inf
                 return self._reduce(kind, values)
             case Call(func=func, args=args) if func in MATH:
                 return spread(MATH[func], *self._items(args, env))
+            case Call():
+                return self._of_dtypes(node, env)
+            case BinOp(op=op, left=left, right=right):
+                sides = self.expr(left, env), self.expr(right, env)
+                if any(isinstance(x, np.float32) for x in sides):
+                    sides = np.float32(sides[0]), np.float32(sides[1])
+                return spread(OPERATORS[op], *sides)
+        return super().expr(node, env)
+
+    def _read(self, node: TensorRead, env: Env) -> Any:
+        tensor = self.tensors.get(node.tensor)
+        if tensor is None:
+            assert node.absent is not None
+            return self.expr(node.absent, env)
+        chosen = tensor if node.element is None else tensor[self.expr(node.element, env)]
+        at = self._at(node.parts, env)
+        if not all(0 <= k < n for k, n in zip(at, chosen.shape, strict=True)):
+            assert node.outside is not None, (node.tensor, at, chosen.shape)
+            return self.expr(node.outside, env)
+        return self._number(chosen[at])
+
+    def _of_dtypes(self, node: Call, env: Env) -> Any:
+        """Functions that ask for a dtype, or give a value of one; any other as a rule has it."""
+        match node:
             case Call(func="is_int", args=(Name(id=var),)):
                 return np.issubdtype(self.dtypes[var], np.integer)
             case Call(func="is_float", args=(Name(id=var),)):
@@ -234,25 +248,28 @@ class KernelEvaluation(Evaluation):
                 return from_numpy(self.dtypes[var]).is_narrow_float
             case Call(func="saturate", args=(inner, Name(id=var))) if from_numpy(self.dtypes[var]).is_narrow_float:
                 t = from_numpy(self.dtypes[var])
-                return np.asarray(np.clip(self.expr(inner, env), lowest(t), highest(t))).astype(self.dtypes[var])[()]  # type: ignore[arg-type]
+                return np.asarray(np.clip(self.expr(inner, env), lowest(t), highest(t))).astype(self.dtypes[var])[()]
             case Call(func="saturate", args=(inner, Name(id=var))):
                 info = np.iinfo(self.dtypes[var])
-                return int(np.clip(self.expr(inner, env), info.min, info.max))  # type: ignore[arg-type]
+                return int(np.clip(self.expr(inner, env), info.min, info.max))
             case Call(func="lowest" | "highest" as func, args=(Name(id=var),)):
                 return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
             case Call(func=func, args=(Call(func="philox", args=given),)):
                 return self._number(
                     numbers(*map(np.asarray, self._items(given, env)), from_numpy(self.dtypes.get(func, func)))[()]
                 )
+            case Call(func="f32", args=(inner,)):
+                value = self.expr(inner, env)  # what is done with it is rounded as in f32
+                return np.float32(value) if isinstance(value, int) else value
             case Call(func=func, args=(inner,)) if func in self.dtypes:
-                return self._number(self.dtypes[func](self.expr(inner, env)))  # type: ignore[arg-type]
+                return self._number(self.dtypes[func](self.expr(inner, env)))
             case Call(func="i32" | "i64", args=(inner,)):
-                value = self.expr(inner, env)  # type: ignore[arg-type]
+                value = self.expr(inner, env)
                 return int(value) if isinstance(value, (float, np.floating)) else value
             case Call(func="char", args=(inner,)):
-                return np.uint32(self.expr(inner, env))  # type: ignore[arg-type]
-            case Call(func="f32" | "f64", args=(inner,)):
-                return self.expr(inner, env)  # type: ignore[arg-type]
+                return np.uint32(self.expr(inner, env))
+            case Call(func="f64", args=(inner,)):
+                return self.expr(inner, env)
             case Call(func="bitcast", args=(TensorRead(tensor=name) as inner, Name(id=var))):
                 held = np.asarray(self.expr(inner, env), self.tensors[name].dtype)
                 to = np.dtype(self.dtypes[var]) if var in self.dtypes else parse_dtype(var).numpy
@@ -260,9 +277,7 @@ class KernelEvaluation(Evaluation):
                 kept = codes & ((1 << from_numpy(to).code_bits) - 1) if to.kind != "b" else codes != 0
                 return self._number(np.asarray(kept).view(to)[()])
             case Call(func="cast", args=(inner, _)):
-                return self.expr(inner, env)  # type: ignore[arg-type]
-            case Index(base=Call()):
-                return super().expr(node, env)
+                return self.expr(inner, env)
         return super().expr(node, env)
 
     def _place(self, node: Reduction, env: Env) -> int:
