@@ -33,7 +33,7 @@ from benchmarks.models.zoo.arguments import calls
 Array = NDArray[Any]
 
 
-class Conv(OpRun):  # type: ignore[misc]
+class Conv(OpRun):
     """Two spatial dims, no dilation."""
 
     def _run(self, x: Array, w: Array, b: Array | None = None, **attributes: Any) -> tuple[Array]:
@@ -54,7 +54,7 @@ def _sigmoid(x: Array) -> Array:
     return result
 
 
-class LSTM(OpRun):  # type: ignore[misc]
+class LSTM(OpRun):
     """Both directions, the usual activations, nothing before the first step."""
 
     def _run(self, x: Array, w: Array, r: Array, b: Array, *rest: Any, **attributes: Any) -> tuple[Array, Array, Array]:

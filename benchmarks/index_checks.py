@@ -33,11 +33,11 @@ Made = tuple[Builder, dict[Tensor, Array], dict[Dim, int]]
 def unchecked() -> Iterator[None]:
     """Kernels lowered here test no index."""
     whole = Values.checks
-    Values.checks = lambda *_: ()  # type: ignore[method-assign]
+    Values.checks = lambda *_: ()
     try:
         yield
     finally:
-        Values.checks = whole  # type: ignore[method-assign]
+        Values.checks = whole
 
 
 def bare_calls(natives: list[Native], arrays: dict[str, Array], sizes: dict[Dim, int]) -> list[Callable[[], object]]:

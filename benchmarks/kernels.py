@@ -61,7 +61,7 @@ def native_call(group: Group, arrays: dict[Tensor, Array], sizes: dict[Dim, int]
     keep = (scalars, table, inputs, scratch, native)
 
     def call(run: object = native.call, held: object = keep) -> object:
-        return run(*args)  # type: ignore[operator]
+        return run(*args)
 
     return call, outputs
 

@@ -59,7 +59,7 @@ def bodies(nodes: int) -> Function:
     x, deep = anyshape.input("x", parse_type("f32[batch, seq, 4]", low=1)), anyshape.input("deep", "bool[]")
     y = x
     for k in range(nodes // 20):  # twenty nodes a turn, those of the bodies included
-        (y,) = control.if_(deep, lambda v=y: _folded(v), lambda v=y: ops.neg(ops.exp(v)))  # type: ignore[misc]
+        (y,) = control.if_(deep, lambda v=y: _folded(v), lambda v=y: ops.neg(ops.exp(v)))
         (y,) = control.loop(k % 3, lambda turn, v: [_folded(v)], [y])
     return anyshape.function([x, deep], y)
 
@@ -93,7 +93,7 @@ def nested(nodes: int) -> Function:
         if not depth:
             return _folded(v)
         (made,) = control.if_(deep, lambda: either(v, depth - 1), lambda: ops.neg(v))
-        return made  # type: ignore[no-any-return]
+        return made
 
     def turn(_: Value, v: Value) -> list[Value]:
         for _ in range(nodes // 15):  # fifteen nodes a branch, those of the branches inside included
@@ -190,7 +190,7 @@ def least(run: Callable[[], object], times: int = 3) -> float:
 
 def growth(graphs: Sequence[Function], run: str) -> tuple[float, float, float]:
     """Seconds of a pass on a small and a large graph, and their ratio."""
-    small, large = (least(lambda f=f: PASSES[run](f)) for f in graphs)  # type: ignore[misc]
+    small, large = (least(lambda f=f: PASSES[run](f)) for f in graphs)
     return small, large, large / small
 
 

@@ -79,7 +79,7 @@ class Language:
                 inner = self._closed(body, here, turns_of)
                 p, q = control.loop(
                     ops.gather(turns_of, turns),
-                    lambda _, x, y, inner=inner: [y, inner(x, y)],  # type: ignore[misc]
+                    lambda _, x, y, inner=inner: [y, inner(x, y)],
                     [values[a], values[b]],
                 )
                 values.append(self.node_joined(p, q))

@@ -90,7 +90,7 @@ def test_functions_that_call_each_other(options: dict[str, Any]) -> None:
     for f, other, at_zero in ((even, odd, True), (odd, even, False)):
         control.define(
             f,
-            lambda n, o=other, z=at_zero: control.if_(  # type: ignore[misc]
+            lambda n, o=other, z=at_zero: control.if_(
                 ops.equal(n, 0), lambda: np.array(z), lambda: control.call(o, [ops.sub(n, 1)])[0]
             ),
         )

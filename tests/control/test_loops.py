@@ -186,7 +186,7 @@ def test_ten_thousand_turns_do_not_grow_memory() -> None:
 def test_a_turn_takes_few_instructions() -> None:
     """Of the table, whatever walks it; `python -m benchmarks.control_flow` has the time."""
     (y,) = control.loop(anyshape.input("k", "i64[]"), lambda i, c: [ops.add(c, 1)], [np.int64(0)])
-    exe = anyshape.compile(anyshape.function([y.node.inputs[-2]], y))  # type: ignore[union-attr,list-item]
+    exe = anyshape.compile(anyshape.function([y.node.inputs[-2]], y))
     assert exe(np.array(20_000)) == 20_000
     assert isinstance(exe.plan, Straight)
     program = exe.plan.program

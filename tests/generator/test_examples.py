@@ -82,7 +82,7 @@ def test_example(op: OpAnalysis, example: Example) -> None:
         return
     evaluation, outputs = evaluated(op, example)
     for name, value in example.expected:
-        expected = list(np.shape(value.value)) if value.literal else listed(value.value)  # type: ignore[arg-type]
+        expected = list(np.shape(value.value)) if value.literal else listed(value.value)
         assert (outputs[name][: len(expected)] if _spells(value) else outputs[name]) == expected, name
     results = reference(op, example, evaluation, outputs)
     for output, result in zip(op.spec.outputs, results, strict=True):

@@ -44,5 +44,5 @@ def test_wide_characters_count_as_one_column() -> None:
     findings = Findings()
     text = Text.plain('assert x > 0, "größer als {n}"', "x.yaml", 3, 5)
     (statement,) = RuleReader(text, findings).parse_statements()
-    name = statement.message.parts[1]  # type: ignore[union-attr]
-    assert (name.span.line, name.span.col, name.span.end) == (3, 32, 33)  # type: ignore[union-attr]
+    name = statement.message.parts[1]
+    assert (name.span.line, name.span.col, name.span.end) == (3, 32, 33)

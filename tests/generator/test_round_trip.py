@@ -56,12 +56,12 @@ def reread(text: str) -> object:
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_expressions(text: str) -> None:
     node = reread(text)
-    assert reread(to_text(node)) == node  # type: ignore[arg-type]
+    assert reread(to_text(node)) == node
 
 
 def test_brackets_matter() -> None:
     assert reread("a - (b - c)") != reread("a - b - c")
-    assert to_text(reread("a - (b - c)")) == "a - (b - c)"  # type: ignore[arg-type]
+    assert to_text(reread("a - (b - c)")) == "a - (b - c)"
 
 
 def ops() -> list[OpSpec]:

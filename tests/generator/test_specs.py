@@ -194,8 +194,8 @@ def test_how_reads_match(specs: Analysis, all_ops: Analysis) -> None:
     assert parts(specs, "softmax", "x") == [Exact, Exact, Exact]
     assert parts(specs, "layer_norm", "scale") == [Fit]
     assert parts(all_ops, "conv", "w") == [Flat, Exact, Exact]
-    assert to_text(reads(specs, "layer_norm", "scale")[0].absent) == "1"  # type: ignore[arg-type]
-    assert to_text(reads(all_ops, "conv", "x")[0].outside) == "0"  # type: ignore[arg-type]
+    assert to_text(reads(specs, "layer_norm", "scale")[0].absent) == "1"
+    assert to_text(reads(all_ops, "conv", "x")[0].outside) == "0"
     mask = reads(all_ops, "attention", "mask")[0].parts
     assert len(mask) == 1
     assert isinstance(mask[0], Fit)

@@ -11,5 +11,5 @@ def test_sizes_that_stand_alone_nowhere_are_called_by_what_they_were_made_as() -
     x = anyshape.input("x", "f32[?, n]")
     names, found, other = Names(anyshape.function([x], x)), fresh("k"), fresh("k")
     (unknown, _) = x.type.shape or ()
-    assert [names[s] for s in (found, other, found, fresh("?"))] == ["k", "k#2", "k", "size"]  # type: ignore[index]
+    assert [names[s] for s in (found, other, found, fresh("?"))] == ["k", "k#2", "k", "size"]
     assert names[unknown] == "x.shape[0]" and names[symbol("n")] == "n"

@@ -125,12 +125,12 @@ def test_gather(axis0: bool) -> None:
         rows = 7
         limit = rows if axis0 else m
         given = {index: rng.integers(-limit, limit, n)}
-        check(b.group(), [{N: n, M: m, B: 2}], given=given)  # type: ignore[arg-type]
+        check(b.group(), [{N: n, M: m, B: 2}], given=given)
         if n:
             bad = given[index].copy()
             bad[-1] = limit
             x = {table: rng.normal(size=(rows, m)).astype(np.float32), index: bad}
-            status, _ = native.run(x, {N: n, M: m, B: 2})  # type: ignore[arg-type]
+            status, _ = native.run(x, {N: n, M: m, B: 2})
             assert "out of range for axis" in native.kernel.errors[status - 1].message
 
 

@@ -133,7 +133,7 @@ def test_truth_reductions(kind: str, axes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", [F32, F64, I32, I64])
 def test_integer_and_double_sums(dtype: object) -> None:
     b = Builder("sums")
-    x = b.input([N, M], dtype)  # type: ignore[arg-type]
+    x = b.input([N, M], dtype)
     for kind in ("sum", "max", "min"):
         b.output(b.reduce(kind, x, (1,)))
     b.output(b.reduce("max", x, (0,)))

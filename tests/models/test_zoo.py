@@ -62,7 +62,7 @@ def test_dynamically_quantised(name: str, tmp_path: Path) -> None:
     agrees(tmp_path / "q.onnx", name, 0.02)
 
 
-class Samples(quantization.CalibrationDataReader):  # type: ignore[misc]
+class Samples(quantization.CalibrationDataReader):
     """The calls of a model, for its ranges to be found by."""
 
     def __init__(self, name: str) -> None:

@@ -36,7 +36,7 @@ def bound(f: Function, n: int) -> int:
     most = 0
     for k, node in enumerate(f.nodes):
         (made,) = node.outputs
-        alive = {v for v in last if f.nodes.index(v.node) < k <= last[v]}  # type: ignore[arg-type]
+        alive = {v for v in last if f.nodes.index(v.node) < k <= last[v]}
         dying = [
             v for v in node.inputs if v in alive and last[v] == k and lines[v] == lines[made] and node.op.name != "sum"
         ]

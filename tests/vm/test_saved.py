@@ -262,5 +262,5 @@ def test_names_and_attributes_of_any_kind_come_back(tmp_path: Path) -> None:
     again = load(tmp_path / "m")
     assert again.input_names == fresh.input_names and again.output_names == fresh.output_names
     unknown = {t.shape[k] for t, k in zip(again.input_types, (1, 0)) if t.shape}
-    assert len(unknown) == 2 and again.input_types[0].shape[0] is again.input_types[1].shape[1]  # type: ignore[index]
+    assert len(unknown) == 2 and again.input_types[0].shape[0] is again.input_types[1].shape[1]
     np.testing.assert_array_equal(results(again, [f32(2, 3), f32(5, 2)])[1], results(fresh, [f32(2, 3), f32(5, 2)])[1])
