@@ -21,20 +21,32 @@ import onnx
 from google.protobuf.message import Message
 
 from anyshape.errors import AnyshapeError
-from tests.frontends.hostile_texts import FIRST, MORE
+from tests.frontends.hostile_texts import FIRST, LATER, MORE
 from tests.frontends.isolated import run_from_command_line, run_isolated
 
 EXTREMES = (0, 1, 2, 3, 7, 16, 99, 255, -1, -2, 2**31 - 1, -(2**31), 2**31, 2**40, 2**62, 2**63 - 1, -(2**63))
 REALS = (0.0, -0.0, 1e-45, 3e38, -1.0, float("nan"), float("inf"), float("-inf"))
 WIDER = 1 << 24
 """The first seed that chooses from other models"""
+LATEST = 1 << 25
+"""The first seed of those that choose from the last ones"""
 LARGEST_FEED = 1 << 14
 """Elements of an input that is fed"""
 
 
 @cache
 def whole() -> Mapping[str, onnx.ModelProto]:
-    return {name: onnx.parser.parse_model(text) for name, text in {**FIRST, **MORE}.items()}
+    made = {name: onnx.parser.parse_model(text) for name, text in {**FIRST, **MORE, **LATER}.items()}
+    graph = made["sparse"].graph
+    values, at, *rest = graph.initializer
+    graph.sparse_initializer.add(values=values, indices=at, dims=[2, 3])
+    del graph.initializer[:]
+    graph.initializer.extend(rest)
+    constant = next(n for n in graph.node if n.op_type == "Constant").attribute[0]
+    made_sparse = onnx.SparseTensorProto(values=constant.t, indices=at, dims=[2])
+    made_sparse.indices.CopyFrom(onnx.numpy_helper.from_array(np.array([[0], [1]])))
+    constant.CopyFrom(onnx.helper.make_attribute("sparse_value", made_sparse))
+    return made
 
 
 def messages(m: Message) -> Iterator[Message]:
@@ -132,7 +144,7 @@ def _field(pick: random.Random, m: Message, wanted: Callable[[Any], bool]) -> An
 def broken(seed: int) -> tuple[str, bytes]:
     """The model's name, and its file with faults."""
     pick = random.Random(seed)
-    name = pick.choice(sorted(FIRST if seed < WIDER else MORE))
+    name = pick.choice(sorted(FIRST if seed < WIDER else MORE if seed < LATEST else LATER))
     model = onnx.ModelProto()
     model.CopyFrom(whole()[name])
     for _ in range(pick.choice((0, 1, 1, 2, 3, 5))):

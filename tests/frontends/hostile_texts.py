@@ -132,3 +132,18 @@ MORE = {
             y = TfIdfVectorizer <mode = "TF", min_gram_length = 1, max_gram_length = 2, max_skip_count = 1,
                 ngram_counts = [0, 2], ngram_indexes = [0, 1, 2], pool_int64s = [1, 2, 1, 2]> (x) }""",
 }
+
+LATER = {
+    "sparse": """
+        <ir_version: 9, opset_import: ["" : 26]> g (float[n, 3] x, float[2, 3] v, float[3] u) => (y, z)
+        <float[2] v = {1, -2}, int64[2] at = {0, 5}, float[3] u = {1, 2, 3}> {
+            a = Gemm <transB = 1> (x, v) b = Add (x, u) c = Constant <value = float[2] {1, 2}> ()
+            d = Add (a, c) y = BitCast <to = 6> (d) z = BitCast <to = 12> (b) }""",
+    "firsts": """
+        <ir_version: 3, opset_import: ["" : 1, "ai.onnx.ml" : 1]> g (float[1, 1, h, w] x, int64[n] k) => (y, z, s)
+        <float tiles = {2}, float axis = {3}> {
+            u = Upsample <height_scale = 1.5, width_scale = 2.0> (x) y = Tile (u, tiles, axis)
+            z = LpPool <kernel_shape = [2, 2], p = 1.5> (x)
+            s = ai.onnx.ml.LabelEncoder <classes_strings = ["a", "b"], default_string = "?"> (k) }""",
+}
+"""With defaults of inputs, of which the first becomes sparse, and operators as they were first declared"""

@@ -33,7 +33,11 @@ def test_random_faults_of_files():
     wrong = {
         seed: why
         for seed, why in hostile_files.run(
-            [*FOUND_IN_FILES, *range(2 * COUNT), *(hostile_files.WIDER + k for k in range(COUNT))]
+            [
+                *FOUND_IN_FILES,
+                *range(2 * COUNT),
+                *(base + k for base in (hostile_files.WIDER, hostile_files.LATEST) for k in range(COUNT)),
+            ]
         )
         if why
     }
