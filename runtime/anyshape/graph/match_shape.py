@@ -3,7 +3,8 @@
 In: a value and the text of a type. Out: the same value through `ensure_shape`, its wanted dims an operand. A name in the text
 stands for a size of the function that the call ends up in: a dim of an input that has the name, or else the dim at which the
 name is written first. Which that is shows only when the function is closed, so until then the name is a `NamedDim`, and
-`resolved` puts the size in its place.
+`resolved` puts the size in its place. It calls ops by name, as users do: how many calls there are follows from a text, which no spec's
+composition can take.
 """
 
 from __future__ import annotations
