@@ -179,3 +179,9 @@ def test_an_operand_that_can_have_one_rank_alone_tells_the_results() -> None:
     values, first, *_ = ops.unique(x)
     assert (values.type.rank, first.type.rank) == (1, 1)
     assert ops.exp(x).type.rank is None and ops.sum(x).type.rank is None
+
+
+def test_a_size_that_no_dim_can_have_is_refused() -> None:
+    x = anyshape.input("x", "f32[n]")
+    with pytest.raises(ArgumentError, match="n must be a size or"):
+        anyshape.compile(anyshape.function([x], ops.exp(x)), dims={"n": 1 << 63})

@@ -40,7 +40,7 @@ def constrained(f: Function, dims: Mapping[str, Any]) -> Function:
 
 
 def _said(name: str, said: Any) -> Size:
-    if isinstance(said, int) and not isinstance(said, bool) and said >= 0:
+    if isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 1 << 63:
         return said
     if isinstance(said, (tuple, list)) and len(said) == 2:
         least, most = said
