@@ -27,8 +27,8 @@ from anyshape.testing.examples import call_of
 from anyshape.testing.wording import is_of
 
 Array = NDArray[Any]
-STARTS = 12
-"""Valid calls that the search begins with, at most."""
+STARTS = (12, 60)
+"""Valid calls that the search begins with, at most: first, and where an assert was not met."""
 
 
 @dataclass
@@ -49,9 +49,12 @@ class Aim:
 def aims(p: Property, most: int) -> list[Aim]:
     """For every assert of the rule, up to `most` calls of different forms that it refuses."""
     found = [Aim(r) for r in p.asserts]
-    for c in _valid_calls(p):
-        _try(found, changes(c), "drawn", most)
-        if all(len(a.drawn) >= most for a in found):
+    for starts in STARTS:
+        for c in _valid_calls(p, starts):
+            _try(found, changes(c), "drawn", most)
+            if all(len(a.drawn) >= most for a in found):
+                break
+        if all(a.drawn for a in found):
             break
     wrong = [call_of(p.op, e) for e in p.examples if e.error is not None]
     for c in wrong:
@@ -81,11 +84,11 @@ def refused(c: Call) -> str | None:
     return None
 
 
-def _valid_calls(p: Property) -> list[Call]:
+def _valid_calls(p: Property, most: int) -> list[Call]:
     found: list[Call] = []
 
     @settings(
-        max_examples=STARTS, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=most, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
     )
     @given(calls(p, random_call))
     def run(c: Call) -> None:
@@ -106,13 +109,18 @@ def _valid_calls(p: Property) -> list[Call]:
 
 
 def changes(c: Call) -> Iterator[Call]:
-    """The call with one dim or one parameter changed, in every way that is near."""
+    """The call with one dim, one parameter or one size wherever it is changed, in every way that is near, or without an operand."""
     for q in c.op.params:
         for value in _param(q, c.params.get(q.name)):
             yield replace(c, params={**c.params, q.name: value}, recipe=None)
     for name, v in c.inputs.items():
         for other in _input(v):
             yield replace(c, inputs={**c.inputs, name: other}, recipe=None)
+    yield from (replace(c, inputs={**c.inputs, i.name: None}, recipe=None) for i in c.op.inputs if i.optional)
+    arrays = {name: v for name, v in c.inputs.items() if isinstance(v, np.ndarray)}
+    for n in dict.fromkeys(n for a in arrays.values() for n in a.shape if n):
+        without = {name: _resized(a, tuple(0 if m == n else m for m in a.shape)) for name, a in arrays.items()}
+        yield replace(c, inputs={**c.inputs, **without}, recipe=None)
 
 
 def _param(q: ParamDef, v: Any) -> Iterator[Any]:
@@ -126,8 +134,12 @@ def _param(q: ParamDef, v: Any) -> Iterator[Any]:
     elif q.kind == "float":
         start = 0.0 if v is None else float(v)
         yield from (x for x in (0.0, -1.0, -start, start + 1.0, 2.0) if x != v)
-    elif q.is_vector and q.kind not in ("floats", "strs"):
-        yield from _vector(tuple(v) if v is not None else ())
+    elif q.kind == "strs":
+        words = tuple(v) if v is not None else ()
+        yield from ((*words[:k], *new, *words[k + 1 :]) for k in range(len(words)) for new in ((), ("?",)))
+        yield (*words, "?")
+    elif q.is_vector and q.kind != "floats":
+        yield from _vector(tuple(v)) if v is not None else ((x,) * n for n in (1, 2, 4) for x in (0, -1))
 
 
 def _vector(v: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
