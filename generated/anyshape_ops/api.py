@@ -843,7 +843,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:250
+# specs/detection.yaml:261
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -2285,7 +2285,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str
     return call_alias(STATIC_RESHAPE_BY_CODES, DYN_RESHAPE_BY_CODES, [x], {"newshape": newshape}, source)[0]
 
 
-# specs/reshaping.yaml:51
+# specs/reshaping.yaml:52
 def reshape_by_all_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -> Value:
     """The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the
     next two entries.
@@ -2732,7 +2732,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/text.yaml:149
+# specs/text.yaml:150
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
 ) -> Value:
@@ -2744,7 +2744,7 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:192
+# specs/text.yaml:193
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting through `of` tensors in turn, of which this is number `which`.
 
@@ -2753,7 +2753,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:210
+# specs/text.yaml:211
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count through several tensors in turn; an empty one where no tensor has that
     place.
@@ -2910,7 +2910,7 @@ def cosh(x: Operand, *, source: str = "") -> Value:
     return call(COSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:102
+# specs/trigonometry.yaml:104
 def asinh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic sine.
 
@@ -2919,7 +2919,7 @@ def asinh(x: Operand, *, source: str = "") -> Value:
     return call(ASINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:111
 def acosh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic cosine from 1 on; NaN below.
 
@@ -2928,7 +2928,7 @@ def acosh(x: Operand, *, source: str = "") -> Value:
     return call(ACOSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:117
+# specs/trigonometry.yaml:119
 def atanh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic tangent; NaN beyond -1 and 1.
 

@@ -171,7 +171,7 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:179",
+        "specs/detection.yaml:180",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -210,18 +210,8 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
             with procedure.loop("p", item(size, e)) as p:
                 procedure.set(at_[()], begin[()] + cast(p, eqs.dtypes["U"]) * step[()])
                 procedure.set(ahead[()], 0)
-                with procedure.when(and_(rules.eq(ratio, 0), gt(checked(grid)[e], 0))):
-                    procedure.set(
-                        ahead[()],
-                        clamp(
-                            cast(
-                                ceil((-1 - at_[()]) / (step[()] / cast(checked(grid)[e], eqs.dtypes["U"])) - 0.5) - 1,
-                                parse_dtype("i64"),
-                            ),
-                            0,
-                            checked(grid)[e],
-                        ),
-                    )
+                with procedure.when(rules.eq(ratio, 0)):
+                    procedure.set(ahead[()], maximum(cast(ceil(-at_[()]) - 2, parse_dtype("i64")), 0))
                 procedure.set(m[()], 0)
                 procedure.set(turns[()], minimum(checked(grid)[e] - ahead[()], room))
                 with procedure.loop("q", turns[()]) as q:
@@ -382,10 +372,10 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
                             checked(y)[n, f, *fit((i, j), size)],
                             cast(where(whole[()], lambda: found[()], lambda: maximum(found[()], 0)), eqs.dtypes["F"]),
                         )
-    procedure.end(source="specs/detection.yaml:183")
+    procedure.end(source="specs/detection.yaml:184")
 
 
-# specs/detection.yaml:250
+# specs/detection.yaml:261
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -395,7 +385,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:264",
+        "specs/detection.yaml:275",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -452,4 +442,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:267")
+    procedure.end(source="specs/detection.yaml:278")

@@ -219,7 +219,7 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end({bound.k: k}, source="specs/text.yaml:108")
 
 
-# specs/text.yaml:149
+# specs/text.yaml:150
 def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
     case_sensitive = bound.case_sensitive
     n = bound.n
@@ -361,43 +361,43 @@ def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/text.yaml:162",
+        "specs/text.yaml:163",
     )
     none = eqs.scratch("none", parse_dtype("bool"), rules.Vec(()))
-    eqs.define(none[()], reduce_("all", [n], lambda i: gone[i]), "specs/text.yaml:163")
+    eqs.define(none[()], reduce_("all", [n], lambda i: gone[i]), "specs/text.yaml:164")
     wanted = eqs.scratch("wanted", parse_dtype("bool"), rules.Vec((n + 1,)))
     i = eqs.index("i", n + 1)
-    eqs.define(wanted[i], where(lt(i, n), lambda: not_(gone[i]), lambda: none[()]), "specs/text.yaml:164")
+    eqs.define(wanted[i], where(lt(i, n), lambda: not_(gone[i]), lambda: none[()]), "specs/text.yaml:165")
     at_ = eqs.scratch("at", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(at_[:], [n + 1], lambda i: i, where=lambda i: wanted[i], source="specs/text.yaml:166")
+    eqs.compact(at_[:], [n + 1], lambda i: i, where=lambda i: wanted[i], source="specs/text.yaml:167")
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((*b, k, w)))
     z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
     eqs.define(
         code[*z, p, c],
         where(lt(at_[p], n), lambda: cast(x[*z, at_[p], c], parse_dtype("i32")), lambda: 0),
-        "specs/text.yaml:167",
+        "specs/text.yaml:168",
     )
     if action == "NONE":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(code[*z, p, c], parse_dtype("char")), "specs/text.yaml:168")
+        eqs.define(y[*z, p, c], cast(code[*z, p, c], parse_dtype("char")), "specs/text.yaml:169")
     if action == "LOWER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(lower(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:169")
+        eqs.define(y[*z, p, c], cast(lower(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:170")
     if action == "UPPER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:170")
-    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:165")
+        eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:171")
+    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:166")
 
 
-# specs/text.yaml:192
+# specs/text.yaml:193
 def string_places_kernel(eqs: Equations, bound: Bound) -> None:
     d, of, which = bound.d, bound.of, bound.which
     y = eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:202")
+    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:203")
 
 
-# specs/text.yaml:210
+# specs/text.yaml:211
 def string_at_kernel(eqs: Equations, bound: Bound) -> None:
     s, most, c, d, w = bound.s, bound.most, bound.c, bound.d, bound.w
     at_, xs, y = eqs.tensor("at"), eqs.tensors("xs"), eqs.tensor("y")
@@ -421,5 +421,5 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             parse_dtype("char"),
         ),
-        "specs/text.yaml:218",
+        "specs/text.yaml:219",
     )

@@ -176,7 +176,7 @@ def cosh_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/trigonometry.yaml:102
+# specs/trigonometry.yaml:104
 def asinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -195,11 +195,11 @@ def asinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -arcsinh(-cast(x[*i], eqs.dtypes["U"])), lambda: arcsinh(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:105",
+        "specs/trigonometry.yaml:107",
     )
 
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:111
 def acosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -218,11 +218,11 @@ def acosh_kernel(eqs: Equations, bound: Bound) -> None:
                 + sqrt(cast(x[*i], eqs.dtypes["U"]) - 1) * sqrt(cast(x[*i], eqs.dtypes["U"]) + 1)
             ),
         ),
-        "specs/trigonometry.yaml:113",
+        "specs/trigonometry.yaml:115",
     )
 
 
-# specs/trigonometry.yaml:117
+# specs/trigonometry.yaml:119
 def atanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -241,5 +241,5 @@ def atanh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: -half_log(-cast(x[*i], eqs.dtypes["U"])),
             lambda: half_log(cast(x[*i], eqs.dtypes["U"])),
         ),
-        "specs/trigonometry.yaml:123",
+        "specs/trigonometry.yaml:125",
     )

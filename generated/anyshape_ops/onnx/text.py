@@ -60,7 +60,7 @@ def string_split_20(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/text.yaml:174
+# specs/text.yaml:175
 def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.string_normalizer(

@@ -50,17 +50,17 @@ def cosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.cosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:107
+# specs/trigonometry.yaml:109
 def asinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.asinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:115
+# specs/trigonometry.yaml:117
 def acosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.acosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:125
+# specs/trigonometry.yaml:127
 def atanh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.atanh(n.input(0), source=n.source)]
 

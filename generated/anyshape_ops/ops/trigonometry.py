@@ -135,7 +135,7 @@ COSH = OpDef(
     source="specs/trigonometry.yaml:95",
 )
 
-# specs/trigonometry.yaml:102
+# specs/trigonometry.yaml:104
 # asinh: no dyn variant, it has no parameters
 ASINH = OpDef(
     name="asinh",
@@ -148,10 +148,10 @@ ASINH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.asinh_kernel,
     summary="The inverse of the hyperbolic sine.",
-    source="specs/trigonometry.yaml:102",
+    source="specs/trigonometry.yaml:104",
 )
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:111
 # acosh: no dyn variant, it has no parameters
 ACOSH = OpDef(
     name="acosh",
@@ -164,10 +164,10 @@ ACOSH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.acosh_kernel,
     summary="The inverse of the hyperbolic cosine from 1 on; NaN below.",
-    source="specs/trigonometry.yaml:109",
+    source="specs/trigonometry.yaml:111",
 )
 
-# specs/trigonometry.yaml:117
+# specs/trigonometry.yaml:119
 # atanh: no dyn variant, it has no parameters
 ATANH = OpDef(
     name="atanh",
@@ -180,5 +180,5 @@ ATANH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.atanh_kernel,
     summary="The inverse of the hyperbolic tangent; NaN beyond -1 and 1.",
-    source="specs/trigonometry.yaml:117",
+    source="specs/trigonometry.yaml:119",
 )

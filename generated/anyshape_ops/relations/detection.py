@@ -60,7 +60,7 @@ def roi_align_relation(
     rule.require(ge(ratio, 0), lambda: f"{ratio} samples on a side of a bin")
     rule.require(gt(d, 0), lambda: f"boxes of images of size {d}")
     bins = rule.max(rule.item(size, 0), rule.item(size, 1))
-    room = rule.where(gt(ratio, 0), lambda: ratio, lambda: 2 * rule.max(rule.item(d, 0), rule.item(d, 1)) + 6)
+    room = rule.where(gt(ratio, 0), lambda: ratio, lambda: rule.max(rule.item(d, 0), rule.item(d, 1)) + 3)
     return rule.bind(
         outputs={"y": Vec((k, c, *size))},
         scale=scale,
@@ -77,7 +77,7 @@ def roi_align_relation(
     )
 
 
-# specs/detection.yaml:250
+# specs/detection.yaml:261
 def max_roi_pool_relation(rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, scale: Any) -> Bound:
     rule.equal(2, len(size), "the length of size")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")

@@ -38,7 +38,7 @@ def reshape_by_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound:
     return rule.bind(outputs={"y": s}, newshape=newshape)
 
 
-# specs/reshaping.yaml:51
+# specs/reshaping.yaml:52
 def reshape_by_all_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound:
     d = x
     rule.require(ge(newshape, -4), lambda: f"entries of newshape are at least -4, got {newshape}")
@@ -74,12 +74,9 @@ def reshape_by_all_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound
         all_(
             rule.or_(
                 gt(n, 0),
-                lambda: rule.or_(
-                    eq(n, -1),
-                    lambda: rule.or_(gt(w, 0), lambda: le(p + rule.where(eq(n, -3), lambda: 2, lambda: 1), len(d))),
-                ),
+                lambda: rule.or_(eq(n, -1), lambda: le(p + rule.where(eq(n, -3), lambda: 2, lambda: 1), len(d))),
             )
-            for n, w, p in rule.zip(newshape[:end], within[:end], passed_[:end])
+            for n, p in rule.zip(newshape[:end], passed_[:end])
         ),
         lambda: f"{newshape} wants more dims than x has, {d}",
     )
@@ -87,33 +84,28 @@ def reshape_by_all_codes_relation(rule: Rule, *, x: Vec, newshape: Any) -> Bound
         all_(rule.or_(gt(n, 0), lambda: eq(n, -1)) for n in newshape[end + 1:]),
         lambda: f"no dims are left behind -2, got {newshape}",
     )
-    split = Vec(
-        rule.where(gt(w, 0), lambda: rule.item(d, rule.item(passed_, k) - 1), lambda: 1)
-        for k, w in enumerate_(within[:end])
-    )
-    other = Vec(
-        rule.where(
-            eq(w, 0),
-            lambda: 1,
-            lambda: rule.where(
-                eq(rule.item(newshape, k - 1), -4),
-                lambda: rule.item(newshape, k + 1),
-                lambda: rule.item(newshape, k - 1),
-            ),
-        )
-        for k, w in enumerate_(within[:end])
-    )
     sizes = Vec(
         rule.where(
-            rule.and_(gt(w, 0), lambda: eq(n, -1)),
-            lambda: rule.exact_div(m, o),
+            rule.and_(gt(rule.item(within, k), 0), lambda: eq(rule.item(newshape, k), -1)),
+            lambda: rule.exact_div(
+                rule.item(d, rule.item(passed_, k) - 1),
+                rule.where(
+                    eq(rule.item(newshape, k - 1), -4),
+                    lambda: rule.item(newshape, k + 1),
+                    lambda: rule.item(newshape, k - 1),
+                ),
+            ),
             lambda: rule.where(
-                rule.and_(eq(n, 0), lambda: eq(w, 0)),
-                lambda: rule.item(d, p),
-                lambda: rule.where(eq(n, -3), lambda: rule.item(d, p) * rule.item(d, p + 1), lambda: n),
+                eq(rule.item(newshape, k), 0),
+                lambda: rule.item(d, rule.item(passed_, k)),
+                lambda: rule.where(
+                    eq(rule.item(newshape, k), -3),
+                    lambda: rule.item(d, rule.item(passed_, k)) * rule.item(d, rule.item(passed_, k) + 1),
+                    lambda: rule.item(newshape, k),
+                ),
             ),
         )
-        for n, w, p, m, o in rule.zip(newshape[:end], within[:end], passed_[:end], split, other)
+        for k in range_(end)
     )
     front = keep(
         (m for m, n in rule.zip(sizes, newshape[:end])), (ne(n, -4) for m, n in rule.zip(sizes, newshape[:end]))

@@ -56,7 +56,7 @@ def string_split_relation(rule: Rule, *, x: Vec, delimiter: Vec, maxsplit: Any) 
     return rule.bind(outputs={"parts": Vec((*d, k, w)), "count": d}, w=w, d=d, m=m, maxsplit=maxsplit, k=k)
 
 
-# specs/text.yaml:149
+# specs/text.yaml:150
 def string_normalizer_relation(rule: Rule, *, x: Vec, stopwords: Vec, action: str, case_sensitive: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(stopwords), 2), lambda: f"stopwords must have rank 2, got rank {len(stopwords)}")
@@ -74,7 +74,7 @@ def string_normalizer_relation(rule: Rule, *, x: Vec, stopwords: Vec, action: st
     )
 
 
-# specs/text.yaml:192
+# specs/text.yaml:193
 def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     d = x[:-1]
@@ -82,7 +82,7 @@ def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     return rule.bind(outputs={"y": d}, d=d, of=of, which=which)
 
 
-# specs/text.yaml:210
+# specs/text.yaml:211
 def string_at_relation(rule: Rule, *, at: Vec, xs: list[Vec]) -> Bound:
     rule.require(len(xs) > 0, lambda: "xs needs at least one tensor")
     c = len(xs)

@@ -54,19 +54,19 @@ def cosh_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:102
+# specs/trigonometry.yaml:104
 def asinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:111
 def acosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:117
+# specs/trigonometry.yaml:119
 def atanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

@@ -261,46 +261,53 @@ STRING_SPLIT = Property(
             "specs/text.yaml:142",
         ),
         Example(
+            {"x": Given(value=("a-",)), "delimiter": Given(value="-")},
+            {},
+            {"parts": Given(value=(("a", ""),)), "count": Given(value=(2,))},
+            None,
+            "specs/text.yaml:143",
+        ),
+        Example(
             {"x": Given(value=("a---b---c",)), "delimiter": Given(value="---")},
             {},
             {"parts": Given(value=(("a", "b", "c"),)), "count": Given(value=(3,))},
             None,
-            "specs/text.yaml:143",
+            "specs/text.yaml:144",
         ),
         Example(
             {"x": Given(value=("a-b-c",)), "delimiter": Given(value="-")},
             {"maxsplit": 1},
             {"parts": Given(value=(("a", "b-c"),)), "count": Given(value=(2,))},
             None,
-            "specs/text.yaml:144",
+            "specs/text.yaml:145",
         ),
         Example(
             {"x": Given(value=("a-b-c",)), "delimiter": Given(value="-")},
             {"maxsplit": 0},
             {"parts": Given(value=(("a-b-c",),)), "count": Given(value=(1,))},
             None,
-            "specs/text.yaml:145",
+            "specs/text.yaml:146",
         ),
         Example(
             {"x": Given(value=(" a b",)), "delimiter": Given(value="")},
             {},
             {"parts": Given(value=(("a", "b"),)), "count": Given(value=(2,))},
             None,
-            "specs/text.yaml:146",
+            "specs/text.yaml:147",
         ),
         Example(
             {"x": Given((0, 3)), "delimiter": Given(value="")},
             {},
             {"parts": Given((0, 0, 3))},
             None,
-            "specs/text.yaml:147",
+            "specs/text.yaml:148",
         ),
     ),
     "specs/text.yaml:99",
 )
 
 
-# specs/text.yaml:149
+# specs/text.yaml:150
 def string_normalizer_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
@@ -315,7 +322,7 @@ def string_normalizer_case(d: Draw) -> Case:
     )
 
 
-# specs/text.yaml:171
+# specs/text.yaml:172
 def string_normalizer_reference(x: Any, stopwords: Any, action: Any, case_sensitive: Any) -> Any:
     return normalised(x, stopwords, action, case_sensitive)
 
@@ -330,23 +337,23 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER", "case_sensitive": True},
             {"y": Given(value=("TUESDAY",))},
             None,
-            "specs/text.yaml:176",
+            "specs/text.yaml:177",
         ),
         Example(
             {"x": Given(value=(("Monday", "Straße"),)), "stopwords": Given(value=("monday",))},
             {"action": "LOWER"},
             {"y": Given(value=(("straße",),))},
             None,
-            "specs/text.yaml:177",
+            "specs/text.yaml:178",
         ),
         Example(
             {"x": Given(value=("monday",)), "stopwords": Given(value=("monday", "friday"))},
             {"action": "NONE"},
             {"y": Given(value=("",))},
             None,
-            "specs/text.yaml:178",
+            "specs/text.yaml:179",
         ),
-        Example({"x": Given((2, 3, 4)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:179"),
+        Example({"x": Given((2, 3, 4)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:180"),
         Example(
             {
                 "x": Given(value=("@ABHIJRSTYZ[`abdyz{´µ¶¿ÀÁÖ×ØÝÞßàáö÷øýþÿĀāąĮįİıĲĳĶķĸĹĺĻŇňŉŊŋŶ",)),
@@ -355,7 +362,7 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("@abhijrstyz[`abdyz{´µ¶¿àáö×øýþßàáö÷øýþÿāāąįįİıĳĳķķĸĺĺļňňŉŋŋŷ",))},
             None,
-            "specs/text.yaml:180",
+            "specs/text.yaml:181",
         ),
         Example(
             {
@@ -365,7 +372,7 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("ŷÿźźžžſƀͯͱ΅ά·έήί\u038bό\u038dύώΐαβλμνρ\u03a2στϊϋάέήίΰαβρςσϊϋόύώѐёўџабюяабйю",))},
             None,
-            "specs/text.yaml:181",
+            "specs/text.yaml:182",
         ),
         Example(
             {
@@ -375,14 +382,14 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("яѐёўџѡѡҁҁ҂҉ҋҋҿҿӏӂӂӄӎӎӏӑӑԯԯ\u0530աբօֆ\u0557ՠաբժօֆև᷿ḁḁḅṟṡṡẕẕẖẚẛẜẝßẟạạấỿỿ",))},
             None,
-            "specs/text.yaml:182",
+            "specs/text.yaml:183",
         ),
         Example(
             {"x": Given(value=("ἀ＠ＡＢＹＺ［｀ａｂｙｚ｛",)), "stopwords": Given((0, 1))},
             {"action": "LOWER"},
             {"y": Given(value=("ἀ＠ａｂｙｚ［｀ａｂｙｚ｛",))},
             None,
-            "specs/text.yaml:183",
+            "specs/text.yaml:184",
         ),
         Example(
             {
@@ -392,7 +399,7 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("@ABHIJRSTYZ[`ABDYZ{´Μ¶¿ÀÁÖ×ØÝÞßÀÁÖ÷ØÝÞŸĀĀĄĮĮİIĲĲĶĶĸĹĹĻŇŇŉŊŊŶ",))},
             None,
-            "specs/text.yaml:184",
+            "specs/text.yaml:185",
         ),
         Example(
             {
@@ -402,7 +409,7 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("ŶŸŹŹŽŽSͯͰ΅Ά·ΈΉΊ\u038bΌ\u038dΎΏΐΑΒΛΜΝΡ\u03a2ΣΤΪΫΆΈΉΊΰΑΒΡΣΣΪΫΌΎΏϏϾϿЀЁЎЏАБЮЯАБ",))},
             None,
-            "specs/text.yaml:185",
+            "specs/text.yaml:186",
         ),
         Example(
             {
@@ -412,37 +419,37 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("ЙЮЯЀЁЎЏѠѠҀҀ҂҉ҊҊҾҾӀӁӁӃӍӍӀӐӐԮԮ\u0530ԱԲՕՖ\u0557ՠԱԲԺՕՖև᷿ḀḀḄṞṠṠẔẔẖẚṠẜẝẞẟẠẠẤ",))},
             None,
-            "specs/text.yaml:186",
+            "specs/text.yaml:187",
         ),
         Example(
             {"x": Given(value=("Ỿỿ＠ＡＢＹＺ［｀ａｂｙｚ｛",)), "stopwords": Given((0, 1))},
             {"action": "UPPER"},
             {"y": Given(value=("ỾỾ＠ＡＢＹＺ［｀ＡＢＹＺ｛",))},
             None,
-            "specs/text.yaml:187",
+            "specs/text.yaml:188",
         ),
         Example(
             {"x": Given(value=("Ab", "aB", "c")), "stopwords": Given(value=("c", "b", "a"))},
             {},
             {"y": Given(value=("Ab", "aB"))},
             None,
-            "specs/text.yaml:188",
+            "specs/text.yaml:189",
         ),
         Example(
             {"x": Given(value=("a", "ab", "abc", "d")), "stopwords": Given(value=("ab",))},
             {},
             {"y": Given(value=("a", "abc", "d"))},
             None,
-            "specs/text.yaml:189",
+            "specs/text.yaml:190",
         ),
-        Example({"x": Given((1, 1, 2, 3)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:190"),
+        Example({"x": Given((1, 1, 2, 3)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:191"),
     ),
-    "specs/text.yaml:149",
-    asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:158"),),
+    "specs/text.yaml:150",
+    asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:159"),),
 )
 
 
-# specs/text.yaml:192
+# specs/text.yaml:193
 def string_places_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
@@ -451,7 +458,7 @@ def string_places_case(d: Draw) -> Case:
     return Case({"x": Vec((*d_, w))}, {"which": d.default(which), "of": d.default(of)})
 
 
-# specs/text.yaml:203
+# specs/text.yaml:204
 def string_places_reference(x: Any, which: Any, of: Any) -> Any:
     return np.arange(x.size).reshape(x.shape) * of + which
 
@@ -466,24 +473,24 @@ STRING_PLACES = Property(
             {},
             {"y": Given(value=((0, 1), (2, 3)))},
             None,
-            "specs/text.yaml:205",
+            "specs/text.yaml:206",
         ),
         Example(
             {"x": Given(value=("a", "b"))},
             {"which": 1, "of": 3},
             {"y": Given(value=(1, 4))},
             None,
-            "specs/text.yaml:206",
+            "specs/text.yaml:207",
         ),
-        Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:207"),
-        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:208"),
+        Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:208"),
+        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:209"),
     ),
-    "specs/text.yaml:192",
-    asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:201"),),
+    "specs/text.yaml:193",
+    asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:202"),),
 )
 
 
-# specs/text.yaml:210
+# specs/text.yaml:211
 def string_at_case(d: Draw) -> Case:
     s = d.run("s")
     c = 1 + d.length(3)
@@ -492,7 +499,7 @@ def string_at_case(d: Draw) -> Case:
     return Case({"at": s, "xs": [Vec((*d_[v], w[v])) for v in range(c)]}, {})
 
 
-# specs/text.yaml:221
+# specs/text.yaml:222
 def string_at_reference(at: Any, xs: Any) -> Any:
     return np.array(
         [xs[p % len(xs)].flat[p // len(xs)] if 0 <= p < len(xs) * xs[p % len(xs)].size else "" for p in at.ravel()], str
@@ -509,15 +516,15 @@ STRING_AT = Property(
             {},
             {"y": Given((3, 3))},
             None,
-            "specs/text.yaml:223",
+            "specs/text.yaml:224",
         ),
         Example(
             {"at": Given(value=((2, 1),)), "xs": Given(((2, 3), (4, 1)))},
             {},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/text.yaml:224",
+            "specs/text.yaml:225",
         ),
     ),
-    "specs/text.yaml:210",
+    "specs/text.yaml:211",
 )
