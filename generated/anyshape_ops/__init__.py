@@ -195,6 +195,7 @@ OPS: dict[str, OpDef] = {
         quantisation.MATMUL_INTEGER,
         quantisation.QLINEAR_MATMUL,
         quantisation.MATMUL_NBITS,
+        quantisation.UNPACK_NBITS,
         random.FRESH_SEED,
         random.STATIC_RANDOM_UNIFORM,
         random.DYN_RANDOM_UNIFORM,

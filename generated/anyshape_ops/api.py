@@ -158,6 +158,7 @@ from anyshape_ops.ops.quantisation import (
     MATMUL_NBITS,
     QLINEAR_MATMUL,
     QUANTIZE_LINEAR,
+    UNPACK_NBITS,
 )
 from anyshape_ops.ops.random import (
     BERNOULLI,
@@ -733,7 +734,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:194
 def linear_attention(
     query: Operand,
     key: Operand,
@@ -1732,7 +1733,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:25
+# specs/quantisation.yaml:32
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1743,7 +1744,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:75
+# specs/quantisation.yaml:82
 def quantize_linear(
     x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1754,7 +1755,7 @@ def quantize_linear(
     return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:129
+# specs/quantisation.yaml:136
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
@@ -1764,7 +1765,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:148
+# specs/quantisation.yaml:155
 def qlinear_matmul(
     a: Operand,
     sa: Operand,
@@ -1785,7 +1786,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:182
+# specs/quantisation.yaml:189
 def matmul_nbits(
     a: Operand,
     codes: Operand,
@@ -1804,6 +1805,26 @@ def matmul_nbits(
     F[*p, n])
     """
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits, "block_size": block_size}, source)[0]
+
+
+# specs/quantisation.yaml:238
+def unpack_nbits(
+    codes: Operand,
+    scale: Operand,
+    zero: Operand,
+    group: Operand,
+    offset: Operand = None,
+    bits: int = 4,
+    *,
+    source: str = "",
+) -> Value:
+    """Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero
+    points is its own.
+
+    (codes: u8[n, blocks, width], scale: F[n, groups], zero: u8[n, packed], group: I[size], offset: F[n, groups]
+    = 0) -> (y: F[n, size])
+    """
+    return call(UNPACK_NBITS, [codes, scale, zero, group, offset], {"bits": bits}, source)[0]
 
 
 # specs/random.yaml:39
@@ -3427,6 +3448,7 @@ __all__ = [
     "trilu",
     "unique",
     "unique_slices",
+    "unpack_nbits",
     "where",
     "zeros",
 ]

@@ -21,7 +21,7 @@ KINDS = {
     np.dtype(np.int32): I32,
     np.dtype(np.uint8): U8,
 }
-FIXED = ("words", "places", "kinds", "gamma", "shift")
+FIXED = ("biased", "words", "places", "kinds", "gamma", "shift")
 """Inputs that onnxruntime must know the shapes of"""
 UNTOLD = ("scores",)
 """Outputs whose dtype the declaration of an operator does not tell"""

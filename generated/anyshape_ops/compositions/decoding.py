@@ -203,7 +203,7 @@ GROUPED_QUERY_ATTENTION = Composition(
 )
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:194
 def linear_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed
@@ -39,8 +40,16 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(14)
     if not ((n.attr("qk_output", 0) == 0) and (n.output_count <= 3)):
         n.refuse("GroupQueryAttention that gives its scores")
-    if not ((n.input(12) is None) and (n.input(13) is None)):
+    if not ((n.input(12) is None) and (n.input(13) is None) and (n.attr("kv_cache_bit_width", 0) == 0)):
         n.refuse("GroupQueryAttention with a quantised cache")
+    if not ((n.attr("k_quant_type", "NONE") == "NONE") and (n.attr("v_quant_type", "NONE") == "NONE")):
+        n.refuse("GroupQueryAttention with a quantised cache")
+    if n.attr("causal", 1) != 1:
+        n.refuse("GroupQueryAttention that sees what lies ahead")
+    if n.attr("sliding_window_cache", 0) != 0:
+        n.refuse("GroupQueryAttention with a cache of a window")
+    if not (n.attr("qk_norm_epsilon", 0.0) < inf):
+        n.refuse("GroupQueryAttention with an infinite qk_norm_epsilon")
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")
     parts_ = (
@@ -79,7 +88,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(made_[0], (0, 0, -1), source=n.source), made_[1], made_[2]]
 
 
-# specs/decoding.yaml:229
+# specs/decoding.yaml:233
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("kv_num_heads") > 0) and ((n.attr("q_num_heads") % n.attr("kv_num_heads")) == 0)):
         n.refuse("LinearAttention whose heads of queries are no multiple of those of keys")

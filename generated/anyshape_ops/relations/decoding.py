@@ -150,7 +150,7 @@ def grouped_query_attention_relation(
     )
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:194
 def linear_attention_relation(
     rule: Rule,
     *,

@@ -168,6 +168,7 @@ PROPERTIES: dict[str, Property] = {
     "matmul_integer": quantisation.MATMUL_INTEGER,
     "qlinear_matmul": quantisation.QLINEAR_MATMUL,
     "matmul_nbits": quantisation.MATMUL_NBITS,
+    "unpack_nbits": quantisation.UNPACK_NBITS,
     "fresh_seed": random.FRESH_SEED,
     "random_uniform": random.RANDOM_UNIFORM,
     "random_normal": random.RANDOM_NORMAL,

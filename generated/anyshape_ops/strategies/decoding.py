@@ -348,7 +348,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {"y": Given((2, 3, 4, 5)), "keys": Given((2, 2, 3, 6)), "values": Given((2, 2, 3, 5))},
             None,
-            "specs/decoding.yaml:177",
+            "specs/decoding.yaml:181",
         ),
         Example(
             {
@@ -364,7 +364,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 2},
             {"y": Given((2, 1, 4, 6)), "keys": Given((2, 2, 8, 6)), "values": Given((2, 2, 8, 6))},
             None,
-            "specs/decoding.yaml:178",
+            "specs/decoding.yaml:182",
         ),
         Example(
             {
@@ -383,14 +383,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4, "scale": 0.5, "softcap": 2.0, "smooth": True, "interleaved": True},
             {"y": Given((1, 2, 2, 4)), "keys": Given((1, 1, 4, 4)), "values": Given((1, 1, 4, 4))},
             None,
-            "specs/decoding.yaml:179",
+            "specs/decoding.yaml:183",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 3, 2, 6)), "v": Given((2, 3, 2, 5)), "last": Given((2,))},
             {"total": 2},
             {},
             "fewer than",
-            "specs/decoding.yaml:180",
+            "specs/decoding.yaml:184",
         ),
         Example(
             {
@@ -403,7 +403,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {},
             "both keys",
-            "specs/decoding.yaml:181",
+            "specs/decoding.yaml:185",
         ),
         Example(
             {
@@ -416,7 +416,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "both cosines",
-            "specs/decoding.yaml:182",
+            "specs/decoding.yaml:186",
         ),
         Example(
             {
@@ -429,7 +429,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:183",
+            "specs/decoding.yaml:187",
         ),
         Example(
             {
@@ -443,7 +443,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "do not fit",
-            "specs/decoding.yaml:184",
+            "specs/decoding.yaml:188",
         ),
         Example(
             {
@@ -457,7 +457,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((0,),), ((0.66976154,),)),))},
             None,
-            "specs/decoding.yaml:185",
+            "specs/decoding.yaml:189",
         ),
         Example(
             {
@@ -471,7 +471,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((1,),), ((0.73105858,),)),))},
             None,
-            "specs/decoding.yaml:186",
+            "specs/decoding.yaml:190",
         ),
         Example(
             {
@@ -484,14 +484,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 1},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/decoding.yaml:187",
+            "specs/decoding.yaml:191",
         ),
         Example(
             {"q": Given((1, 0, 2, 4)), "k": Given((1, 0, 1, 4)), "v": Given((1, 0, 1, 3)), "last": Given(value=(0,))},
             {"total": 0},
             {"y": Given((1, 0, 2, 3)), "keys": Given((1, 1, 0, 4)), "values": Given((1, 1, 0, 3))},
             None,
-            "specs/decoding.yaml:188",
+            "specs/decoding.yaml:192",
         ),
     ),
     "specs/decoding.yaml:104",
@@ -505,7 +505,7 @@ GROUPED_QUERY_ATTENTION = Property(
 )
 
 
-# specs/decoding.yaml:190
+# specs/decoding.yaml:194
 def linear_attention_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -529,7 +529,7 @@ def linear_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:225
+# specs/decoding.yaml:229
 def linear_attention_reference(
     query: Any, key: Any, value: Any, state: Any, decay: Any, beta: Any, groups: Any, shared: Any, scale: Any
 ) -> Any:
@@ -546,7 +546,7 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "shared": 2},
             {"y": Given((2, 3, 12)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:235",
+            "specs/decoding.yaml:239",
         ),
         Example(
             {
@@ -559,14 +559,14 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "scale": 0.5},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:236",
+            "specs/decoding.yaml:240",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 1))},
             {"groups": 2},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:237",
+            "specs/decoding.yaml:241",
         ),
         Example(
             {
@@ -579,28 +579,28 @@ LINEAR_ATTENTION = Property(
             {"groups": 2},
             {"y": Given((2, 0, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:238",
+            "specs/decoding.yaml:242",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:239",
+            "specs/decoding.yaml:243",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "decay": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one for each",
-            "specs/decoding.yaml:240",
+            "specs/decoding.yaml:244",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one nor",
-            "specs/decoding.yaml:241",
+            "specs/decoding.yaml:245",
         ),
         Example(
             {
@@ -611,36 +611,36 @@ LINEAR_ATTENTION = Property(
             {"groups": 1},
             {"y": Given(value=(((1.41421356,),),)), "last": Given(value=((((2.0,), (0.0,)),),))},
             None,
-            "specs/decoding.yaml:242",
+            "specs/decoding.yaml:246",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 6))},
             {"groups": 1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:243",
+            "specs/decoding.yaml:247",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:244",
+            "specs/decoding.yaml:248",
         ),
         Example(
             {"query": Given((1, 2, 0)), "key": Given((1, 2, 0)), "value": Given((1, 2, 4))},
             {"groups": 2},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/decoding.yaml:245",
+            "specs/decoding.yaml:249",
         ),
     ),
-    "specs/decoding.yaml:190",
+    "specs/decoding.yaml:194",
     asserts=(
-        Refusal(r".* groups of .* queries", "specs/decoding.yaml:206"),
+        Refusal(r".* groups of .* queries", "specs/decoding.yaml:210"),
         Refusal(
-            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:207"
+            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:211"
         ),
-        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:208"),
+        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:212"),
     ),
 )
