@@ -420,7 +420,7 @@ def attention(
     )[0]
 
 
-# specs/attention.yaml:109
+# specs/attention.yaml:110
 def hide_keys(
     mask: Operand,
     batch: int | Value,
@@ -448,7 +448,7 @@ def hide_keys(
     )[0]
 
 
-# specs/attention.yaml:164
+# specs/attention.yaml:165
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
     neighbours.

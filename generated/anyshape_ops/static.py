@@ -85,7 +85,7 @@ def attention(
     return call(STATIC_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:109
+# specs/attention.yaml:110
 def hide_keys(
     mask: Operand,
     batch: int,

@@ -10,7 +10,7 @@ from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
 from anyshape.equations.functions import and_, cast, checked, clamp, eq, exp, fit, ge, gt, lt, or_, reduce_, sqrt, where
-from anyshape.rules import Bound
+from anyshape.rules import Bound, Rule
 
 
 # specs/attention.yaml:19
@@ -27,6 +27,7 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
     m = bound.m
     f = bound.f
     q, k, v, bias, y = eqs.tensor("q"), eqs.tensor("k"), eqs.tensor("v"), eqs.tensor("bias"), eqs.tensor("y")
+    rule = Rule(eqs.op)
     dots = eqs.scratch("dots", eqs.dtypes["U"], rules.Vec((b, g, r, s, t)))
     n, h, c, i, j = eqs.index("n", b), eqs.index("h", g), eqs.index("c", r), eqs.index("i", s), eqs.index("j", t)
     eqs.define(
@@ -44,7 +45,9 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
             and_(causal, and_(lt(i, s - 1), gt(j, i + behind))),
             lambda: -inf,
             lambda: dots[n, h, c, i, j] * where(
-                rules.ne(scale, 0), lambda: cast(scale, eqs.dtypes["U"]), lambda: 1 / sqrt(cast(e, eqs.dtypes["U"]))
+                rules.ne(scale, 0),
+                lambda: cast(scale, eqs.dtypes["U"]),
+                lambda: 1 / sqrt(cast(rule.max(e, 1), eqs.dtypes["U"])),
             )
             + cast(bias[*fit((n, h * r + c, i, j), m)], eqs.dtypes["U"]),
         ),
@@ -79,7 +82,7 @@ def attention_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/attention.yaml:109
+# specs/attention.yaml:110
 def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
     batch = bound.batch
     rows = bound.rows
@@ -106,16 +109,16 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/attention.yaml:130",
+            "specs/attention.yaml:131",
         )
     if rules.eq(len(m), 2):
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
         eqs.define(
-            told[g, i, j], or_(rules.ne(m[1], keys), gt(checked(mask)[*fit((g, j), m)], 0)), "specs/attention.yaml:131"
+            told[g, i, j], or_(rules.ne(m[1], keys), gt(checked(mask)[*fit((g, j), m)], 0)), "specs/attention.yaml:132"
         )
     if rules.eq(len(m), 3):
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
-        eqs.define(told[g, i, j], gt(mask[*fit((g, i, j), m)], 0), "specs/attention.yaml:132")
+        eqs.define(told[g, i, j], gt(mask[*fit((g, i, j), m)], 0), "specs/attention.yaml:133")
     g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
     eqs.define(
         y[g, i, j],
@@ -124,11 +127,11 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: -3.4028234663852886e+38,
             lambda: where(told[g, i, j], lambda: 0.0, lambda: filter),
         ),
-        "specs/attention.yaml:133",
+        "specs/attention.yaml:134",
     )
 
 
-# specs/attention.yaml:164
+# specs/attention.yaml:165
 def rotate_kernel(eqs: Equations, bound: Bound) -> None:
     interleaved, m, h, b, s, n, c = bound.interleaved, bound.m, bound.h, bound.b, bound.s, bound.n, bound.c
     x, cos_, sin_, y = eqs.tensor("x"), eqs.tensor("cos"), eqs.tensor("sin"), eqs.tensor("y")
@@ -148,17 +151,17 @@ def rotate_kernel(eqs: Equations, bound: Bound) -> None:
 
     along = eqs.scratch("along", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
-    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:183")
+    eqs.define(along[g, i, a, j], x[g, i, a, j] * cos_[*fit((g, i), c), number(j)], "specs/attention.yaml:184")
     across = eqs.scratch("across", eqs.dtypes["F"], rules.Vec((b, s, n, h)))
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         across[g, i, a, j],
         x[g, i, a, partner(j)] * sign(j) * sin_[*fit((g, i), c), number(j)],
-        "specs/attention.yaml:184",
+        "specs/attention.yaml:185",
     )
     g, i, a, j = eqs.index("g", b), eqs.index("i", s), eqs.index("a", n), eqs.index("j", h)
     eqs.define(
         y[g, i, a, j],
         where(ge(j, 2 * m), lambda: x[g, i, a, j], lambda: along[g, i, a, j] + across[g, i, a, j]),
-        "specs/attention.yaml:185",
+        "specs/attention.yaml:186",
     )

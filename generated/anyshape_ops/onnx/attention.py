@@ -12,7 +12,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/attention.yaml:59
+# specs/attention.yaml:60
 def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(10)
     if not (
@@ -194,7 +194,7 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/attention.yaml:87
+# specs/attention.yaml:88
 def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(7)
     if not ((n.input(3) is None) or (rank_of(n, n.input(3)) < 4)):
@@ -286,7 +286,7 @@ def com_microsoft_attention_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/attention.yaml:203
+# specs/attention.yaml:204
 def com_microsoft_rotary_embedding_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     if not ((n.attr("scale", 1.0) < inf) and (n.attr("is_packed_batching", 0) >= 0)):

@@ -53,7 +53,7 @@ DYN_ATTENTION = OpDef(
     source="specs/attention.yaml:19",
 )
 
-# specs/attention.yaml:109
+# specs/attention.yaml:110
 STATIC_HIDE_KEYS = OpDef(
     name="hide_keys",
     variant="static",
@@ -71,7 +71,7 @@ STATIC_HIDE_KEYS = OpDef(
     relation=relations.hide_keys_relation,
     kernel=kernels.hide_keys_kernel,
     summary="What is added to the scores of keys that a mask hides from queries, and 0 for the others.",
-    source="specs/attention.yaml:109",
+    source="specs/attention.yaml:110",
 )
 DYN_HIDE_KEYS = OpDef(
     name="hide_keys",
@@ -90,10 +90,10 @@ DYN_HIDE_KEYS = OpDef(
     relation=relations.hide_keys_relation,
     kernel=kernels.hide_keys_kernel,
     summary="What is added to the scores of keys that a mask hides from queries, and 0 for the others.",
-    source="specs/attention.yaml:109",
+    source="specs/attention.yaml:110",
 )
 
-# specs/attention.yaml:164
+# specs/attention.yaml:165
 # rotate: no dyn variant, it has no parameters that are operands
 ROTATE = OpDef(
     name="rotate",
@@ -109,5 +109,5 @@ ROTATE = OpDef(
     relation=relations.rotate_relation,
     kernel=kernels.rotate_kernel,
     summary="Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or neighbours.",
-    source="specs/attention.yaml:164",
+    source="specs/attention.yaml:165",
 )

@@ -52,7 +52,7 @@ def attention_relation(
     )
 
 
-# specs/attention.yaml:109
+# specs/attention.yaml:110
 def hide_keys_relation(
     rule: Rule, *, mask: Vec, batch: Any, queries: Any, keys: Any, behind: Any, causal: bool, filter: Any
 ) -> Bound:
@@ -90,7 +90,7 @@ def hide_keys_relation(
     )
 
 
-# specs/attention.yaml:164
+# specs/attention.yaml:165
 def rotate_relation(rule: Rule, *, x: Vec, cos: Vec, sin: Vec, interleaved: bool) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     rule.require(ge(len(cos), 1), lambda: f"cos must have at least rank 1, got rank {len(cos)}")

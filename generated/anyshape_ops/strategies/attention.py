@@ -171,11 +171,18 @@ ATTENTION = Property(
             "specs/attention.yaml:53",
         ),
         Example(
+            {"q": Given((1, 1, 2, 0)), "k": Given((1, 1, 3, 0)), "v": Given((1, 1, 3, 2))},
+            {},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/attention.yaml:54",
+        ),
+        Example(
             {"q": Given((2, 4, 3, 5)), "k": Given((2, 4, 3, 5)), "v": Given((2, 4, 3, 5)), "bias": Given((4,))},
             {},
             {},
             "does not broadcast",
-            "specs/attention.yaml:54",
+            "specs/attention.yaml:55",
         ),
         Example(
             {
@@ -186,7 +193,7 @@ ATTENTION = Property(
             {},
             {"y": Given(value=((((0.73105858,),),),))},
             None,
-            "specs/attention.yaml:55",
+            "specs/attention.yaml:56",
         ),
     ),
     "specs/attention.yaml:19",
@@ -194,7 +201,7 @@ ATTENTION = Property(
 )
 
 
-# specs/attention.yaml:109
+# specs/attention.yaml:110
 def hide_keys_case(d: Draw) -> Case:
     m = d.run("m")
     batch = d.integer()
@@ -216,7 +223,7 @@ def hide_keys_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:134
+# specs/attention.yaml:135
 def hide_keys_reference(mask: Any, batch: Any, queries: Any, keys: Any, behind: Any, causal: Any, filter: Any) -> Any:
     return hidden_keys(mask, batch, queries, keys, behind, causal, filter)
 
@@ -231,56 +238,56 @@ HIDE_KEYS = Property(
             {"batch": 2, "queries": 3, "keys": 3},
             {"y": Given(value=(((0, 0, -10000),), ((-10000, -10000, -10000),)))},
             None,
-            "specs/attention.yaml:136",
+            "specs/attention.yaml:137",
         ),
         Example(
             {"mask": Given(value=(2, 3, 1, 0))},
             {"batch": 2, "queries": 3, "keys": 3, "filter": -2.0},
             {"y": Given(value=(((-2, 0, -2),), ((0, 0, 0),)))},
             None,
-            "specs/attention.yaml:137",
+            "specs/attention.yaml:138",
         ),
         Example(
             {"mask": Given(value=(1, 2, 0, 0, 1, 0, 0, 0))},
             {"batch": 2, "queries": 1, "keys": 2, "filter": -2.0},
             {"y": Given(value=(((0, -2),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:138",
+            "specs/attention.yaml:139",
         ),
         Example(
             {"mask": Given(value=((1, 0, 1, 2), (-1, 1, 1, 1)))},
             {"batch": 2, "queries": 3, "keys": 4, "behind": 1, "causal": True, "filter": -1.0},
             {"y": Given((2, 3, 4))},
             None,
-            "specs/attention.yaml:139",
+            "specs/attention.yaml:140",
         ),
         Example(
             {"mask": Given(value=((0,),))},
             {"batch": 2, "queries": 3, "keys": 2},
             {"y": Given(value=(((0, 0),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:140",
+            "specs/attention.yaml:141",
         ),
         Example(
             {"mask": Given(value=((0,), (1,)))},
             {"batch": 2, "queries": 3, "keys": 1, "filter": -1.0},
             {"y": Given(value=(((-1,),), ((0,),)))},
             None,
-            "specs/attention.yaml:141",
+            "specs/attention.yaml:142",
         ),
         Example(
             {"mask": Given(value=(((0, 1), (1, 0)),))},
             {"batch": 1, "queries": 2, "keys": 2, "filter": -3.0},
             {"y": Given(value=(((-3, 0), (0, -3)),))},
             None,
-            "specs/attention.yaml:142",
+            "specs/attention.yaml:143",
         ),
         Example(
             {"mask": Given(value=(((0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 0, 1)),))},
             {"batch": 1, "queries": 3, "keys": 4, "causal": True},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/attention.yaml:143",
+            "specs/attention.yaml:144",
         ),
         Example(
             {"mask": Given(value=((1, 1, 1),))},
@@ -297,123 +304,123 @@ HIDE_KEYS = Property(
                 )
             },
             None,
-            "specs/attention.yaml:144",
+            "specs/attention.yaml:145",
         ),
         Example(
             {"mask": Given(value=(2, 1))},
             {"batch": 1, "queries": 1, "keys": 3, "filter": -1.0},
             {"y": Given(value=(((-1, 0, -1),),))},
             None,
-            "specs/attention.yaml:145",
+            "specs/attention.yaml:146",
         ),
         Example(
             {"mask": Given(value=(1, 2, 2, 0, 1, 2))},
             {"batch": 3, "queries": 1, "keys": 2, "filter": -1.0},
             {"y": Given(value=(((0, -1),), ((-1, 0),), ((-1, -1),)))},
             None,
-            "specs/attention.yaml:146",
+            "specs/attention.yaml:147",
         ),
         Example(
             {"mask": Given(value=((0,), (1,)))},
             {"batch": 2, "queries": 1, "keys": 2},
             {"y": Given(value=(((0, 0),), ((0, 0),)))},
             None,
-            "specs/attention.yaml:147",
+            "specs/attention.yaml:148",
         ),
         Example(
             {"mask": Given((0, 3))},
             {"batch": 0, "queries": 1, "keys": 3},
             {"y": Given((0, 1, 3))},
             None,
-            "specs/attention.yaml:148",
+            "specs/attention.yaml:149",
         ),
         Example(
             {"mask": Given((2, 0, 3))},
             {"batch": 2, "queries": 0, "keys": 3},
             {"y": Given((2, 0, 3))},
             None,
-            "specs/attention.yaml:149",
+            "specs/attention.yaml:150",
         ),
         Example(
             {"mask": Given((2, 0))},
             {"batch": 2, "queries": 1, "keys": 0},
             {"y": Given((2, 1, 0))},
             None,
-            "specs/attention.yaml:150",
+            "specs/attention.yaml:151",
         ),
         Example(
-            {"mask": Given((5,))}, {"batch": 3, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:151"
+            {"mask": Given((5,))}, {"batch": 3, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:152"
         ),
         Example(
             {"mask": Given(value=(1,))},
             {"batch": 1, "queries": -1, "keys": 2, "causal": True},
             {},
             "queries and",
-            "specs/attention.yaml:152",
+            "specs/attention.yaml:153",
         ),
         Example(
             {"mask": Given(value=(1,))},
             {"batch": 1, "queries": 1, "keys": -2},
             {},
             "queries and",
-            "specs/attention.yaml:153",
+            "specs/attention.yaml:154",
         ),
         Example(
             {"mask": Given(value=((1,),))},
             {"batch": -1, "queries": 1, "keys": 2},
             {},
             "queries and",
-            "specs/attention.yaml:154",
+            "specs/attention.yaml:155",
         ),
         Example(
             {"mask": Given(value=1)},
             {"batch": 1, "queries": 1, "keys": 2},
             {},
             "1 to 3 axes",
-            "specs/attention.yaml:155",
+            "specs/attention.yaml:156",
         ),
         Example(
             {"mask": Given((1, 1, 1, 1))},
             {"batch": 1, "queries": 1, "keys": 1},
             {},
             "1 to 3 axes",
-            "specs/attention.yaml:156",
+            "specs/attention.yaml:157",
         ),
         Example(
-            {"mask": Given((3,))}, {"batch": 2, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:157"
+            {"mask": Given((3,))}, {"batch": 2, "queries": 1, "keys": 2}, {}, "lengths of", "specs/attention.yaml:158"
         ),
         Example(
-            {"mask": Given((2, 3))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:158"
+            {"mask": Given((2, 3))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:159"
         ),
         Example(
-            {"mask": Given((3, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:159"
+            {"mask": Given((3, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:160"
         ),
         Example(
-            {"mask": Given((3, 1))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:160"
+            {"mask": Given((3, 1))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:161"
         ),
         Example(
-            {"mask": Given((1, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:161"
+            {"mask": Given((1, 2))}, {"batch": 2, "queries": 3, "keys": 2}, {}, "is not for", "specs/attention.yaml:162"
         ),
         Example(
             {"mask": Given((2, 2, 2))},
             {"batch": 2, "queries": 3, "keys": 2},
             {},
             "is not for",
-            "specs/attention.yaml:162",
+            "specs/attention.yaml:163",
         ),
     ),
-    "specs/attention.yaml:109",
+    "specs/attention.yaml:110",
     asserts=(
-        Refusal(r"a mask has 1 to 3 axes, got .*", "specs/attention.yaml:123"),
-        Refusal(r".* lengths of .* batches", "specs/attention.yaml:124"),
-        Refusal(r"mask .* is not for .*", "specs/attention.yaml:125"),
+        Refusal(r"a mask has 1 to 3 axes, got .*", "specs/attention.yaml:124"),
+        Refusal(r".* lengths of .* batches", "specs/attention.yaml:125"),
         Refusal(r"mask .* is not for .*", "specs/attention.yaml:126"),
-        Refusal(r".* queries and .* keys in .* batches", "specs/attention.yaml:128"),
+        Refusal(r"mask .* is not for .*", "specs/attention.yaml:127"),
+        Refusal(r".* queries and .* keys in .* batches", "specs/attention.yaml:129"),
     ),
 )
 
 
-# specs/attention.yaml:164
+# specs/attention.yaml:165
 def rotate_case(d: Draw) -> Case:
     b = d.dim("b")
     s = d.dim("s")
@@ -427,7 +434,7 @@ def rotate_case(d: Draw) -> Case:
     )
 
 
-# specs/attention.yaml:187
+# specs/attention.yaml:188
 def rotate_reference(x: Any, cos: Any, sin: Any, interleaved: Any) -> Any:
     return (
         lambda m, spread: (
@@ -458,7 +465,7 @@ ROTATE = Property(
             {},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:192",
+            "specs/attention.yaml:193",
         ),
         Example(
             {
@@ -469,7 +476,7 @@ ROTATE = Property(
             {},
             {"y": Given(value=((((-3.0, -40.0, 1.0, 20.0, 5.0),),),))},
             None,
-            "specs/attention.yaml:193",
+            "specs/attention.yaml:194",
         ),
         Example(
             {
@@ -480,48 +487,48 @@ ROTATE = Property(
             {"interleaved": True},
             {"y": Given(value=((((-2.0, 1.0, -40.0, 30.0, 5.0),),),))},
             None,
-            "specs/attention.yaml:194",
+            "specs/attention.yaml:195",
         ),
         Example(
             {"x": Given((1, 2, 1, 3)), "cos": Given((2, 1)), "sin": Given((2, 1))},
             {},
             {"y": Given((1, 2, 1, 3))},
             None,
-            "specs/attention.yaml:195",
+            "specs/attention.yaml:196",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 3, 3)), "sin": Given((2, 3, 3))},
             {"interleaved": True},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/attention.yaml:196",
+            "specs/attention.yaml:197",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((2, 2)), "sin": Given((2, 2))},
             {},
             {},
             "do not broadcast",
-            "specs/attention.yaml:197",
+            "specs/attention.yaml:198",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 0)), "sin": Given((3, 0))},
             {},
             {},
             "at least one pair",
-            "specs/attention.yaml:198",
+            "specs/attention.yaml:199",
         ),
         Example(
             {"x": Given((2, 3, 4, 6)), "cos": Given((3, 4)), "sin": Given((3, 4))},
             {},
             {},
             "do not fit",
-            "specs/attention.yaml:199",
+            "specs/attention.yaml:200",
         ),
     ),
-    "specs/attention.yaml:164",
+    "specs/attention.yaml:165",
     asserts=(
-        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:172"),
-        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:173"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:174"),
+        Refusal(r"angles of .* positions do not broadcast to .*", "specs/attention.yaml:173"),
+        Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:174"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:175"),
     ),
 )
