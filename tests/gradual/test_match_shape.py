@@ -160,27 +160,6 @@ def test_dims_bind_and_bound_functions() -> None:
         run(ones(7, 100), ones(512))
 
 
-def test_an_unknown_rank_is_known_behind_it() -> None:
-    x, y = anyshape.input("x", "f32[...]"), anyshape.input("y", "f32[?]")
-    column = ops.expand_dims(ops.match_shape(y, "f32[n]"), axes=(1,))
-    f = anyshape.function([x, y], ops.add(ops.match_shape(x, "f32[n, 10]"), column))
-    assert f.results[0].type.rank == 2 and f.results[0].type.shape is not None and f.results[0].type.shape[1] == 10
-    run = anyshape.compile(f)
-    assert run(ones(3, 10), ones(3)).shape == (3, 10)
-    for wrong, words in (((3,), "the rank is not the wanted one"), ((3, 9), r"wanted \[-1, 10\], got \[3, 9\]")):
-        with pytest.raises(ShapeError, match=words):
-            run(ones(*wrong), ones(3))
-    with pytest.raises(ShapeError, match=r"wanted \[3\], got \[2\]"):
-        run(ones(3, 10), ones(2))
-
-
-def test_an_operand_that_can_have_one_rank_alone_tells_the_results() -> None:
-    x = anyshape.input("x", "f32[...]")
-    values, first, *_ = ops.unique(x)
-    assert (values.type.rank, first.type.rank) == (1, 1)
-    assert ops.exp(x).type.rank is None and ops.sum(x).type.rank is None
-
-
 def test_a_size_that_no_dim_can_have_is_refused() -> None:
     x = anyshape.input("x", "f32[n]")
     with pytest.raises(ArgumentError, match="n must be a size or"):

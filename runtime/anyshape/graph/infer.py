@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Facts, NestedTooDeep, Size, bounds, eq, free_symbols, fresh
+from anyshape.dims import Facts, NestedTooDeep, Size, bounds, eq, fresh
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
@@ -29,10 +29,6 @@ from anyshape.types import TensorType
 
 if TYPE_CHECKING:
     from anyshape.graph.function import Function
-
-
-RANKS = 64
-"""No array has more dims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,53 +85,35 @@ def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> 
 
 
 def _ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | None] | None:
-    """The shapes of the outputs as far as they are the same for every axis that only the run tells; and where an operand of unknown rank
-    can have one rank alone, for that. None where that is open."""
+    """The shapes of the outputs as far as they are the same wherever an axis that only the run tells may be; None where that is open."""
     if node.sequence is not None:
         return None
-    unknown = [v for v in _flat_inputs(node) if v is not None and v.type.shape is None]
-    if len(unknown) > 1:
-        return None
-    tried: list[Size] = [fresh("?", 0) for _ in range(RANKS)] if unknown else []
     shapes: list[list[Vec]] = []
-    for rank in range(len(tried) + 1):
-        made = _outcomes(node, facts, Vec(tried[:rank]) if unknown else None)
-        if made is None or (made and shapes):
-            return None
-        shapes = shapes or made
-    if len({len(each) for each in shapes}) != 1:
-        return None
-    return [_common(each, set(tried)) for each in zip(*shapes)]
-
-
-def _outcomes(node: Node, facts: Facts | None, shape: Vec | None) -> list[list[Vec]] | None:
-    """The shapes of the outputs for every position of the axes that are not known; None where those are not all. `shape`: of an operand
-    of unknown rank."""
-    shapes: list[list[Vec]] = []
-    given = None if shape is None else _shapes(node, shape)
     choices = Choices()
     while choices.again():
         rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
         rule.choices = choices
         try:
-            bound = related(node, rule, given)
+            bound = related(node, rule)
         except Undetermined:
             return None
         except ShapeError:
             continue  # refused at run time too
         made = [bound.outputs[o.name] for o in node.op.outputs]
         shapes.append([s for o, m in zip(node.op.outputs, made) for s in (m if o.variadic else [m])])
-    return shapes if choices.exhausted else None
+    if not choices.exhausted or len({len(each) for each in shapes}) != 1:
+        return None
+    return [_common(each) for each in zip(*shapes)]
 
 
-def _common(shapes: Sequence[Vec], tried: set[Size]) -> tuple[Size, ...] | None:
-    """The dims in which shapes agree, a new symbol for any other, and for what mentions dims that were only tried; None if ranks differ."""
+def _common(shapes: Sequence[Vec]) -> tuple[Size, ...] | None:
+    """The dims in which shapes agree, a new symbol for any other; None if their ranks differ."""
     if len({len(s) for s in shapes}) != 1:
         return None
     found: list[Size] = []
     for sizes in zip(*shapes):
         lows, highs = zip(*map(bounds, sizes))
-        same = all(n is sizes[0] or n == sizes[0] for n in sizes) and tried.isdisjoint(free_symbols(sizes[0]))
+        same = all(n is sizes[0] or n == sizes[0] for n in sizes)
         found.append(sizes[0] if same else fresh("?", min(n or 0 for n in lows), None if None in highs else max(highs)))
     return tuple(found)
 
@@ -214,25 +192,23 @@ def rebuild(node: Node, inputs: Sequence[Value | None], facts: Facts | None = No
     return build(node.op, inputs, node.attrs, node.source, facts, node.regions, node.count)
 
 
-def _shape(name: str, value: Value | None, tried: Vec | None) -> Vec | None:
-    """None for an absent optional input. `tried` stands for the shape of one of unknown rank."""
+def _shape(name: str, value: Value | None) -> Vec | None:
+    """None for an absent optional input."""
     if value is None:
         return None
-    if value.type.shape is not None:
-        return Vec(value.type.shape)
-    if tried is None:
+    if value.type.shape is None:
         raise Undetermined(name, f"the rank of {name} is not known")
-    return tried
+    return Vec(value.type.shape)
 
 
-def _shapes(node: Node, tried: Vec | None = None) -> dict[str, Any]:
+def _shapes(node: Node) -> dict[str, Any]:
     shapes: dict[str, Any] = {}
     for name, value in node.grouped_inputs().items():
         if isinstance(value, tuple):
             listed = node.sequence
-            shapes[name] = elements_of(node, name, listed) if listed else [_shape(name, v, tried) for v in value]
+            shapes[name] = elements_of(node, name, listed) if listed else [_shape(name, v) for v in value]
         else:
-            shapes[name] = _shape(name, value, tried)
+            shapes[name] = _shape(name, value)
     return shapes
 
 

@@ -51,9 +51,6 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
         return x
     if x.type.rank not in (None, wanted.rank):
         raise ShapeError(f"match_shape: wanted {type}, of rank {wanted.rank}, got {x.type}")
-    if x.type.rank is None:  # from here on the rank is known, and names are read off dims
-        numbers = [n if isinstance(n, int) else -1 for n in wanted.shape]
-        x = make("ensure_shape", [x], {"shape": constant(np.array(numbers, np.int64))}, source)
     pieces = [_piece(n, x, axis, type) for axis, n in enumerate(wanted.shape)]
     if all(p.constant is not None for p in pieces):
         shape: Value = constant(np.concatenate([np.zeros(0, np.int64), *(p.constant for p in pieces)]))
