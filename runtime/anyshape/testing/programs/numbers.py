@@ -156,7 +156,7 @@ class Numbers:
 
     def _rounded(self, a: Array, ref: Ref, inputs: Iterable[Array]) -> Array:
         """As another way of computing may round; what is only moved is not rounded. With a noise and its negative, one of two equal results
-        becomes the larger one in turn."""
+        becomes the larger one in turn. The sign of what is no number is not defined, and a bitcast shows it: it has either."""
         if not self.noise or a.dtype.kind != "f" or a.size == 0:
             return a
         moved = [i for i in inputs if i.dtype == a.dtype]
@@ -164,7 +164,8 @@ class Numbers:
             return a
         part = np.random.default_rng(ref).uniform(0.1, 1, a.shape) * self.noise
         with np.errstate(all="ignore"):
-            return np.asarray(a * (1 + part)).astype(a.dtype)
+            rounded = np.asarray(a * (1 + part)).astype(a.dtype)
+            return np.where(np.isnan(a), np.copysign(a, self.noise), rounded)
 
 
 def _with_elements(a: Array, name: str, known: dict[Dim, int]) -> Value:
