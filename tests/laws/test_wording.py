@@ -18,7 +18,7 @@ X = typed(np.zeros((2, 3), np.float32), "x")
 
 
 def broken_of(op: str, inputs: list[object], **params: object) -> list[str]:
-    return broken(variants(op)[0], inputs, params)
+    return broken(variants(op)[0], inputs, params)[0]
 
 
 def test_all_that_a_call_breaks_is_found() -> None:
@@ -30,7 +30,20 @@ def test_all_that_a_call_breaks_is_found() -> None:
         "reshape: cannot view 6 elements as [-2, -3, -3]",
     ]
     a, b = (typed(np.zeros(s, np.float32), "v") for s in ((2, 3), (3, 2)))
-    assert len(broken_of("concat", [[a, b, typed(np.zeros((4, 4), np.float32), "w")]], axis=0)) == 2
+    assert broken_of("concat", [[a, b, typed(np.zeros((4, 4), np.float32), "w")]], axis=0) == [
+        "concat: i of xs[1], item 0: wanted 3, got 2",
+        "concat: i of xs[2], item 0: wanted 3, got 4",
+        "concat: i of xs[2], item 0: wanted 2, got 4",
+    ]
+    keys = [typed(np.zeros(n, np.int64), "k") for n in (1, 0)]
+    words = ["look_up: n of values: wanted 1, got 0", "look_up: a list of no keys"]
+    assert broken_of("look_up", [keys[0], *keys, typed(np.zeros((), np.int64), "o")]) == words
+
+
+def test_of_a_rule_that_does_not_come_to_its_end_more_may_be_said() -> None:
+    empty = typed(np.zeros(0, np.float32), "x")
+    _, whole = broken(variants("reshape_by_codes")[0], [empty], {"newshape": (-1, 0, -1)})
+    assert not whole
 
 
 def test_nothing_is_found_where_nothing_is_broken() -> None:

@@ -107,7 +107,7 @@ def refused_everywhere(c: Call, said: str) -> None:
 
 def all_broken(c: Call) -> list[str]:
     """Of two asserts that a call breaks, the one on attributes or dims alone may be told before one that reads more."""
-    return broken(c.op, c.values(typed), c.params)
+    return broken(c.op, c.values(typed), c.params)[0]
 
 
 # --- each assert by itself

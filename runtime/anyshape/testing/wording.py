@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from anyshape.errors import ShapeError
@@ -75,10 +74,12 @@ def _as_written(told: str, said: str) -> bool:
 
 
 class Telling(Rule):
-    """A run of a rule that goes on behind what is refused. `said`: the text of each assert and equality that does not hold."""
+    """A run of a rule that goes on behind what is refused, with the first or the second of two sizes that should be equal. `said`: the
+    text of each assert and equality that does not hold."""
 
-    def __init__(self, op: str) -> None:
+    def __init__(self, op: str, second: bool) -> None:
         super().__init__(op)
+        self.second = second
         self.said: list[str] = []
 
     def require(self, cond: Any, message: Callable[[], str]) -> None:
@@ -92,13 +93,18 @@ class Telling(Rule):
             return super().equal(a, b, what)
         except ShapeError as e:
             self.said.append(str(e))
-            return a
+            return b if self.second else a
 
 
-def broken(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> list[str]:
-    """What each assert and equality of an op's rule says that a call on numbers breaks; what stands behind one without which it has no
-    meaning is not among them."""
-    rule = Telling(op.full_name)
-    with suppress(Exception):  # what a rule computes from sizes that do not fit may fail in any way
-        related(untyped(op, *arguments(op, inputs, params)), rule)
-    return rule.said
+def broken(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """What each assert and equality of an op's rule says that a call on numbers breaks, and whether the rule came to its end: what stands
+    behind one without which it has no meaning is not among them."""
+    said, ended = list[str](), True
+    for second in (False, True):
+        rule = Telling(op.full_name, second)
+        try:
+            related(untyped(op, *arguments(op, inputs, params)), rule)
+        except Exception:  # what a rule computes from sizes that do not fit may fail in any way
+            ended = False
+        said += [s for s in rule.said if s not in said]
+    return said, ended

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 from numpy.typing import NDArray
 
+from anyshape.dims import Size
 from anyshape.dtypes import CHAR, from_numpy, parse_dtype
 from anyshape.errors import AnyshapeError
 from anyshape.graph.opdef import InputDef, OpDef
@@ -108,6 +109,11 @@ class Drawn:
     def fresh(self) -> Ref:
         self.refs += 1
         return self.refs - 1
+
+    def size(self, ref: Ref, axis: int) -> Size | None:
+        """A dim, as inference has it; None where that does not know the rank."""
+        shape = self.values[ref].type.shape
+        return None if shape is None or axis >= len(shape) else shape[axis]
 
     def among(self, xs: Sequence[Any]) -> Any:
         return self.draw(st.sampled_from(list(xs)))

@@ -120,12 +120,12 @@ class Numbers:
         ]
         return inputs, {**s.params, **{o.name: _value(o, env) for o in s.operands}}, arrays
 
-    def broken(self, s: Call, env: Env) -> list[str]:
-        """What each assert of the op says that the call breaks."""
+    def broken(self, s: Call, env: Env) -> tuple[list[str], bool]:
+        """What each assert of the op says that the call breaks, and whether those are all."""
         try:
             inputs, params, _ = self._arguments(s, env)
         except ShapeError:  # an operand asks for a size that is not there
-            return []
+            return [], True
         return broken(variants(s.op)[0], inputs, params)
 
     def _call(self, s: Call, env: Env) -> None:

@@ -28,8 +28,8 @@ from anyshape.testing.wording import is_one_early, plain
 
 @dataclass
 class Refused:
-    """`said`: what refused statements say, with each assert that they break. `without`: statements that need those, of whose words only
-    the op is known."""
+    """`said`: what refused statements say, with each assert that they break. `without`: statements of whose words only
+    the op is known: those that need refused ones, and those whose rule has more to say behind what has no meaning on these numbers."""
 
     said: list[str] = field(default_factory=list)
     without: list[Statement] = field(default_factory=list)
@@ -67,7 +67,10 @@ def _statements(reader: Numbers, statements: Iterable[Statement], env: Env, refu
         except AnyshapeError as e:
             missing |= set(results_of(s))
             if isinstance(s, Call):
-                refused.said += [str(e), *reader.broken(s, env)]
+                said, all_of_them = reader.broken(s, env)
+                refused.said += [str(e), *said]
+                if not all_of_them:
+                    refused.without.append(s)
             else:
                 _inside(reader, s, env, refused)
     return not missing

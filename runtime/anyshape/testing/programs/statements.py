@@ -6,8 +6,8 @@ more of them than the arrays at hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Ref = int
@@ -181,6 +181,26 @@ def live(p: Program, results: tuple[Ref, ...]) -> Program:
             kept.append(s)
             wanted |= set(needs_of(s))
     return Program({n: r for n, r in p.params.items() if r in wanted}, kept[::-1], results)
+
+
+def settled(p: Program, size: Callable[[Ref, int], object]) -> Program:
+    """The program with numbers in place of the dims that its calls are given, where `size` of a value and an axis is a number."""
+    return replace(p, statements=[_settled(s, size) if isinstance(s, Call) else s for s in p.statements])
+
+
+def _settled(s: Call, size: Callable[[Ref, int], object]) -> Call:
+    return replace(
+        s,
+        operands=tuple(
+            o if isinstance(o.source, int) else replace(o, source=tuple(_number(p, size) for p in o.source))
+            for o in s.operands
+        ),
+    )
+
+
+def _number(p: Piece, size: Callable[[Ref, int], object]) -> Piece:
+    n = None if p.of is None else size(p.of, p.axis)
+    return Piece(n + p.number) if isinstance(n, int) else p
 
 
 def elements_read(p: Program) -> set[Ref]:
