@@ -8,7 +8,7 @@ import pytest
 from anyshape import dims
 from anyshape.dtypes import I64
 from anyshape.equations.functions import checked, lt, where, wrap
-from anyshape.lower import host_target, lower_group
+from anyshape.lower import describe, host_target, lower_group
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native
 
@@ -116,3 +116,38 @@ def test_an_index_of_positions_is_tested_ahead_of_all_loops() -> None:
     for k, n, m, wrong in ((3, 2, 0, 0), (3, 0, 4, 0), (3, 2, 1, 1), (2, 2, 4, 1), (9, 2, 4, 1)):
         arrays = {x: np.ones((k, m), np.float32)}
         assert (native.run(arrays, {K: k, N: n, M: m}, 3)[0] != 0) == bool(wrong)
+
+
+@pytest.mark.parametrize("width", [0, 3])
+def test_an_index_from_the_end_is_the_same_where_it_picks_nothing(width: int) -> None:
+    """Of rows without elements any index is right, and what it is as a number stands in another result."""
+    b = Builder("picked")
+    x, index, y, z = b.input([K, M]), b.input([N], I64), b.tensor([N, M]), b.tensor([N], I64)
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[wrap(index[i], K), j])
+    (i,) = b.eqs.indices("i", z.shape)
+    b.eqs.define(z[i], wrap(index[i], K))
+    b.output(y)
+    b.output(z)
+    native, array = Native(b.group()), np.ones((7, width), np.float32)
+    for given in (*range(-16, 10), 2**63 - 1, -(2**63)):
+        status, outputs = native.run({x: array, index: np.full(3, given)}, {K: 7, M: width, N: 3})
+        assert (status == 0) == (width == 0 or -7 <= given < 7)
+        assert status or (outputs[1] == (given + 7 if given < 0 else given)).all()
+
+
+@pytest.mark.parametrize("falls", [False, True])
+def test_a_test_of_positions_keeps_no_loops_apart(falls: bool) -> None:
+    """Rows that lie side by side are one loop, tested or not; the index is in range for all if it is for the first and the last."""
+    b = Builder("moved")
+    x, y = b.input([K, M]), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[N - 1 - i if falls else i, j], checked(x)[N - i if falls else i + 1, j] * 2.0)
+    b.output(y)
+    assert ("for i0 in n, i1 in m" in describe(b.group())) == falls
+    native = Native(b.group())
+    for k, n, m in ((4, 3, 5), (3, 3, 5), (2, 1, 1), (1, 1, 1), (0, 1, 0), (0, 0, 5), (70, 69, 33), (69, 69, 33)):
+        array = np.arange(k * m, dtype=np.float32).reshape(k, m)
+        status, outputs = native.run({x: array}, {K: k, N: n, M: m}, 3)
+        assert (status != 0) == (m > 0 and k < n + 1 and n > 0)
+        assert status or (outputs[0] == array[1 : n + 1] * 2).all()

@@ -1,18 +1,21 @@
 """Merges loops that walk memory as one: (a, b) becomes one loop of extent a*b where every access agrees.
 
 In: stores. Out: stores over fewer variables. The test is equality of polynomials: coefficient(a) == coefficient(b) *
-extent(b) in every load and store, and both or neither in every reduction and every output.
+extent(b) in every load and store, and both or neither in every reduction and every output. An index that goes straight with positions and
+is tested needs no loop of its own: it is in range wherever it is at both ends, which are tested in its place.
 """
 
 from __future__ import annotations
 
+from anyshape import dims
+from anyshape.dims import Size
 from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
 
 Stages = list[list[Store]]
 
 
 def collapse(dag: Dag, stages: Stages, apart: frozenset[LoopVar] = frozenset()) -> Stages:
-    """Repeats until no pair merges. A variable of `apart`, or that is a value, in a bound or with a computed index, stays."""
+    """Repeats until no pair merges. A variable of `apart`, or that is a value, in a mask or with a computed index, stays."""
     while True:
         pair = _find(stages, apart)
         if pair is None:
@@ -26,7 +29,7 @@ def _find(stages: Stages, apart: frozenset[LoopVar]) -> tuple[LoopVar, LoopVar] 
     accesses = [s.access for s in stores] + [n.data for n in nodes if n.kind == "load"]
     fixed: set[LoopVar] = {n.data for n in nodes if n.kind == "var"} | apart
     for access in accesses:
-        for b in (*access.bounds, *access.checks):
+        for b in (*access.bounds, *(b for b in access.checks if not _is_straight(b))):
             fixed |= {v for v, _ in b.index.terms}
     sets = [frozenset(s.variables) for s in stores] + [frozenset(n.data[1]) for n in nodes if n.kind == "red"]
     candidates: dict[tuple[LoopVar, LoopVar], None] = {}
@@ -44,6 +47,29 @@ def _find(stages: Stages, apart: frozenset[LoopVar]) -> tuple[LoopVar, LoopVar] 
 def _agrees(address: Affine, a: LoopVar, b: LoopVar) -> bool:
     ca, cb = address.coefficient(a), address.coefficient(b)
     return bool(ca == cb * b.extent)
+
+
+def _is_straight(b: Bound) -> bool:
+    """Whether an index has its least and its greatest value where all its variables have."""
+    return b.guard is None and not b.index.lets and all(_ends(v, c) is not None for v, c in b.index.terms)
+
+
+def _ends(v: LoopVar, c: Size) -> tuple[Size, Size] | None:
+    """The least and the greatest c * v, if it is known which is which."""
+    last = (v.extent - 1) * c
+    return (0, last) if dims.ge(c, 0) is True else (last, 0) if dims.le(c, 0) is True else None
+
+
+def _at_ends(b: Bound, gone: tuple[LoopVar, ...]) -> tuple[Bound, ...]:
+    """The same test without those variables, for all their values."""
+    low = high = b.index.offset
+    for v, c in b.index.terms:
+        ends = _ends(v, c) if v in gone else (0, 0)
+        assert ends is not None
+        low, high = low + ends[0], high + ends[1]
+    rest = [(v, c) for v, c in b.index.terms if v not in gone]
+    asked = (high,) if not rest and dims.ge(low, 0) is True else dict.fromkeys((low, high))
+    return tuple(Bound(affine(rest, offset), b.extent, b.error) for offset in asked)
 
 
 def _merge(dag: Dag, stages: Stages, a: LoopVar, b: LoopVar) -> Stages:
@@ -100,6 +126,13 @@ class _Renaming(Rebuild):
 
     def stages(self, stages: Stages) -> Stages:
         return [[self.store(s) for s in stage] for stage in stages]
+
+    def access(self, x: Access) -> Access:
+        gone = (self.a, self.b)
+        checks = [
+            end for b in x.checks for end in (_at_ends(b, gone) if any(v in gone for v, _ in b.index.terms) else (b,))
+        ]
+        return super().access(Access(x.tensor, x.address, x.bounds, tuple(checks)))
 
     def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
         return tuple(self.c if v is self.b else v for v in vs if v is not self.a)

@@ -10,8 +10,9 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from anyshape import dims
+from anyshape.dims import Size
 from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node
-from anyshape.lower.llvm.types import I1, I32, Val, const, const_vector
+from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_value import Values
@@ -119,12 +120,28 @@ def _check_ends(values: Values, b: Bound) -> None:
         low = high = values.offset([(values.indices[v], c) for v, c in index.terms if v not in turns], index.offset)
         for v, c in index.terms:
             if v in turns:
-                last = f.mul(f.sub(values.size(v.extent), 1), values.size(c))
-                low, high = f.add(low, f.smin(last, 0)), f.add(high, f.smax(last, 0))
+                below, above = _reach(values, v, c)
+                low, high = f.add(low, below), f.add(high, above)
+        asked = (high,) if low.number is not None and low.number >= 0 else dict.fromkeys((low, high))
         n = values.size(b.extent)
-        good = f.and_(*(f.compare("lt", at, n, unsigned=True) for at in (low, high)))
-        _refuse(values, [b], [good], [values.size(v.extent) for v in turns if dims.ge(v.extent, 1) is not True])
+        good = reduce(f.and_, (f.compare("lt", at, n, unsigned=True) for at in asked))
+        _refuse(values, [b], [good], _perhaps_empty(values, turns))
         values.remember(("checked", b, -1), const(I1, 1))
+
+
+def _reach(values: Values, v: LoopVar, c: Size) -> tuple[Val, Val]:
+    """How far c times the variable goes below 0 and above it, where its loop has a turn."""
+    f, none = values.f, const(I64, 0)
+    last = f.mul(f.sub(values.size(v.extent), 1), values.size(c))
+    if v.extent in values.populated and dims.ge(c, 0) is True:
+        return none, last
+    return f.smin(last, none), f.smax(last, none)
+
+
+def _perhaps_empty(values: Values, turns: Sequence[LoopVar]) -> list[Val]:
+    """Extents that may be 0, as far as is known where code is written."""
+    extents = dict.fromkeys(v.extent for v in turns)
+    return [values.size(n) for n in extents if dims.ge(n, 1) is not True and n not in values.populated]
 
 
 def _check_depth(values: Values, b: Bound) -> int:
@@ -159,8 +176,7 @@ def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[Lo
 
     Of vectors one branch asks for all bounds; of numbers each has its own, which is one instruction with its comparison.
     """
-    f = values.f
-    extents = [values.size(v.extent) for v in turns if dims.ge(v.extent, 1) is not True]
+    f, extents = values.f, _perhaps_empty(values, turns)
     if not extents:
         for b in bounds:
             _count_from_end(values, b, copy)
@@ -202,17 +218,24 @@ def _wrapped(b: Bound) -> Node | None:
 
 
 def _count_from_end(values: Values, b: Bound, copy: int) -> None:
-    """`wrap(i, n)` of vectors as the lesser of i and i + n without sign, an instruction less than a choice by the sign.
+    """`wrap(i, n)` as i + n where that sum goes past the largest number without sign, else as i: an instruction less than a choice by
+    the sign. Of vectors it is the lesser of both.
 
     It is the same for every index in range, and none for any other; so only where the test that follows ends the kernel for those.
     """
     wrapped = _wrapped(b)
-    if wrapped is None or not values.f.target.extremes_u64:
+    if wrapped is None:
         return
-    key = (b.index.lets[0][0], copy)
-    i = values.value(wrapped, copy) if values.varies(wrapped) and not values.find(key) else None
-    if i is not None and i.type.lanes:
-        values.remember(key, values.f.umin(i, values.f.add(i, values.size(b.extent))))
+    f, node, varies = values.f, b.index.lets[0][0], values.varies(wrapped)
+    key = (node, copy if varies else -1)
+    if values.find(key) is not None:
+        return
+    i, n = values.value(wrapped, copy), values.size(b.extent)
+    if not i.type.lanes:
+        total, past = f.with_overflow("uadd", i, n)
+        values.remember(key, f.select(past, total, i))
+    elif f.target.extremes_u64:
+        values.remember(key, f.umin(i, f.add(i, n)))
 
 
 def _good(values: Values, b: Bound, copy: int) -> Val:

@@ -120,7 +120,9 @@ def unless_empty(rows: Rows, scope: Scope) -> Iterator[None]:
         yield
         return
     with rows.when(reduce(rows.f.or_, (not_empty(rows, inner) for inner in dict.fromkeys(asked)))):
+        outer, rows.populated = rows.populated, rows.populated.union(set(asked[0]).intersection(*asked[1:]))
         yield
+        rows.populated = outer
 
 
 def end_if_empty(rows: Rows, outputs: Sequence[Tensor]) -> None:

@@ -62,6 +62,8 @@ class Values(Scalars):
         self.errors: dict[int, None] = {}
         self.holding: set[Bound] = set()
         """Bounds that hold where code is written now: loads along the vector need not ask."""
+        self.populated: set[Size] = set()
+        """Extents that are not 0 where code is written now."""
         self.padded: set[Tensor] = set()
         """Scratch with room past the end of every row: read in whole vectors."""
 

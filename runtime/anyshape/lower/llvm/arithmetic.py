@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .emitter import Emitter
-from .types import I32, I64, Operand, Type, Val, const, undefined
+from .types import I1, I32, I64, Operand, Type, Val, const, undefined
 
 _INT_FOLD = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}
 _FLOAT_NAME = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}
 _ORDERED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+VALUE_AND_OVERFLOW = Type("{ i64, i1 }")
 
 
 class Arithmetic(Emitter):
@@ -67,6 +68,12 @@ class Arithmetic(Emitter):
 
     def add(self, a: Operand, b: Operand, flags: str = "") -> Val:
         return self._arith("add", a, b, flags)
+
+    def with_overflow(self, op: str, a: Operand, b: Operand) -> tuple[Val, Val]:
+        """sadd uadd ssub usub smul umul of 64 bits, and whether the exact result needs more of them."""
+        x, y = self.pair(a, b)
+        pair = self.call_intrinsic(f"llvm.{op}.with.overflow", VALUE_AND_OVERFLOW, [x, y], "i64")
+        return self.emit(I64, f"extractvalue {pair}, 0"), self.emit(I1, f"extractvalue {pair}, 1")
 
     def sub(self, a: Operand, b: Operand, flags: str = "") -> Val:
         return self._arith("sub", a, b, flags)

@@ -8,11 +8,10 @@ that says whether its value was lost to an overflow; a lost value spreads throug
 from __future__ import annotations
 
 from anyshape.dims import INT64_MIN
-from anyshape.lower.llvm.types import I1, I64, Type, Val, const
+from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.vm.native.frame import Frame
 from anyshape.vm.program import Op
 
-CHECKED = Type("{ i64, i1 }")
 _ARITHMETIC = {Op.ADD: "sadd", Op.SUB: "ssub", Op.MUL: "smul"}
 _COMPARISON = {Op.EQ: "eq", Op.NE: "ne", Op.LT: "lt", Op.LE: "le", Op.GT: "gt", Op.GE: "ge"}
 FALSE = const(I1, 0)
@@ -55,8 +54,7 @@ def _strict(frame: Frame, value: Val, overflow: Val = FALSE) -> None:
 
 def _arithmetic(frame: Frame, name: str) -> None:
     f = frame.f
-    pair = f.call_intrinsic(f"llvm.{name}.with.overflow", CHECKED, [frame.register(1), frame.register(2)], "i64")
-    value, overflow = f.emit(I64, f"extractvalue {pair}, 0"), f.emit(I1, f"extractvalue {pair}, 1")
+    value, overflow = f.with_overflow(name, frame.register(1), frame.register(2))
     if not frame.careful:
         frame.leave_if(overflow, frame.overflowed)
     _strict(frame, value, overflow)
