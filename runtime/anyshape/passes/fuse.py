@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from anyshape.dims import Size
+from anyshape.dims import Dim, Size, free_symbols
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
+from anyshape.equations.dependencies import needed
 from anyshape.equations.expr import Read, Var
 from anyshape.equations.recurrences import as_steps, without_units
 from anyshape.errors import VerifyError
@@ -25,9 +26,12 @@ from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
 from anyshape.passes.parts import steps_of, takes_parts
+from anyshape.passes.pieces import by_pieces, in_pieces
 from anyshape.passes.rows import by_rows, has_own_rows, multiplies_rows
 from anyshape.passes.side_by_side import MOST_BESIDE, LeftOperand, left_operand
+from anyshape.passes.simplify import viewed
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep, stands_alone
+from anyshape.passes.views import Joined, joined
 from anyshape.passes.walks import table_step
 
 Shape = tuple[Size, ...]
@@ -68,6 +72,7 @@ class _Fusion:
         self.groups: list[_Group] = []
         self.readers: dict[Value, list[Node]] = {}
         self.results = set(f.results)
+        self.sizes = {n for p in f.params for n in p.type.shape or () if isinstance(n, Dim) and n.is_symbol}
         for node in f.nodes:
             for v in node.inputs:
                 if v is not None:
@@ -109,6 +114,8 @@ class _Fusion:
             assert v.node is not None
             self.try_chain(self.group_of[v.node], self.group_of[node], v, node)
             self.try_merge(self.group_of[v.node], self.group_of[node], v, node)
+        for v in dict.fromkeys(self.data(node)):
+            self.try_view(v, node)
 
     def candidates(self, node: Node) -> list[Value]:
         """Data operands computed by kernels; contractions first, since a node can join only one."""
@@ -120,11 +127,19 @@ class _Fusion:
 
     def needs_of(self, node: Node) -> int:
         bits = 0
-        for v in node.inputs:
-            if v is not None and v.node is not None:
+        for v in self.waits_for(node):
+            if v.node is not None:
                 below = self.group_of[v.node]
                 bits |= below.needs | (1 << below.id)
         return bits
+
+    def waits_for(self, node: Node) -> list[Value]:
+        """Its inputs but for operands of which every element follows from the sizes of the parameters: nobody reads those."""
+        told = set(node.operand_inputs().values())
+        return [v for v in node.inputs if v is not None and not (v in told and self.is_told(v))]
+
+    def is_told(self, v: Value) -> bool:
+        return v.contents is not None and all(free_symbols(e) <= self.sizes for e in v.contents)
 
     def try_merge(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> None:
         if producer is consumer or len(producer.nodes) + len(consumer.nodes) > MAX_NODES:
@@ -138,7 +153,70 @@ class _Fusion:
             return
         if not self.stays_acyclic(producer, consumer) or self.sizes_from(producer, consumer):
             return
-        self.merge(producer, consumer)
+        if self.rewritten([*producer.nodes, *consumer.nodes]) is not None:
+            self.merge(producer, consumer)
+
+    def try_view(self, value: Value, node: Node) -> None:
+        """A map of what is a view of another map joins it, and the view is nowhere."""
+        views: list[Node] = []
+        seen: Value | None = value
+        while seen is not None and seen.node is not None and seen.node.op.view:
+            views.append(seen.node)
+            seen = viewed(seen.node)
+        if not views or seen is None or seen.node is None:
+            return
+        producer, consumer = self.group_of[seen.node], self.group_of[node]
+        groups = [self.group_of[n] for n in reversed(views)]
+        if producer is consumer or any(len(g.nodes) > 1 for g in groups):
+            return
+        if not self.view_fits(producer, consumer, seen, node, views) or self.sizes_from(producer, consumer):
+            return
+        between = sum(1 << g.id for g in groups)
+        if not self.stays_acyclic(producer, consumer, between):
+            return
+        if self.rewritten([*producer.nodes, *views, *consumer.nodes]) is not None:
+            for group in (*groups, producer):
+                self.merge(group, consumer)
+
+    def view_fits(self, producer: _Group, consumer: _Group, value: Value, node: Node, views: Sequence[Node]) -> bool:
+        if {producer.kind, consumer.kind} - {Kind.MOVE, Kind.MAP} or producer.apart or consumer.apart:
+            return False
+        if self.is_alone(producer) or len(producer.nodes) + len(views) + len(consumer.nodes) > MAX_NODES:
+            return False
+        if value.node is None or self.wanted(value.node) > 1 or self.wanted(node) > 1 or any(n.checks for n in views):
+            return False
+        inside = {*producer.nodes, *views, *consumer.nodes}
+        made = [value, *(v for n in views for v in n.outputs)]
+        if any(v in self.results or not inside.issuperset(self.readers.get(v, ())) for v in made):
+            return False
+        same = value.type.count() == node.outputs[0].type.count()
+        return producer.kind is Kind.MOVE or is_cheap(producer.equations) or same
+
+    def rewritten(self, nodes: Sequence[Node]) -> Joined | None:
+        """The equations of a kernel for the nodes, in order: without views, and without what is read after it was written in pieces.
+        None where there are none, and these nodes are no kernel."""
+        ordered = _ordered(nodes)
+        equations = self.equations_of(ordered)
+        views = [(self.tensor(n.outputs[0]), self.tensor(v)) for n in ordered if (v := viewed(n)) is not None]
+        found = joined(equations, views) if views else Joined(equations, {})
+        if found is None or not (views or in_pieces(equations)):
+            return found
+        if any(v.contents is not None for n in ordered for v in n.outputs):
+            return None  # an element may be a size, and is wanted in memory then
+        if not in_pieces(found.equations):
+            return found
+        pieces = by_pieces(found.equations)
+        return None if pieces is None else Joined(pieces, found.tensors)
+
+    def equations_of(self, nodes: Sequence[Node]) -> tuple[Equation, ...]:
+        return tuple(q for n in nodes for q in self.equations.get(n, ()))
+
+    def tensor(self, v: Value) -> Tensor:
+        found = self.tensors.get(v)
+        if found is None:
+            assert v.type.shape is not None
+            found = self.tensors[v] = Tensor(v.name or "view", v.type.dtype, v.type.shape)
+        return found
 
     def try_chain(self, rows: _Group, consumer: _Group, value: Value, node: Node) -> None:
         """A contraction, rows of its result, and a contraction of those rows become one group."""
@@ -184,7 +262,7 @@ class _Fusion:
 
     @staticmethod
     def is_alone(group: _Group) -> bool:
-        return stands_alone(group.nodes[0])
+        return len(group.nodes) == 1 and stands_alone(group.nodes[0])
 
     def forms_fit(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> bool:
         kinds = {producer.kind, consumer.kind}
@@ -243,9 +321,9 @@ class _Fusion:
     def same_domain(producer: _Group, consumer: _Group) -> bool:
         return producer.shape == consumer.shape
 
-    def stays_acyclic(self, producer: _Group, consumer: _Group) -> bool:
-        """No third group between the two: none that needs the producer and that the consumer needs."""
-        others = consumer.needs & ~(1 << producer.id)
+    def stays_acyclic(self, producer: _Group, consumer: _Group, between: int = 0) -> bool:
+        """No third group between the two but those of the bit set: none that needs the producer and that the consumer needs."""
+        others = consumer.needs & ~(1 << producer.id | between)
         between = [g for g in self.groups if others >> g.id & 1 and g.needs >> producer.id & 1]
         return not between
 
@@ -323,8 +401,8 @@ class _Fusion:
     def operands_of(self, group: _Group) -> list[_Group]:
         found: dict[int, _Group] = {}
         for n in group.nodes:
-            for v in n.inputs:
-                if v is not None and v.node is not None and self.group_of[v.node] is not group:
+            for v in self.waits_for(n):
+                if v.node is not None and self.group_of[v.node] is not group:
                     g = self.group_of[v.node]
                     found[g.id] = g
         return list(found.values())
@@ -347,17 +425,21 @@ class _Fusion:
 
     def kernel(self, group: _Group) -> KernelStep:
         inside = set(group.nodes)
-        inputs = dict.fromkeys(v for n in group.nodes for v in self.data(n) if v.node not in inside)
+        nodes = [n for n in _ordered(group.nodes) if not n.op.view]
+        inputs = dict.fromkeys(v for n in nodes for v in self.data(n) if v.node not in inside)
         outputs = [
             v
-            for n in group.nodes
+            for n in nodes
             for v in n.outputs
             if v in self.results or any(r not in inside for r in self.readers.get(v, ()))
         ]
-        nodes = _ordered(group.nodes)
-        equations = tuple(q for n in nodes for q in self.equations[n])
+        found = self.rewritten(group.nodes)
+        assert found is not None
         results = tuple(v for n in nodes for v in n.outputs)
-        border = {v: self.tensors[v] for v in (*inputs, *results)}
+        border = {v: found.tensor(self.tensors[v]) for v in (*inputs, *results)}
+        equations = found.equations
+        if any(n.op.view for n in group.nodes) or in_pieces(self.equations_of(nodes)):
+            equations = tuple(needed(equations, [border[v] for v in outputs]))
         return KernelStep(tuple(nodes), equations, tuple(inputs), tuple(outputs), border, results)
 
     @staticmethod

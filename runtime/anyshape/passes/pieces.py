@@ -1,0 +1,139 @@
+"""Maps of what is written in pieces, as a concat is: a map for each piece, computed from the piece's own value.
+
+In: equations. Out: equations in which nobody reads a tensor that several of them write, or None where that cannot be: what would have to
+be in memory as a whole before it is read keeps its kernel to itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from anyshape import dims
+from anyshape.dims import Dim, Size
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation
+from anyshape.equations.dependencies import in_order, reads
+from anyshape.equations.expr import Apply, Const, Expr, Read, Scalar, Var
+from anyshape.equations.traversal import replace_node, walk
+
+MOST_EQUATIONS = 8
+"""Of a map: each is a loop of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """`equation` writes the places from `first` on along an axis, as many as `count`; along the others its own variables, all of them."""
+
+    equation: Equation
+    first: Size
+    count: Size
+
+
+def in_pieces(equations: Sequence[Equation]) -> bool:
+    """Whether an equation without reductions reads what several of them write."""
+    counts = Counter(q.target for q in equations if q.form is None)
+    several = {t for t, n in counts.items() if n > 1}
+    return bool(several) and any(several & reads(q) for q in equations)
+
+
+def by_pieces(equations: Sequence[Equation]) -> tuple[Equation, ...] | None:
+    done: list[Equation] = []
+    written: dict[Tensor, list[Equation]] = {}
+    for q in in_order(equations):
+        if q.form is not None:
+            return None
+        made: list[Equation] = [q]
+        for t in dict.fromkeys(e.tensor for e in walk(q.value) if isinstance(e, Read)):
+            if len(written.get(t, ())) < 2:
+                continue
+            found = [_apart(each, t, written[t]) for each in made]
+            made = [each for several in found if several is not None for each in several]
+            if None in found or len(made) > MOST_EQUATIONS:
+                return None
+        written.setdefault(q.target, []).extend(made)
+        done += made
+    return tuple(done)
+
+
+def _apart(q: Equation, t: Tensor, writers: Sequence[Equation]) -> list[Equation] | None:
+    """The equation for each of the pieces that t is written in."""
+    for axis in range(len(t.shape)):
+        pieces = [_piece(w, axis) for w in writers]
+        if all(p is not None for p in pieces) and _tile([p for p in pieces if p is not None], t.shape[axis]):
+            return _over(q, t, axis, [p for p in pieces if p is not None])
+    return None
+
+
+def _piece(q: Equation, axis: int) -> _Piece | None:
+    others = [i for k, i in enumerate(q.index) if k != axis]
+    plain = all(
+        isinstance(i, Var) and i.extent == n for i, n in zip(others, _others(q.target.shape, axis), strict=True)
+    )
+    if not plain or len(set(others)) < len(others):
+        return None
+    i, first = q.index[axis], _offset(q.index[axis])
+    if first is None or i.free & set(others):
+        return None
+    count: Size = next(iter(i.free)).extent if i.free else 1
+    return _Piece(q, first, count)
+
+
+def _others(shape: Sequence[Size], axis: int) -> list[Size]:
+    return [n for k, n in enumerate(shape) if k != axis]
+
+
+def _offset(i: Expr) -> Size | None:
+    """What is added to a variable; of an index without one, all of it."""
+    if isinstance(i, Var):
+        return 0
+    if isinstance(i, Const):
+        return int(i.value)
+    if isinstance(i, Scalar):
+        return i.size if isinstance(i.size, int | Dim) else None
+    if isinstance(i, Apply) and i.op == "add":
+        offsets = [_offset(a) for a in i.args]
+        a, b = offsets
+        return None if a is None or b is None or sum(isinstance(x, Var) for x in i.args) > 1 else a + b
+    return None
+
+
+def _tile(pieces: Sequence[_Piece], extent: Size) -> bool:
+    """Whether they lie one behind the other, all of the axis."""
+    at: Size = 0
+    for p in pieces:
+        if dims.eq(p.first, at) is not True:
+            return False
+        at = at + p.count
+    return dims.eq(at, extent) is True
+
+
+def _over(q: Equation, t: Tensor, axis: int, pieces: Sequence[_Piece]) -> list[Equation] | None:
+    found = {e for e in walk(q.value) if isinstance(e, Read) and e.tensor is t}
+    along = {e.index[axis] for e in found}
+    (i, *more) = along
+    if more or not isinstance(i, Var) or i not in q.variables or any(e.outside is not None for e in found):
+        return None
+    if any(e.tensor is t for part in q.index for e in walk(part) if isinstance(e, Read)):
+        return None
+    return [_one(q, found, axis, i, p) for p in pieces]
+
+
+def _one(q: Equation, found: set[Read], axis: int, i: Var, piece: _Piece) -> Equation:
+    place = piece.equation.index[axis]
+    own = {v: Var(v.name, v.extent) for v in place.free}
+    at = replace_node(place, own)
+    done: dict[Expr, Expr] = {i: at}
+    for e in sorted(found, key=lambda e: e.serial):
+        index = [replace_node(k, done) for k in e.index]
+        values: dict[Expr, Expr] = dict(own)
+        for k, v in enumerate(piece.equation.index):
+            if k != axis:
+                values[v] = index[k]
+        done[e] = replace_node(piece.equation.value, values)
+    index = tuple(replace_node(k, done) for k in q.index)
+    return replace(q, index=index, value=replace_node(q.value, done))
+
+
+__all__ = ["by_pieces", "in_pieces"]

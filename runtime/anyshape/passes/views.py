@@ -1,0 +1,220 @@
+"""Views inside a kernel: a dim that is split or merged becomes loop variables that are, so that what a view is between can be one kernel.
+
+In: equations, and pairs of a view and what it views. Out: equations in which both are one tensor, over the common refinement of their
+shapes: [4*b, n] beside [b, 4, n] and [b, 4*n] is [b, 4, n] three times over. A variable i of a dim that is refined becomes q*k + r with
+0 <= q < n and 0 <= r < k, where it is an index of that dim just q, r; so every index is in bounds as it was, and there is no division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from anyshape.dims import Size, exact_div
+from anyshape.dtypes import I64
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Const, Expr, Read, Var, const, read
+from anyshape.equations.traversal import replace_node, walk
+
+Sizes = tuple[Size, ...]
+Views = Sequence[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Equations without views; `tensors` are those that stand for others now, of as many elements in the same order."""
+
+    equations: tuple[Equation, ...]
+    tensors: dict[Tensor, Tensor]
+
+    def tensor(self, t: Tensor) -> Tensor:
+        return self.tensors.get(t, t)
+
+
+def joined(equations: Sequence[Equation], views: Views) -> Joined | None:
+    """None where a shape is not refined by others, or an index of a refined dim is more than a variable that the equation stores by."""
+    splitting = _Splitting(equations, views)
+    return Joined(*splitting.rewritten()) if splitting.settle() else None
+
+
+def common(a: Sequence[Size], b: Sequence[Size]) -> Sizes | None:
+    """The coarsest sizes of which the products of neighbours are those of either; without ones."""
+    left, right = ([n for n in sizes if n != 1] for sizes in (a, b))
+    found: list[Size] = []
+    while left and right:
+        x, y = left.pop(), right.pop()
+        if x == y:
+            found.append(x)
+        elif (q := _quotient(x, y)) is not None:
+            found.append(y)
+            left.append(q)
+        elif (q := _quotient(y, x)) is not None:
+            found.append(x)
+            right.append(q)
+        else:
+            return None
+    return None if left or right else tuple(reversed(found))
+
+
+def _quotient(a: Size, b: Size) -> Size | None:
+    """What b has to be multiplied by to be a, whatever the symbols are."""
+    if a == 0 or b == 0:
+        return None
+    q = exact_div(a, b, known_nonzero=True)
+    return q if q != 1 and q * b == a else None
+
+
+def _shared_out(sizes: Sequence[Size], refined: Sequence[Size]) -> list[Sizes] | None:
+    """Of each size, those of `refined` that it is the product of."""
+    left, found = list(refined), list[Sizes]()
+    for n in reversed(sizes):
+        own: list[Size] = []
+        while n != 1:
+            if not left:
+                return None
+            own.append(left.pop())
+            q = 1 if n == own[-1] else _quotient(n, own[-1])
+            if q is None:
+                return None
+            n = q
+        found.append(tuple(reversed(own)))
+    return None if left else found[::-1]
+
+
+class _Splitting:
+    """`parts`: of each dim of a tensor what it is split into, nothing for 1. `of_vars`: the same of variables, by their extents."""
+
+    def __init__(self, equations: Sequence[Equation], views: Views) -> None:
+        self.equations = equations
+        self.groups = _groups(views)
+        self.parts: dict[Tensor, list[Sizes]] = {t: [(n,) for n in t.shape] for g in self.groups for t in g}
+        self.of_vars: dict[Var, Sizes] = {}
+
+    def settle(self) -> bool:
+        """Refines until nothing changes; whether all equations can be said so."""
+        if any(q.form is not None for q in self.equations):
+            return False
+        while True:
+            before = (dict(self.of_vars), {t: list(p) for t, p in self.parts.items()})
+            if not all(map(self._refine, self.groups)) or not all(map(self._split, self.equations)):
+                return False
+            if before == (self.of_vars, self.parts):
+                return True
+
+    def _refine(self, group: Sequence[Tensor]) -> bool:
+        refined: Sizes | None = tuple(n for p in self.parts[group[0]] for n in p if n != 1)
+        for t in group[1:]:
+            refined = None if refined is None else common(refined, [n for p in self.parts[t] for n in p])
+        if refined is None:
+            return False
+        for t in group:
+            parts = _shared_out(t.shape, refined)
+            if parts is None:
+                return False
+            self.parts[t] = parts
+        return True
+
+    def _split(self, q: Equation) -> bool:
+        """The variables by what they are an index of; then the target by the variables."""
+        own = set(q.variables)
+        for t, index in _accesses(q):
+            for i, parts in zip(index, self.parts.get(t, ()), strict=t in self.parts):
+                if len(parts) == 1:
+                    continue
+                if not parts and isinstance(i, Const) and i.value == 0:
+                    continue
+                if not isinstance(i, Var) or i not in own:
+                    return False
+                found = common(self.of_vars.get(i, (i.extent,)), parts) if parts else ()
+                if found is None or (not parts and i.extent != 1):
+                    return False
+                self.of_vars[i] = found
+        if any(isinstance(i, Var) and len(self.of_vars.get(i, (0,))) > 1 for i in q.index):
+            target = self.parts.setdefault(q.target, [(n,) for n in q.target.shape])
+            for k, i in enumerate(q.index):
+                if isinstance(i, Var) and i.extent == q.target.shape[k] and len(self.of_vars.get(i, (0,))) > 1:
+                    target[k] = self.of_vars[i]
+        return True
+
+    # --- what it all becomes ---
+
+    def rewritten(self) -> tuple[tuple[Equation, ...], dict[Tensor, Tensor]]:
+        tensors: dict[Tensor, Tensor] = {}
+        for group in self.groups:
+            first = group[0]
+            made = Tensor(first.name, first.dtype, tuple(n for p in self.parts[first] for n in p))
+            tensors.update(dict.fromkeys(group, made))
+        for t, parts in self.parts.items():
+            if t not in tensors:
+                tensors[t] = Tensor(t.name, t.dtype, tuple(n for p in parts for n in p))
+        return tuple(self._equation(q, tensors) for q in self.equations), tensors
+
+    def _equation(self, q: Equation, tensors: dict[Tensor, Tensor]) -> Equation:
+        variables = {v: _variables(v, sizes) for v, sizes in self.of_vars.items() if sizes != (v.extent,)}
+        done: dict[Expr, Expr] = {v: _position(vs) for v, vs in variables.items()}
+        found = {e for part in q.expressions for e in walk(part) if isinstance(e, Read) and e.tensor in tensors}
+        for e in sorted(found, key=lambda e: e.serial):  # inner ones are older
+            index = self._index(e.tensor, e.index, variables, done)
+            outside = None if e.outside is None else replace_node(e.outside, done)
+            done[e] = read(tensors[e.tensor], index, outside)
+        target = tensors.get(q.target, q.target)
+        return replace(
+            q, target=target, index=self._index(q.target, q.index, variables, done), value=replace_node(q.value, done)
+        )
+
+    def _index(
+        self, t: Tensor, index: Sequence[Expr], variables: dict[Var, tuple[Var, ...]], done: dict[Expr, Expr]
+    ) -> tuple[Expr, ...]:
+        found: list[Expr] = []
+        for i, parts in zip(index, self.parts.get(t, [(n,) for n in t.shape]), strict=True):
+            if len(parts) == 1:
+                found.append(replace_node(i, done))
+            elif parts:
+                assert isinstance(i, Var)
+                found += _regrouped(variables[i], parts)
+        return tuple(found)
+
+
+def _groups(views: Views) -> list[list[Tensor]]:
+    """Tensors that are each other's views."""
+    found: list[list[Tensor]] = []
+    for pair in views:
+        touched = [g for g in found if any(t in g for t in pair)]
+        found = [g for g in found if g not in touched]
+        found.append(list(dict.fromkeys([*(t for g in touched for t in g), *pair])))
+    return found
+
+
+def _accesses(q: Equation) -> Iterator[tuple[Tensor, tuple[Expr, ...]]]:
+    yield q.target, q.index
+    for part in q.expressions:
+        for e in walk(part):
+            if isinstance(e, Read):
+                yield e.tensor, e.index
+
+
+def _variables(v: Var, sizes: Sizes) -> tuple[Var, ...]:
+    return tuple(Var(f"{v.name}_{k}", n) for k, n in enumerate(sizes))
+
+
+def _position(variables: Sequence[Var]) -> Expr:
+    """Of a point, in row-major order."""
+    total: Expr = const(0, I64)
+    for k, v in enumerate(variables):
+        total = v if k == 0 else total * v.extent + v
+    return total
+
+
+def _regrouped(variables: Sequence[Var], sizes: Sequence[Size]) -> list[Expr]:
+    """Their positions in dims of these sizes, of which each is the product of neighbours."""
+    owned = _shared_out(sizes, [v.extent for v in variables])
+    assert owned is not None
+    found, at = [], 0
+    for own in owned:
+        found.append(_position(variables[at : at + len(own)]))
+        at += len(own)
+    return found
+
+
+__all__ = ["Joined", "common", "joined"]
