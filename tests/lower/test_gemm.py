@@ -196,6 +196,19 @@ def test_parts_are_bit_equal(m: int, n: int, k: int, batch: tuple[int, int]) -> 
             np.testing.assert_array_equal(contract(a, b, kind, nparts=nparts), whole)
 
 
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_few_rows_of_a_matrix_beyond_the_second_cache(m: int, level: str) -> None:
+    """Columns that several panels, one and a piece of one take; a part alone has few enough for the cache."""
+    n = 203
+    k = gemm.tiles_for(host_target().limited(level), F32).near // (4 * n) + 5
+    a, b = random_of("float32", 1, 1, m, k), random_of("float32", 1, 1, k, n)
+    for kind in ("unit", "prepacked"):
+        whole = contract(a, b, kind, level=level)
+        check(whole, a, b)
+        np.testing.assert_array_equal(contract(a, b, kind, level=level, nparts=3), whole)
+
+
 def test_shared_operands_and_gaps_between_rows() -> None:
     a = np.broadcast_to(random_of("float32", 1, 1, 9, 12), (2, 3, 9, 12))
     b = random_of("float32", 2, 3, 12, 50)[..., 3:40]

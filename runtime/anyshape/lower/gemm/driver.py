@@ -16,7 +16,7 @@ from __future__ import annotations
 from ..llvm.builder import Function
 from ..llvm.types import I1, I64, PTR, VOID, Operand, Type, Val, const
 from .blocks import Block, Operands, Panels, Rows
-from .microkernels import DOT, FULL, MASKED, NARROW, STRIP, WIDE, table_index, table_name
+from .microkernels import DOT, FAR, FULL, MASKED, NARROW, STRIP, WIDE, table_index, table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
 from .spec import (
@@ -71,6 +71,10 @@ class _Driver:
         f = self.f
         fitting = f.binary("udiv", const(I64, elements), f.mul(f.smax(self.k, 1), unit))
         return f.smax(fitting, 1)
+
+    def _all_rows(self) -> Val:
+        """Of the product that this is a part of."""
+        return self.m if self.spec.all_rows is None else self.f.i64(self.spec.all_rows)
 
     # parts
 
@@ -198,8 +202,7 @@ class _Driver:
         unit = f.compare("eq", inner, one)
         dot = const(I1, 0)
         if isinstance(spec.a, Strided) and self.a_type == spec.element:
-            all_rows = self.m if spec.all_rows is None else f.i64(spec.all_rows)
-            dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, all_rows)
+            dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, self._all_rows())
         if spec.b.panels is not None:
             start = f.gep(spec.b.panels, f.mul(first, self.k), self.b_type)
             packed = Panels(start, first, end, width, self.k)
@@ -286,7 +289,7 @@ class _Driver:
         f.jump(body)
         f.start(body)
         column = Val(f.fresh(), I64)
-        kind, count = self._choose(panels, block, f.sub(panels.end, column), wide)
+        kind, count = self._choose(panels, f.sub(panels.end, column), wide)
         with f.for_range(block.first, block.end, at_least_once=True) as loop:
             self._tile(ops, panels, block, loop.index, kind, column, count)
         following = f.add(column, count)
@@ -294,12 +297,14 @@ class _Driver:
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
 
-    def _choose(self, panels: Panels, block: Block, left: Val, wide: Val) -> tuple[Val, Val]:
+    def _choose(self, panels: Panels, left: Val, wide: Val) -> tuple[Val, Val]:
         """The kind of kernel for the next columns, and how many of the columns left it takes."""
         f, tiles = self.f, self.tiles
-        full, masked, narrow, several, dot, strip = (
-            const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, NARROW, WIDE, DOT, STRIP)
+        full, masked, narrow, several, far, dot, strip = (
+            const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP)
         )
+        size = f.mul(f.mul(f.sub(panels.end, panels.first), self.k), self.b_type.bytes)
+        several = f.select(f.compare("gt", size, tiles.near), far, several)
         fits_wide, fits = f.compare("ge", left, wide), f.compare("ge", left, tiles.columns)
         ragged = f.select(f.compare("le", left, tiles.lanes), narrow, masked)
         kind = f.select(fits_wide, several, f.select(fits, full, ragged))
@@ -307,8 +312,9 @@ class _Driver:
         if panels.dot is not None:
             kind = f.select(panels.dot, dot, kind)
         if panels.in_place is not None:
-            long = f.compare("gt", left, tiles.panels(1) * tiles.columns)
-            single = f.and_(panels.in_place, f.and_(long, f.compare("eq", block.count, 1)))
+            # by the sizes of the whole product, so that every part adds up in one order
+            long = f.compare("gt", self.n, tiles.panels(1) * tiles.columns)
+            single = f.and_(panels.in_place, f.and_(long, f.compare("eq", self._all_rows(), 1)))
             kind = f.select(single, strip, kind)
             count = f.select(single, f.smin(left, tiles.strip), count)
         return kind, count

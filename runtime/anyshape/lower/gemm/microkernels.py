@@ -17,10 +17,12 @@ from .tiles import Tiles
 
 CHUNK = 512
 """Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
-FULL, MASKED, NARROW, WIDE, DOT, STRIP = range(6)
+AHEAD = 12
+"""Lines of each panel that a `FAR` kernel asks for ahead of those it reads."""
+FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
-panels (few rows only); rows and columns that are both contiguous along k (few rows only, see `dots`); one row and any number
-of columns of a B in place (see `strips`)."""
+panels (few rows only); the same of a B beyond the second cache; rows and columns that are both contiguous along k (few rows
+only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
 
 
 def table_name(element: Type, stored: Type | None = None) -> str:
@@ -40,17 +42,17 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
     """All kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
     stored = stored or tiles.element
     names = []
-    for kind in (FULL, MASKED, NARROW, WIDE):
+    for kind in (FULL, MASKED, NARROW, WIDE, FAR):
         for rows in range(tiles.rows + 1):
-            panels = tiles.panels(rows) if kind == WIDE else 1
+            panels = tiles.panels(rows) if kind in (WIDE, FAR) else 1
             if rows == 0:
                 names.append("")
-            elif kind == WIDE and panels == 1:
+            elif kind in (WIDE, FAR) and panels == 1:
                 names.append(_name(tiles, FULL, rows))
             else:
                 names.append(_name(tiles, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
-                _emit(module, tiles, names[-1], rows, vectors, kind in (MASKED, NARROW), stored)
+                _emit(module, tiles, names[-1], rows, vectors, kind, stored)
     for rows in range(tiles.few_rows + 1):
         names.append(_name(tiles, DOT, rows) if rows else "")
         if rows:
@@ -61,10 +63,11 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
 
 
 def _name(tiles: Tiles, kind: int, rows: int) -> str:
-    return f"{tiles.element.suffix}_{('full', 'masked', 'narrow', 'wide', 'dot', 'strip')[kind]}_{rows}"
+    return f"{tiles.element.suffix}_{('full', 'masked', 'narrow', 'wide', 'far', 'dot', 'strip')[kind]}_{rows}"
 
 
-def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, masked: bool, stored: Type) -> None:
+def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, kind: int, stored: Type) -> None:
+    masked = kind in (MASKED, NARROW)
     vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count = f.args
@@ -75,11 +78,14 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, mask
         origins = sorted({origin for origin, _ in places})
         row_bytes, step_bytes = f.mul(a_row, tiles.element.bytes), f.mul(a_step, tiles.element.bytes)
         pointers = [f.gep(a, f.mul(row_bytes, origin), I8) for origin in origins]
+        ahead = f.mul(b_step, _steps_ahead(tiles, stored)) if kind == FAR else None
         with f.for_range(0, k, CHUNK, carried=[b, *pointers], at_least_once=True) as chunk:
             end = f.smin(f.add(chunk.index, CHUNK), k)
             with f.for_range(chunk.index, end, carried=[*chunk.carried, *start]) as loop:
                 b_now, *rest = loop.carried
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
+                if ahead is not None:
+                    _ask(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
                 columns = [
                     widened(f, _read(f, b_now, narrow, offset, mask), vector) for offset, mask in zip(offsets, masks)
                 ]
@@ -99,6 +105,17 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, mask
                     _put(f, tiles, totals, c, c_step, masks, True)
             chunk.next(*loop.results[: 1 + len(origins)])
         f.ret()
+
+
+def _steps_ahead(tiles: Tiles, stored: Type) -> int:
+    return -(-AHEAD * tiles.line // (tiles.columns * stored.bytes))
+
+
+def _ask(f: Function, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Type) -> None:
+    """For the lines of one step."""
+    for v, offset in enumerate(offsets):
+        if v % tiles.vectors * tiles.lanes * stored.bytes % tiles.line == 0:
+            f.prefetch(f.gep(at, offset, stored), False)
 
 
 def _factor(f: Function, tiles: Tiles, origin: Val, row_bytes: Val, times: int) -> Val:

@@ -25,6 +25,7 @@ class Tiles:
 
     `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3);
     `computed_block` bounds a B that is computed while it is packed (a quarter of L2): it is read soon after it is written.
+    `near`: bytes of a B that stays in L2 for the most part; `line`: bytes that come from memory together.
     `strip` is how many sums of a single row wait in memory (half of L1). Blocks do
     not cut K: at 14 rows a tile reads B slowly enough for any cache.
     """
@@ -38,6 +39,8 @@ class Tiles:
     b_block: int
     computed_block: int
     strip: int
+    near: int
+    line: int
 
     def panels(self, rows: int) -> int:
         """How many column panels one call takes: few rows alone would leave the multipliers waiting."""
@@ -92,6 +95,8 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         columns=vectors * lanes,
         a_block=target.l2_bytes // 2 // element.bytes,
         strip=target.l1_bytes // 2 // element.bytes // lanes * lanes,
+        near=target.l2_bytes * 3 // 2,
+        line=target.line_bytes,
         computed_block=target.l2_bytes // 4 // element.bytes,
         b_block=max(target.l3_bytes // 4, target.l2_bytes) // element.bytes,
     )
