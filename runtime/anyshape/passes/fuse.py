@@ -12,11 +12,7 @@ In the end groups whose contractions read one operand become one, side by side (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from anyshape.dims import Dim, Size, free_symbols
-from anyshape.equations import Tensor
-from anyshape.equations.builder import Equation
 from anyshape.equations.dependencies import needed
 from anyshape.equations.expr import Read, Var
 from anyshape.equations.recurrences import as_steps, without_units
@@ -25,37 +21,18 @@ from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.classify import Kind, classify, is_cheap
+from anyshape.passes.group_equations import GroupEquations, in_order
+from anyshape.passes.groups import Group, Shape, sizes_of, waits_for
 from anyshape.passes.parts import steps_of, takes_parts
-from anyshape.passes.pieces import by_pieces, in_pieces
+from anyshape.passes.pieces import in_pieces
 from anyshape.passes.rows import by_rows, has_own_rows, multiplies_rows
 from anyshape.passes.side_by_side import MOST_BESIDE, LeftOperand, left_operand
 from anyshape.passes.simplify import viewed
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep, stands_alone
-from anyshape.passes.views import Joined, joined
 from anyshape.passes.walks import table_step
-
-Shape = tuple[Size, ...]
 
 MAX_NODES = 40
 """A bound on the size of one kernel: code generation is linear in it, and registers are few."""
-
-
-@dataclass(eq=False)
-class _Group:
-    """Nodes that will be one kernel. `needs` is the bit set of the groups it depends on, directly or not."""
-
-    id: int
-    kind: Kind
-    nodes: list[Node]
-    shape: Shape
-    needs: int = 0
-    equations: list[Equation] = field(default_factory=list)
-    apart: bool = False
-    """A single node that takes several kernels."""
-    chained: bool = False
-    """More than one contraction, run by blocks of rows."""
-    beside: int = 1
-    """How many groups stand side by side in it."""
 
 
 def fuse(f: Function) -> Schedule:
@@ -66,13 +43,13 @@ def fuse(f: Function) -> Schedule:
 class _Fusion:
     def __init__(self, f: Function) -> None:
         self.f = f
-        self.tensors: dict[Value, Tensor] = {}
-        self.equations: dict[Node, list[Equation]] = {}
-        self.group_of: dict[Node, _Group] = {}
-        self.groups: list[_Group] = []
+        self.made = GroupEquations()
+        self.tensors, self.equations = self.made.tensors, self.made.equations
+        self.group_of: dict[Node, Group] = {}
+        self.groups: list[Group] = []
         self.readers: dict[Value, list[Node]] = {}
         self.results = set(f.results)
-        self.sizes = {n for p in f.params for n in p.type.shape or () if isinstance(n, Dim) and n.is_symbol}
+        self.sizes = sizes_of(f)
         for node in f.nodes:
             for v in node.inputs:
                 if v is not None:
@@ -94,7 +71,7 @@ class _Fusion:
     # --- growing groups ---
 
     def add_alone(self, node: Node) -> None:
-        group = _Group(len(self.groups), Kind.MOVE, [node], ())
+        group = Group(len(self.groups), Kind.MOVE, [node], ())
         group.needs = self.needs_of(node)
         self.groups.append(group)
         self.group_of[node] = group
@@ -103,7 +80,7 @@ class _Fusion:
         ins, outs = tensors_of(node, self.tensors)
         equations = [without_units(q) for q in as_steps(equations_of(node, ins, outs).equations)]
         self.equations[node] = equations
-        group = _Group(
+        group = Group(
             len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node)
         )
         group.equations = list(equations)
@@ -116,47 +93,35 @@ class _Fusion:
             self.try_merge(self.group_of[v.node], self.group_of[node], v, node)
         for v in dict.fromkeys(self.data(node)):
             self.try_view(v, node)
+        self.take_in_moves(self.group_of[node])
 
     def candidates(self, node: Node) -> list[Value]:
         """Data operands computed by kernels; contractions first, since a node can join only one."""
-        data = [
-            v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None and v.node is not None
-        ]
-        distinct = [v for v in dict.fromkeys(data) if v.node is not None and not self.is_alone(self.group_of[v.node])]
+        data = [v for v in dict.fromkeys(self.data(node)) if v.node is not None]
+        distinct = [v for v in data if v.node is not None and not self.is_alone(self.group_of[v.node])]
         return sorted(distinct, key=lambda v: v.node is None or self.group_of[v.node].kind is not Kind.CONTRACTION)
 
     def needs_of(self, node: Node) -> int:
         bits = 0
-        for v in self.waits_for(node):
+        for v in waits_for(node, self.sizes):
             if v.node is not None:
                 below = self.group_of[v.node]
                 bits |= below.needs | (1 << below.id)
         return bits
 
-    def waits_for(self, node: Node) -> list[Value]:
-        """Its inputs but for operands of which every element follows from the sizes of the parameters: nobody reads those."""
-        told = set(node.operand_inputs().values())
-        return [v for v in node.inputs if v is not None and not (v in told and self.is_told(v))]
-
-    def is_told(self, v: Value) -> bool:
-        return v.contents is not None and all(free_symbols(e) <= self.sizes for e in v.contents)
-
-    def try_merge(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> None:
+    def try_merge(self, producer: Group, consumer: Group, value: Value, node: Node) -> None:
         if producer is consumer or len(producer.nodes) + len(consumer.nodes) > MAX_NODES:
             return
-        if (
-            self.is_alone(producer)
-            or producer.apart
-            or consumer.apart
-            or not self.forms_fit(producer, consumer, value, node)
-        ):
+        if self.is_alone(producer) or producer.apart or consumer.apart:
+            return
+        if not self.forms_fit(producer, consumer, value, node):
             return
         if not self.stays_acyclic(producer, consumer) or self.sizes_from(producer, consumer):
             return
-        if self.rewritten([*producer.nodes, *consumer.nodes]) is not None:
+        if self.made.rewritten([*producer.nodes, *consumer.nodes]) is not None:
             self.merge(producer, consumer)
 
-    def try_view(self, value: Value, node: Node) -> None:
+    def try_view(self, value: Value, node: Node, moves: bool = False) -> None:
         """A map of what is a view of another map joins it, and the view is nowhere."""
         views: list[Node] = []
         seen: Value | None = value
@@ -167,18 +132,29 @@ class _Fusion:
             return
         producer, consumer = self.group_of[seen.node], self.group_of[node]
         groups = [self.group_of[n] for n in reversed(views)]
-        if producer is consumer or any(len(g.nodes) > 1 for g in groups):
+        if producer is consumer or any(len(g.nodes) > 1 for g in groups) or (moves and producer.kind is not Kind.MOVE):
             return
         if not self.view_fits(producer, consumer, seen, node, views) or self.sizes_from(producer, consumer):
             return
-        between = sum(1 << g.id for g in groups)
-        if not self.stays_acyclic(producer, consumer, between):
+        if not self.stays_acyclic(producer, consumer, sum(1 << g.id for g in groups)):
             return
-        if self.rewritten([*producer.nodes, *views, *consumer.nodes]) is not None:
+        if self.made.rewritten([*producer.nodes, *views, *consumer.nodes]) is not None:
             for group in (*groups, producer):
                 self.merge(group, consumer)
 
-    def view_fits(self, producer: _Group, consumer: _Group, value: Value, node: Node, views: Sequence[Node]) -> bool:
+    def take_in_moves(self, group: Group) -> None:
+        """What only moves elements and is read by several nodes joins them once all of these are in one group."""
+        if group.kind not in (Kind.MOVE, Kind.MAP) or len(group.nodes) == 1:
+            return
+        for node in list(group.nodes):
+            for v in self.data(node) if not node.op.view else ():
+                if len(self.readers[v]) > 1 and v.node is not None and self.group_of[v.node] is not group:
+                    if v.node.op.view:
+                        self.try_view(v, node, moves=True)
+                    elif self.group_of[v.node].kind is Kind.MOVE:
+                        self.try_merge(self.group_of[v.node], group, v, node)
+
+    def view_fits(self, producer: Group, consumer: Group, value: Value, node: Node, views: Sequence[Node]) -> bool:
         if {producer.kind, consumer.kind} - {Kind.MOVE, Kind.MAP} or producer.apart or consumer.apart:
             return False
         if self.is_alone(producer) or len(producer.nodes) + len(views) + len(consumer.nodes) > MAX_NODES:
@@ -192,33 +168,7 @@ class _Fusion:
         same = value.type.count() == node.outputs[0].type.count()
         return producer.kind is Kind.MOVE or is_cheap(producer.equations) or same
 
-    def rewritten(self, nodes: Sequence[Node]) -> Joined | None:
-        """The equations of a kernel for the nodes, in order: without views, and without what is read after it was written in pieces.
-        None where there are none, and these nodes are no kernel."""
-        ordered = _ordered(nodes)
-        equations = self.equations_of(ordered)
-        views = [(self.tensor(n.outputs[0]), self.tensor(v)) for n in ordered if (v := viewed(n)) is not None]
-        found = joined(equations, views) if views else Joined(equations, {})
-        if found is None or not (views or in_pieces(equations)):
-            return found
-        if any(v.contents is not None for n in ordered for v in n.outputs):
-            return None  # an element may be a size, and is wanted in memory then
-        if not in_pieces(found.equations):
-            return found
-        pieces = by_pieces(found.equations)
-        return None if pieces is None else Joined(pieces, found.tensors)
-
-    def equations_of(self, nodes: Sequence[Node]) -> tuple[Equation, ...]:
-        return tuple(q for n in nodes for q in self.equations.get(n, ()))
-
-    def tensor(self, v: Value) -> Tensor:
-        found = self.tensors.get(v)
-        if found is None:
-            assert v.type.shape is not None
-            found = self.tensors[v] = Tensor(v.name or "view", v.type.dtype, v.type.shape)
-        return found
-
-    def try_chain(self, rows: _Group, consumer: _Group, value: Value, node: Node) -> None:
+    def try_chain(self, rows: Group, consumer: Group, value: Value, node: Node) -> None:
         """A contraction, rows of its result, and a contraction of those rows become one group."""
         kinds = rows.kind is Kind.ROW and consumer.kind is Kind.CONTRACTION
         if not kinds or rows.apart or consumer.apart or consumer.chained or not self.is_private(value, rows, consumer):
@@ -235,11 +185,13 @@ class _Fusion:
             return
         if first.needs >> consumer.id & 1 or not self.stays_acyclic(rows, consumer):
             return
+        if self.made.rewritten([*first.nodes, *rows.nodes, *consumer.nodes]) is None:
+            return
         self.merge(first, rows)
         self.merge(rows, consumer)
         consumer.chained = True
 
-    def rows_of(self, rows: _Group, value: Value) -> Value | None:
+    def rows_of(self, rows: Group, value: Value) -> Value | None:
         """The result of a contraction of which the group computes its own, row by row, if nothing else reads it."""
         inputs = dict.fromkeys(
             v for n in rows.nodes for v in self.data(n) if v.node is not None and v.node not in rows.nodes
@@ -254,17 +206,17 @@ class _Fusion:
                     return v
         return None
 
-    def is_private(self, value: Value, producer: _Group, consumer: _Group) -> bool:
+    def is_private(self, value: Value, producer: Group, consumer: Group) -> bool:
         """Whether only these two see it."""
         return value not in self.results and all(
             self.group_of.get(r) in (producer, consumer) for r in self.readers[value]
         )
 
     @staticmethod
-    def is_alone(group: _Group) -> bool:
+    def is_alone(group: Group) -> bool:
         return len(group.nodes) == 1 and stands_alone(group.nodes[0])
 
-    def forms_fit(self, producer: _Group, consumer: _Group, value: Value, node: Node) -> bool:
+    def forms_fit(self, producer: Group, consumer: Group, value: Value, node: Node) -> bool:
         kinds = {producer.kind, consumer.kind}
         if Kind.CONTRACTION in kinds and (Kind.ROW in kinds or producer.kind is consumer.kind):
             return False
@@ -318,22 +270,21 @@ class _Fusion:
         return max(shapes, key=len) if shapes else None
 
     @staticmethod
-    def same_domain(producer: _Group, consumer: _Group) -> bool:
+    def same_domain(producer: Group, consumer: Group) -> bool:
         return producer.shape == consumer.shape
 
-    def stays_acyclic(self, producer: _Group, consumer: _Group, between: int = 0) -> bool:
-        """No third group between the two but those of the bit set: none that needs the producer and that the consumer needs."""
-        others = consumer.needs & ~(1 << producer.id | between)
-        between = [g for g in self.groups if others >> g.id & 1 and g.needs >> producer.id & 1]
-        return not between
+    def stays_acyclic(self, producer: Group, consumer: Group, views: int = 0) -> bool:
+        """No third group between the two, but for those of the bit set: none that needs the producer and that the consumer needs."""
+        others = consumer.needs & ~(1 << producer.id | views)
+        return not any(others >> g.id & 1 and g.needs >> producer.id & 1 for g in self.groups)
 
     @staticmethod
-    def sizes_from(producer: _Group, consumer: _Group) -> bool:
+    def sizes_from(producer: Group, consumer: Group) -> bool:
         """Whether elements of the producer may decide sizes of the consumer, which a kernel has to know before it starts."""
         operands = (v for n in consumer.nodes for v in n.inputs[len(n.inputs) - len(n.op.operands) :])
         return any(v is not None and v.node in producer.nodes for v in operands)
 
-    def merge(self, producer: _Group, consumer: _Group) -> None:
+    def merge(self, producer: Group, consumer: Group) -> None:
         """Everything moves into the consumer, whose place in the order is the later one."""
         order = {Kind.MOVE: 0, Kind.MAP: 1, Kind.ROW: 2, Kind.CONTRACTION: 3}
         consumer.kind = max(producer.kind, consumer.kind, key=order.__getitem__)
@@ -351,7 +302,7 @@ class _Fusion:
     # --- groups side by side ---
 
     def put_side_by_side(self) -> None:
-        last: dict[LeftOperand, _Group] = {}
+        last: dict[LeftOperand, Group] = {}
         for group in self.groups:
             left = self.left_operand(group)
             if left is None:
@@ -363,7 +314,7 @@ class _Fusion:
                 group.beside = count
             last[left] = group
 
-    def left_operand(self, group: _Group) -> LeftOperand | None:
+    def left_operand(self, group: Group) -> LeftOperand | None:
         """What the group reads that others may read with it; not a constant, since what is shared would be weights."""
         if group.kind is not Kind.CONTRACTION or group.chained or group.apart or not group.nodes:
             return None
@@ -373,14 +324,15 @@ class _Fusion:
         values = (v for n in group.nodes for v in self.data(n) if self.tensors.get(v) is left.tensor)
         return left if all(v.constant is None for v in values) else None
 
-    @staticmethod
-    def may_stand_beside(first: _Group, second: _Group) -> bool:
+    def may_stand_beside(self, first: Group, second: Group) -> bool:
         apart = not (first.needs >> second.id & 1 or second.needs >> first.id & 1)
-        return apart and first.beside < MOST_BESIDE and len(first.nodes) + len(second.nodes) <= MAX_NODES
+        nodes = [*first.nodes, *second.nodes]
+        few = first.beside < MOST_BESIDE and len(nodes) <= MAX_NODES
+        return apart and few and self.made.rewritten(nodes) is not None
 
     # --- steps ---
 
-    def place(self, group: _Group, steps: list[Step], placed: set[int]) -> None:
+    def place(self, group: Group, steps: list[Step], placed: set[int]) -> None:
         """Depth first: a group that took in a later node may need groups made after it."""
         stack = [group]
         while stack:
@@ -398,16 +350,16 @@ class _Fusion:
             placed.add(top.id)
             steps += self.steps(top)
 
-    def operands_of(self, group: _Group) -> list[_Group]:
-        found: dict[int, _Group] = {}
+    def operands_of(self, group: Group) -> list[Group]:
+        found: dict[int, Group] = {}
         for n in group.nodes:
-            for v in self.waits_for(n):
+            for v in waits_for(n, self.sizes):
                 if v.node is not None and self.group_of[v.node] is not group:
                     g = self.group_of[v.node]
                     found[g.id] = g
         return list(found.values())
 
-    def steps(self, group: _Group) -> list[Step]:
+    def steps(self, group: Group) -> list[Step]:
         if self.is_alone(group):
             (node,) = group.nodes
             if node.regions:
@@ -423,9 +375,9 @@ class _Fusion:
             return [*steps_of(node, self.equations[node], self.tensors, wanted)]
         return [self.kernel(group)]
 
-    def kernel(self, group: _Group) -> KernelStep:
+    def kernel(self, group: Group) -> KernelStep:
         inside = set(group.nodes)
-        nodes = [n for n in _ordered(group.nodes) if not n.op.view]
+        nodes = [n for n in in_order(group.nodes) if not n.op.view]
         inputs = dict.fromkeys(v for n in nodes for v in self.data(n) if v.node not in inside)
         outputs = [
             v
@@ -433,33 +385,15 @@ class _Fusion:
             for v in n.outputs
             if v in self.results or any(r not in inside for r in self.readers.get(v, ()))
         ]
-        found = self.rewritten(group.nodes)
+        found = self.made.rewritten(group.nodes)
         assert found is not None
         results = tuple(v for n in nodes for v in n.outputs)
         border = {v: found.tensor(self.tensors[v]) for v in (*inputs, *results)}
         equations = found.equations
-        if any(n.op.view for n in group.nodes) or in_pieces(self.equations_of(nodes)):
+        if any(n.op.view for n in group.nodes) or in_pieces(self.made.of(nodes)):
             equations = tuple(needed(equations, [border[v] for v in outputs]))
         return KernelStep(tuple(nodes), equations, tuple(inputs), tuple(outputs), border, results)
 
     @staticmethod
     def data(node: Node) -> Sequence[Value]:
         return [v for v in node.inputs[: len(node.inputs) - len(node.op.operands)] if v is not None]
-
-
-def _ordered(nodes: Sequence[Node]) -> list[Node]:
-    """Producers first, within one group."""
-    inside, done, out = set(nodes), set(), []
-
-    def visit(node: Node) -> None:
-        if node in done:
-            return
-        done.add(node)
-        for v in node.inputs:
-            if v is not None and v.node in inside and v.node is not None:
-                visit(v.node)
-        out.append(node)
-
-    for n in nodes:
-        visit(n)
-    return out

@@ -15,7 +15,7 @@ from anyshape.dims import Dim, Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
 from anyshape.equations.dependencies import in_order, reads
-from anyshape.equations.expr import Apply, Const, Expr, Read, Scalar, Var
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.traversal import replace_node, walk
 
 MOST_EQUATIONS = 8
@@ -32,7 +32,7 @@ class _Piece:
 
 
 def in_pieces(equations: Sequence[Equation]) -> bool:
-    """Whether an equation without reductions reads what several of them write."""
+    """Whether an equation reads what several of them write."""
     counts = Counter(q.target for q in equations if q.form is None)
     several = {t for t, n in counts.items() if n > 1}
     return bool(several) and any(several & reads(q) for q in equations)
@@ -48,13 +48,17 @@ def by_pieces(equations: Sequence[Equation]) -> tuple[Equation, ...] | None:
         for t in dict.fromkeys(e.tensor for e in walk(q.value) if isinstance(e, Read)):
             if len(written.get(t, ())) < 2:
                 continue
-            found = [_apart(each, t, written[t]) for each in made]
+            found = [None if _reduces(each) else _apart(each, t, written[t]) for each in made]
             made = [each for several in found if several is not None for each in several]
             if None in found or len(made) > MOST_EQUATIONS:
                 return None
         written.setdefault(q.target, []).extend(made)
         done += made
     return tuple(done)
+
+
+def _reduces(q: Equation) -> bool:
+    return any(isinstance(e, Reduce) for e in walk(q.value))
 
 
 def _apart(q: Equation, t: Tensor, writers: Sequence[Equation]) -> list[Equation] | None:
@@ -122,15 +126,15 @@ def _over(q: Equation, t: Tensor, axis: int, pieces: Sequence[_Piece]) -> list[E
 
 def _one(q: Equation, found: set[Read], axis: int, i: Var, piece: _Piece) -> Equation:
     place = piece.equation.index[axis]
-    own = {v: Var(v.name, v.extent) for v in place.free}
+    own: dict[Expr, Expr] = {v: Var(v.name, v.extent) for v in place.free}
     at = replace_node(place, own)
     done: dict[Expr, Expr] = {i: at}
     for e in sorted(found, key=lambda e: e.serial):
-        index = [replace_node(k, done) for k in e.index]
-        values: dict[Expr, Expr] = dict(own)
+        at_piece = [replace_node(k, done) for k in e.index]
+        values = dict(own)
         for k, v in enumerate(piece.equation.index):
             if k != axis:
-                values[v] = index[k]
+                values[v] = at_piece[k]
         done[e] = replace_node(piece.equation.value, values)
     index = tuple(replace_node(k, done) for k in q.index)
     return replace(q, index=index, value=replace_node(q.value, done))

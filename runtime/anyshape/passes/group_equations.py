@@ -1,0 +1,71 @@
+"""What the nodes of a group compute, as the equations of one kernel.
+
+In: nodes with the equations that their ops state. Out: those equations in order, without the views that are between them (`views.py`), and
+without what would be read after it was written in pieces (`pieces.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation
+from anyshape.graph.value import Node, Value
+from anyshape.passes.pieces import by_pieces, in_pieces
+from anyshape.passes.simplify import viewed
+from anyshape.passes.views import Joined, joined
+
+
+@dataclass
+class GroupEquations:
+    """`tensors` of values and `equations` of nodes, as the ops state them."""
+
+    tensors: dict[Value, Tensor] = field(default_factory=dict)
+    equations: dict[Node, list[Equation]] = field(default_factory=dict)
+
+    def of(self, nodes: Sequence[Node]) -> tuple[Equation, ...]:
+        return tuple(q for n in nodes for q in self.equations.get(n, ()))
+
+    def rewritten(self, nodes: Sequence[Node]) -> Joined | None:
+        """None where the nodes can be no kernel."""
+        ordered = in_order(nodes)
+        equations = self.of(ordered)
+        views = [(self.tensor(n.outputs[0]), self.tensor(v)) for n in ordered if (v := viewed(n)) is not None]
+        if not views and not in_pieces(equations):
+            return Joined(equations, {})
+        if any(v.contents is not None for n in ordered for v in n.outputs):
+            return None  # an element may be a size, and is wanted in memory then
+        found = joined(equations, views)
+        if found is None or not in_pieces(found.equations):
+            return found
+        pieces = by_pieces(found.equations)
+        return None if pieces is None else Joined(pieces, found.tensors)
+
+    def tensor(self, v: Value) -> Tensor:
+        found = self.tensors.get(v)
+        if found is None:
+            assert v.type.shape is not None
+            found = self.tensors[v] = Tensor(v.name or "view", v.type.dtype, v.type.shape)
+        return found
+
+
+def in_order(nodes: Sequence[Node]) -> list[Node]:
+    """Producers first, within one group."""
+    inside, done, out = set(nodes), set(), []
+
+    def visit(node: Node) -> None:
+        if node in done:
+            return
+        done.add(node)
+        for v in node.inputs:
+            if v is not None and v.node in inside and v.node is not None:
+                visit(v.node)
+        out.append(node)
+
+    for n in nodes:
+        visit(n)
+    return out
+
+
+__all__ = ["GroupEquations", "in_order"]
