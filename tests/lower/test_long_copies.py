@@ -23,3 +23,22 @@ def test_rows_around_a_piece_and_beyond(dtype: str, threads: int) -> None:
         left, right = (rng.integers(0, 100, (2, k, 1)).astype(size) for k in (n, 5))
         assert (f(left, right) == np.concatenate([left, right], 1)).all(), n
         assert (f(right, left) == np.concatenate([right, left], 1)).all(), n
+
+
+@pytest.mark.parametrize("dtype", ["f32", "u8"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_that_are_whole_or_not_as_the_run_tells(dtype: str, threads: int) -> None:
+    """Sizes of results are lesser ones of two: all rows, some of a dim further in, and dims of 1, below and above a long copy."""
+    size = np.dtype({"f32": "f4", "u8": "u1"}[dtype])
+    half = PIECE // size.itemsize // 2
+    x = anyshape.input("x", f"{dtype}[a, b, c]")
+    ends = (3, 40, half // 20)
+    sliced = ops.slice(x, starts=[1, 0, 0], ends=list(ends), axes=[0, 1, 2], steps=[1, 1, 1])
+    f = anyshape.compile(anyshape.function([x], sliced), threads=threads)
+    rng = np.random.default_rng(4)
+    for shape in (
+        (3, 40, half // 20), (4, 20, half // 20), (3, 19, half // 20), (3, 41, half // 20), (3, 40, half // 20 + 1), (2, 1, half // 20),
+        (3, 1, half), (3, 40, 1), (4, 40, 5), (1, 40, half // 20), (3, 0, 7),
+    ):  # fmt: skip
+        given = rng.integers(0, 100, shape).astype(size)
+        assert (f(given) == given[1 : ends[0], : ends[1], : ends[2]]).all(), shape

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from anyshape import dims
+from anyshape.dims import Size
 from anyshape.lower import elementwise
 from anyshape.lower.dag import LoopVar, Node, Store
 from anyshape.lower.llvm.builder import Function
@@ -60,13 +62,65 @@ def emit_choices(rows: Rows, scope: Scope, store: Store, tiers: Sequence[int], s
         _short_rows(rows, store, outer[-1], along, split and len(outer) == 1)
         return sums
 
-    short = _are_short(rows, store, along) if outer else const(I1, 0)
-    if short.number != 0:
-        with rows.when(short):
-            rows.nest(outer[:-1], None, (), [], short_rows, split)
-    if short.number != 1:
-        with rows.when(rows.f.not_(short)):
-            rows.nest(outer, None, (), [], body, split)
+    def by_rows() -> None:
+        short = _are_short(rows, store, along) if outer else const(I1, 0)
+        if short.number != 0:
+            with rows.when(short):
+                rows.nest(outer[:-1], None, (), [], short_rows, split)
+        if short.number != 1:
+            with rows.when(rows.f.not_(short)):
+                rows.nest(outer, None, (), [], body, split)
+
+    joined = _joined(rows, store, along, outer)
+    if not joined:
+        by_rows()
+        return
+    rest = const(I1, 1)
+    for variables, long, count in reversed(joined):
+        with rows.when(rows.f.and_(rest, long)):
+            _copy_joined(rows, store, outer[: -len(variables)], count, split)
+        rest = rows.f.and_(rest, rows.f.not_(long))
+    with rows.when(rest):
+        by_rows()
+
+
+def _joined(
+    rows: Rows, store: Store, along: LoopVar, outer: Sequence[LoopVar]
+) -> list[tuple[Sequence[LoopVar], Val, Val]]:
+    """Of a bare copy the inner variables that may turn out to walk memory as one with the vector's, such as rows whose size is the lesser
+    of what there is and what is wanted: the variables, whether they do and are worth a long copy, and how many elements that are."""
+    if not _is_copy(rows, store.value, store, along):
+        return []
+    f, found, held, count = rows.f, list[tuple[Sequence[LoopVar], Val, Val]](), const(I1, 1), rows.size(along.extent)
+    known: Size = along.extent
+    for i in range(len(outer) - 1, -1, -1):
+        v = outer[i]
+        steps = [rows.coefficient(a.address.coefficient(v)) for a in (store.value.data, store.access)]
+        if any(dims.eq(step, known) is False for step in steps):
+            break
+        for step in steps:
+            held = f.and_(held, f.compare("eq", rows.size(step), count))
+        count, known = f.mul(count, rows.size(v.extent)), known * v.extent
+        found.append((outer[i:], f.and_(held, f.compare("ge", count, _piece(rows, store) // 2)), count))
+    return found
+
+
+def _copy_joined(rows: Rows, store: Store, outer: Sequence[LoopVar], count: Val, split: bool) -> None:
+    """So many elements for each turn of the loops over `outer`."""
+    element = elementwise.memory_type(store.value.dtype)
+
+    def body(sums: Sums) -> Sums:
+        first, last = (
+            rows.part_of(count, rows.f.target.line_bytes // element.bytes)
+            if split and not outer
+            else (const(I64, 0), count)
+        )
+        source, to = (rows.pointer(a.tensor, a.address) for a in (store.value.data, store.access))
+        with rows.when(rows.f.compare("ne", source, to)):
+            _copy_long(rows, store, (source, to), first, last)
+        return sums
+
+    rows.nest(outer, None, (), [], body, split)
 
 
 def _are_short(rows: Rows, store: Store, along: LoopVar) -> Val:
@@ -169,10 +223,16 @@ def _row(rows: Rows, n: Node, store: Store, along: LoopVar, tiers: Sequence[int]
         long = f.compare("ge", f.sub(last, first), piece // 2)
         with rows.when(f.not_(long)):
             rows.vector_range(along, tiers, range_, [], body)
-        with rows.when(long), rows.loop(first, last, piece) as turn:
-            element = elementwise.memory_type(n.dtype)
-            from_, at = (f.gep(p, turn.index, element) for p in places)
-            f.memmove(at, from_, f.mul(f.smin(f.sub(last, turn.index), piece), element.bytes))
+        with rows.when(long):
+            _copy_long(rows, store, places, first, last)
+
+
+def _copy_long(rows: Rows, store: Store, places: Sequence[Val], first: Val, last: Val) -> None:
+    """Elements first .. last - 1 behind `places`, source and target, by the C library."""
+    f, piece, element = rows.f, _piece(rows, store), elementwise.memory_type(store.access.tensor.dtype)
+    with rows.loop(first, last, piece) as turn:
+        source, to = (f.gep(p, turn.index, element) for p in places)
+        f.memmove(to, source, f.mul(f.smin(f.sub(last, turn.index), piece), element.bytes))
 
 
 def _piece(rows: Rows, store: Store) -> int:
