@@ -252,6 +252,8 @@ OPS: dict[str, OpDef] = {
         scatter.STATIC_SPARSE_TO_DENSE,
         scatter.DYN_SPARSE_TO_DENSE,
         shapes.SHAPE_OF,
+        shapes.STATIC_AXIS_POSITIONS,
+        shapes.DYN_AXIS_POSITIONS,
         shapes.SIZE,
         shapes.STATIC_ARANGE,
         shapes.DYN_ARANGE,

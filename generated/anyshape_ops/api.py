@@ -213,6 +213,7 @@ from anyshape_ops.ops.scatter import (
 )
 from anyshape_ops.ops.shapes import (
     DYN_ARANGE,
+    DYN_AXIS_POSITIONS,
     DYN_FULL,
     DYN_ONES,
     DYN_ZEROS,
@@ -220,6 +221,7 @@ from anyshape_ops.ops.shapes import (
     SHAPE_OF,
     SIZE,
     STATIC_ARANGE,
+    STATIC_AXIS_POSITIONS,
     STATIC_FULL,
     STATIC_ONES,
     STATIC_ZEROS,
@@ -2441,6 +2443,19 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
 
 
 # specs/shapes.yaml:36
+def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = False, *, source: str = "") -> Value:
+    """Axes of a tensor of some rank as positions, negative ones counted from the end.
+
+    Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
+
+    () -> (y: i64[r])
+    """
+    return call_alias(
+        STATIC_AXIS_POSITIONS, DYN_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source
+    )[0]
+
+
+# specs/shapes.yaml:59
 def size(x: Operand, *, source: str = "") -> Value:
     """The number of elements of a tensor.
 
@@ -2449,7 +2464,7 @@ def size(x: Operand, *, source: str = "") -> Value:
     return call(SIZE, [x], {}, source)[0]
 
 
-# specs/shapes.yaml:48
+# specs/shapes.yaml:71
 def arange(
     start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
 ) -> Value:
@@ -2464,7 +2479,7 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:74
+# specs/shapes.yaml:97
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -2475,7 +2490,7 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:91
+# specs/shapes.yaml:114
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -2486,7 +2501,7 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:120
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -2497,7 +2512,7 @@ def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: st
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:103
+# specs/shapes.yaml:126
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
 
@@ -3258,6 +3273,7 @@ __all__ = [
     "atanh",
     "attention",
     "average_pool",
+    "axis_positions",
     "batch_norm",
     "batch_norm_training",
     "bernoulli",

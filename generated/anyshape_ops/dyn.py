@@ -56,7 +56,7 @@ from anyshape_ops.ops.reduction import (
 from anyshape_ops.ops.reshaping import DYN_RESHAPE_BY_CODES
 from anyshape_ops.ops.scan import DYN_CUMPROD, DYN_CUMSUM
 from anyshape_ops.ops.scatter import DYN_SPARSE_TO_DENSE
-from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_FULL, DYN_ONES, DYN_ZEROS
+from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DYN_ONES, DYN_ZEROS
 from anyshape_ops.ops.signal import DYN_DFT, DYN_MEL_WEIGHT_MATRIX, DYN_STFT
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
@@ -719,7 +719,18 @@ def sparse_to_dense(
     return call(DYN_SPARSE_TO_DENSE, [index, values, value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:48
+# specs/shapes.yaml:36
+def axis_positions(axes: Operand, rank: int, distinct: bool = False, *, source: str = "") -> Value:
+    """Axes of a tensor of some rank as positions, negative ones counted from the end.
+
+    Here axes may be computed at run time: operands.
+
+    () -> (y: i64[r])
+    """
+    return call(DYN_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
+
+
+# specs/shapes.yaml:71
 def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
@@ -730,7 +741,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:74
+# specs/shapes.yaml:97
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -741,7 +752,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:91
+# specs/shapes.yaml:114
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -752,7 +763,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:120
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -912,6 +923,7 @@ __all__ = [
     "append_at",
     "arange",
     "attention",
+    "axis_positions",
     "broadcast_to",
     "center_crop_pad",
     "col2im",

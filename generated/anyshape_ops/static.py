@@ -56,7 +56,7 @@ from anyshape_ops.ops.reduction import (
 from anyshape_ops.ops.reshaping import STATIC_RESHAPE_BY_CODES
 from anyshape_ops.ops.scan import STATIC_CUMPROD, STATIC_CUMSUM
 from anyshape_ops.ops.scatter import STATIC_SPARSE_TO_DENSE
-from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_FULL, STATIC_ONES, STATIC_ZEROS
+from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_AXIS_POSITIONS, STATIC_FULL, STATIC_ONES, STATIC_ZEROS
 from anyshape_ops.ops.signal import STATIC_DFT, STATIC_MEL_WEIGHT_MATRIX, STATIC_STFT
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
@@ -797,7 +797,18 @@ def sparse_to_dense(
     return call(STATIC_SPARSE_TO_DENSE, [index, values, value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:48
+# specs/shapes.yaml:36
+def axis_positions(axes: Sequence[int], rank: int, distinct: bool = False, *, source: str = "") -> Value:
+    """Axes of a tensor of some rank as positions, negative ones counted from the end.
+
+    Here axes must be known when the call is built: attributes.
+
+    () -> (y: i64[r])
+    """
+    return call(STATIC_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
+
+
+# specs/shapes.yaml:71
 def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
@@ -808,7 +819,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:74
+# specs/shapes.yaml:97
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -819,7 +830,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:91
+# specs/shapes.yaml:114
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -830,7 +841,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:120
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -984,6 +995,7 @@ __all__ = [
     "append_at",
     "arange",
     "attention",
+    "axis_positions",
     "broadcast_to",
     "center_crop_pad",
     "col2im",

@@ -69,11 +69,73 @@ def test_in_a_loop_the_carried_shape_stays() -> None:
     np.testing.assert_array_equal(exe(X[0], np.array(1), np.array(2)), X[0].cumsum(1).cumsum(1))
 
 
-def test_an_axis_that_each_turn_decides_is_named() -> None:
-    x, k = anyshape.input("x", "f32[n, m]"), anyshape.input("k", "i64[]")
-    (y,) = control.loop(k, lambda i, v: [ops.dyn.cumsum(v, ops.mod(i, 2), source="along")], [x])
-    with pytest.raises(UnsupportedError, match=r"loop: what dyn.cumsum \(along\) does is decided anew by each turn"):
-        anyshape.compile(anyshape.function([x, k], y))(X[0], np.array(2))
+def _axes(*axes: Any) -> Any:
+    return ops.concat([np.array([a]) if isinstance(a, int) else ops.reshape(a, (1,)) for a in axes], axis=0)
+
+
+def _turns(body: Callable[[Any, Any], Any], dims: str = "n, m, 4", collects: int = 0) -> anyshape.Function:
+    x, k = anyshape.input("x", f"f32[{dims}]"), anyshape.input("k", "i64[]")
+    made = control.loop(k, lambda i, v: [body(i, v)] if not collects else [v, body(i, v)], [x], collects=collects)
+    return anyshape.function([x, k], made[-1])
+
+
+TURNS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[], Any]]] = {
+    "one axis": (lambda i, v: ops.dyn.cumsum(v, ops.mod(i, 3)), 3, lambda: X.cumsum(0).cumsum(1).cumsum(2)),
+    "from the end": (lambda i, v: ops.dyn.cumsum(v, ops.sub(i, 3)), 2, lambda: X.cumsum(0).cumsum(1)),
+    "beside a number": (lambda i, v: ops.dyn.flip(v, _axes(i, -1)), 2, lambda: np.flip(np.flip(X, (0, 2)), (1, 2))),
+    "two that differ": (
+        lambda i, v: ops.dyn.flip(v, _axes(i, ops.add(i, 1))), 2, lambda: np.flip(np.flip(X, (0, 1)), (1, 2)),
+    ),
+    "dims that change": (
+        lambda i, v: ops.dyn.sum(v, _axes(ops.mod(i, 3)), keepdims=True), 2, lambda: X.sum((0, 1), keepdims=True),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_axes_that_each_turn_decides(name: str) -> None:
+    body, turns, wanted = TURNS[name]
+    for options in (*LOOPS, {"kernels": "interpret"}):
+        exe = anyshape.compile(_turns(body), **options)
+        np.testing.assert_allclose(exe(X, np.array(turns)), wanted(), rtol=1e-6)
+        np.testing.assert_array_equal(exe(X, np.array(0)), X)
+
+
+def test_each_turn_transposes_in_its_own_order() -> None:
+    exe = anyshape.compile(
+        _turns(lambda i, v: ops.dyn.transpose(v, _axes(*(ops.mod(ops.add(i, j), 3) for j in range(3)))), "3, 3, 3", 1)
+    )
+    cube = np.arange(27, dtype=np.float32).reshape(3, 3, 3)
+    wanted = [cube.transpose([(turn + j) % 3 for j in range(3)]) for turn in range(4)]
+    np.testing.assert_array_equal(exe(cube, np.array(4)), wanted)
+
+
+def test_an_axis_that_a_turn_cannot_have_is_refused() -> None:
+    past = anyshape.compile(_turns(lambda i, v: ops.dyn.cumsum(v, i)))
+    with pytest.raises(ShapeError, match=r"dyn.cumsum.*axes \[3\] are out of range for rank 3"):
+        past(X, np.array(4))
+    twice = anyshape.compile(_turns(lambda i, v: ops.dyn.flip(v, _axes(i, ops.sub(2, i)))))
+    with pytest.raises(ShapeError, match=r"dyn.flip.*axes \[1, 1\] of rank 3 are not distinct"):
+        twice(X, np.array(2))
+
+
+def test_more_ways_than_are_worth_kernels_are_refused() -> None:
+    f = _turns(
+        lambda i, v: ops.dyn.transpose(v, _axes(*(ops.mod(ops.add(i, j), 5) for j in range(5)))), "2, 2, 2, 2, 2"
+    )
+    with pytest.raises(UnsupportedError, match=r"loop: what dyn.transpose does is decided anew by each turn"):
+        anyshape.compile(f)(np.ones((2,) * 5, np.float32), np.array(2))
+
+
+def test_axes_that_each_call_decides() -> None:
+    turned = control.function("turned", {"x": "f32[n, m]", "a": "i64[1]"}, ["f32[n, m]"])
+    turned = control.define(turned, lambda x, a: ops.dyn.flip(x, a))
+    x, a = anyshape.input("x", "f32[p, q]"), anyshape.input("a", "i64[1]")
+    exe = anyshape.compile(anyshape.function([x, a], control.call(turned, [x, a])))
+    for axis in (0, 1, -1):
+        np.testing.assert_array_equal(exe(X[0], np.array([axis])), np.flip(X[0], axis))
+    with pytest.raises(ShapeError, match=r"dyn.flip.*axes \[2\] are out of range for rank 2"):
+        exe(X[0], np.array([2]))
 
 
 def test_the_report_says_what_decides() -> None:
@@ -86,9 +148,9 @@ def test_the_report_says_what_decides() -> None:
 def test_choices_are_all_ways_to_choose() -> None:
     choices, seen = Choices(), []
     while choices.again():
-        first = choices.of("a", range(3))
+        first = choices.of("a", 3, range(3))
         rest = [k for k in range(3) if k != first]
-        seen.append((first, choices.of("b", rest), choices.of("a", range(3))))
+        seen.append((first, choices.of("b", 3, rest), choices.of("a", 3, range(3))))
     assert choices.exhausted
     assert seen == [(a, b, a) for a in range(3) for b in range(3) if a != b]
 
@@ -98,5 +160,5 @@ def test_too_many_ways_are_not_all_tried() -> None:
     while choices.again():
         runs += 1
         for name in range(4):
-            choices.of(name, range(10))
+            choices.of(name, 10, range(10))
     assert not choices.exhausted and runs == LIMIT

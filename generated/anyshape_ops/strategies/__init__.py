@@ -206,6 +206,7 @@ PROPERTIES: dict[str, Property] = {
     "tensor_scatter": scatter.TENSOR_SCATTER,
     "sparse_to_dense": scatter.SPARSE_TO_DENSE,
     "shape_of": shapes.SHAPE_OF,
+    "axis_positions": shapes.AXIS_POSITIONS,
     "size": shapes.SIZE,
     "arange": shapes.ARANGE,
     "full": shapes.FULL,

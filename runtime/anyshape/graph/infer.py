@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Facts, NestedTooDeep, Size, bounds, eq, fresh
+from anyshape.dims import Facts, NestedTooDeep
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
@@ -21,10 +21,11 @@ from anyshape.equations.interpret import interpret
 from anyshape.equations.symbolic import NOTHING, Unknown
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
-from anyshape.graph.opdef import OpDef, ParamDef
-from anyshape.graph.sequences import elements_of, spread, walk_of
+from anyshape.graph.opdef import OpDef
+from anyshape.graph.relating import ranks_anyway, related, shapes_of
+from anyshape.graph.sequences import spread, walk_of
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
-from anyshape.rules import Bound, Check, Choices, Elements, Rule, Undetermined, Vec
+from anyshape.rules import Bound, Check, Elements, Rule, Undetermined
 from anyshape.types import TensorType
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         op.full_name, node.source, facts.under(True) if facts is not None else None
     )  # a copy: a node learns for itself
     try:
-        shapes = _shapes(node)
+        shapes = shapes_of(node)
         bound = related(node, rule, shapes)
     except Undetermined as e:
         each = _for_each_output(node, kinds, e)
-        known = _ranks_anyway(node, facts) or [None] * len(each)
+        known = ranks_anyway(node, facts) or [None] * len(each)
         unknown = tuple(TensorType(k, s) for k, s in zip(each, known, strict=True))
         return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes, str(e))
     types: list[TensorType] = []
@@ -76,46 +77,6 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes)
     contents = _contents(node, bound, types, dtypes)
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)
-
-
-def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> Bound:
-    """One run of the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
-    found: Bound = node.op.relation(rule, **(_shapes(node) if shapes is None else shapes), **parameter_values(node))
-    return found
-
-
-def _ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | None] | None:
-    """The shapes of the outputs as far as they are the same wherever an axis that only the run tells may be; None where that is open."""
-    if node.sequence is not None:
-        return None
-    shapes: list[list[Vec]] = []
-    choices = Choices()
-    while choices.again():
-        rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
-        rule.choices = choices
-        try:
-            bound = related(node, rule)
-        except Undetermined:
-            return None
-        except ShapeError:
-            continue  # refused at run time too
-        made = [bound.outputs[o.name] for o in node.op.outputs]
-        shapes.append([s for o, m in zip(node.op.outputs, made) for s in (m if o.variadic else [m])])
-    if not choices.exhausted or len({len(each) for each in shapes}) != 1:
-        return None
-    return [_common(each) for each in zip(*shapes)]
-
-
-def _common(shapes: Sequence[Vec]) -> tuple[Size, ...] | None:
-    """The dims in which shapes agree, a new symbol for any other; None if their ranks differ."""
-    if len({len(s) for s in shapes}) != 1:
-        return None
-    found: list[Size] = []
-    for sizes in zip(*shapes):
-        lows, highs = zip(*map(bounds, sizes))
-        same = all(n is sizes[0] or n == sizes[0] for n in sizes)
-        found.append(sizes[0] if same else fresh("?", min(n or 0 for n in lows), None if None in highs else max(highs)))
-    return tuple(found)
 
 
 def _for_each_output(node: Node, kinds: Mapping[str, DType], why: Undetermined) -> list[DType]:
@@ -190,58 +151,6 @@ def untyped(
 def rebuild(node: Node, inputs: Sequence[Value | None], facts: Facts | None = None) -> Node:
     """The same call of other operands."""
     return build(node.op, inputs, node.attrs, node.source, facts, node.regions, node.count)
-
-
-def _shape(name: str, value: Value | None) -> Vec | None:
-    """None for an absent optional input."""
-    if value is None:
-        return None
-    if value.type.shape is None:
-        raise Undetermined(name, f"the rank of {name} is not known")
-    return Vec(value.type.shape)
-
-
-def _shapes(node: Node) -> dict[str, Any]:
-    shapes: dict[str, Any] = {}
-    for name, value in node.grouped_inputs().items():
-        if isinstance(value, tuple):
-            listed = node.sequence
-            shapes[name] = elements_of(node, name, listed) if listed else [_shape(name, v) for v in value]
-        else:
-            shapes[name] = _shape(name, value)
-    return shapes
-
-
-def parameter_values(node: Node) -> dict[str, Any]:
-    """Every parameter as the relation takes it: attributes as they are, operands as their contents."""
-    operands = node.operand_inputs()
-    values: dict[str, Any] = {}
-    for p in node.op.params:
-        raw = _operand_value(node.op, p, operands[p.name]) if p.operand else node.attrs.get(p.name, p.default)
-        values[p.name] = Vec(raw) if p.is_vector and raw is not None and not isinstance(raw, Vec) else raw
-    return values
-
-
-def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
-    if value is None:
-        return p.default
-    shape = value.type.shape
-    if shape is not None and len(shape) != (1 if p.is_vector else 0) and not _is_one(p, shape):
-        wanted = "a vector" if p.is_vector else "a scalar"
-        raise ShapeError(f"{op.full_name}: {p.name} must be {wanted}, got {value.type}")
-    if value.constant is not None:
-        listed = value.constant.reshape(-1).tolist()
-        return Vec(listed) if p.is_vector else listed[0]
-    elements = value.elements()
-    if elements is None:
-        why = "its length is not known" if shape is None or not value.type.is_static else "its values are not known"
-        raise Undetermined(p.name, f"{p.name} is computed at run time, and {why}")
-    return Vec(elements) if p.is_vector else elements[0]
-
-
-def _is_one(p: ParamDef, shape: tuple[Size, ...]) -> bool:
-    """Whether a vector of one element stands for a scalar, or a scalar for such a vector."""
-    return len(shape) == 0 if p.is_vector else len(shape) == 1 and eq(shape[0], 1) is not False
 
 
 def equations_of(node: Node, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Equations:

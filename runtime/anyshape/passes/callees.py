@@ -12,13 +12,13 @@ from anyshape.graph.callee import REF, Callee, callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
-from anyshape.passes.rewriting import LocalRule, rewrite
+from anyshape.passes.rewriting import LocalRule, inner, rewrite
 
 
 def everywhere(f: Function, rules: Callable[[], Sequence[LocalRule]]) -> Function:
     """`rules` makes them anew for each function: some remember what they saw."""
     done = rewrite(f, rules())
-    functions = {c: rewrite(c.defined(), rules()) for c in callees_of([done])}
+    functions = {c: rewrite(c.defined(), inner(rules())) for c in callees_of([done])}
     if all(made is c.function for c, made in functions.items()):
         return done
     others = {c: c.like() for c in functions}

@@ -27,7 +27,12 @@ class Remembering(Protocol):
     """A rule that keeps what it has seen; what it saw outside a region is not there inside."""
 
     def inside(self) -> LocalRule:
-        """The rule for a region."""
+        """The rule for a region, or for a function that is called."""
+
+
+def inner(rules: Sequence[LocalRule]) -> list[LocalRule]:
+    """The rules for what is run again and again."""
+    return [r.inside() if isinstance(r, Remembering) else r for r in rules]
 
 
 LIMIT = 64
@@ -99,7 +104,7 @@ class _Rewriter:
         control = node.op.control
         if control is None or node.regions in self.inner:
             return node
-        rules = [r.inside() if isinstance(r, Remembering) else r for r in self.rules]
+        rules = inner(self.rules)
         regions = tuple(self.region(node, k, rules) for k in range(len(node.regions)))
         if all(_same(a, b) for a, b in zip(regions, node.regions)):
             self.inner.add(node.regions)

@@ -6,7 +6,7 @@ the rank of a result needs a value that is not known.
 """
 
 from anyshape.rules.checks import Bound, Check, join
-from anyshape.rules.choices import Choices
+from anyshape.rules.choices import Choices, Chosen
 from anyshape.rules.elements import Each, Elements, before_of, count_of, each_of, numbers_of, total_of
 from anyshape.rules.lists import (
     drop,
@@ -52,6 +52,7 @@ __all__ = [
     "Bound",
     "Check",
     "Choices",
+    "Chosen",
     "Each",
     "Elements",
     "Rule",

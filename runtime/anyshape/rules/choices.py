@@ -7,11 +7,19 @@ while choices.again():
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 LIMIT = 1000
 """How many runs are worth it: a transpose of rank 6 has 720 orders."""
+
+
+class Chosen(NamedTuple):
+    """What stands for an axis of a tensor of this rank; one of several that must differ, or of any that may be equal."""
+
+    position: int
+    rank: int
+    distinct: bool
 
 
 class Choices:
@@ -20,7 +28,7 @@ class Choices:
     def __init__(self) -> None:
         self._taken: list[int] = []
         self._counts: list[int] = []
-        self._made: dict[Any, int] = {}
+        self._made: dict[Any, Chosen] = {}
         self._runs = 0
 
     def again(self) -> bool:
@@ -44,15 +52,20 @@ class Choices:
         """Whether every way was tried."""
         return not self._taken
 
-    def of(self, a: Any, positions: Sequence[int]) -> int | None:
+    @property
+    def chosen(self) -> Mapping[Any, Chosen]:
+        """What this run has chosen so far."""
+        return dict(self._made)
+
+    def of(self, a: Any, rank: int, positions: Sequence[int], distinct: bool = False) -> int | None:
         """The position for a, the same wherever this run asks for it; None if there are none to choose from."""
         if a in self._made:
-            return self._made[a]
+            return self._made[a].position
         if not positions:
             return None
         at = len(self._made)
         if at == len(self._taken):
             self._taken.append(0)
             self._counts.append(len(positions))
-        self._made[a] = positions[self._taken[at]]
-        return self._made[a]
+        self._made[a] = Chosen(positions[self._taken[at]], rank, distinct)
+        return self._made[a].position

@@ -186,7 +186,7 @@ class Rule(Checking):
         message."""
         if a.__class__ is not int:
             if isinstance(a, Dim | Cond):
-                a = self._chosen(name, a, range(rank))
+                a = self._chosen(name, a, rank, range(rank))
             a = int(a)
         if not -rank <= a < rank:
             rank_of = f"{of} of rank {rank}" if of else f"rank {rank}"
@@ -208,12 +208,12 @@ class Rule(Checking):
         found: list[Any] = []
         for a in v:
             free = [k for k in range(rank) if k not in found]
-            found.append(self._chosen(name, a, free) if isinstance(a, Dim | Cond) else a)
+            found.append(self._chosen(name, a, rank, free, True) if isinstance(a, Dim | Cond) else a)
         return found
 
-    def _chosen(self, name: str, a: Dim | Cond, positions: Sequence[int]) -> int:
+    def _chosen(self, name: str, a: Dim | Cond, rank: int, positions: Sequence[int], distinct: bool = False) -> int:
         """The position that stands for an axis which is not known, in a run that tries them all."""
-        found = self.choices.of(a, positions) if self.choices is not None else None
+        found = self.choices.of(a, rank, positions, distinct) if self.choices is not None else None
         if found is None:
             raise Undetermined(name, f"{name} is {a}, which is not known")
         return found

@@ -13,8 +13,9 @@ from typing import Any
 
 from anyshape.errors import ShapeError
 from anyshape.graph.call import arguments
-from anyshape.graph.infer import related, untyped
+from anyshape.graph.infer import untyped
 from anyshape.graph.opdef import OpDef
+from anyshape.graph.relating import related
 from anyshape.rules import Rule
 from anyshape.testing import Refusal
 

@@ -31,6 +31,7 @@ from anyshape.graph.joining import joined_list, without_dims
 from anyshape.graph.lists import LIST
 from anyshape.graph.retype import rebuild
 from anyshape.graph.value import Node, Value, constant
+from anyshape.passes.ways import in_branches
 from anyshape.types import ListType, TensorType, list_of
 from anyshape.vm.causes import named, open_inside
 from anyshape.vm.options import Options
@@ -125,6 +126,9 @@ class Continued:
             if not self.raise_levels(stuck, mapping):
                 if len(_blocked(f)) < len(self.tail_nodes):  # the rest is the matter of the tail's own cut
                     return self.compiler.plan(f), passed
+                branched = in_branches(f)
+                if branched is not f:
+                    return self.compiler.plan(branched), passed
                 names = ", ".join(map(named, stuck))
                 if any(n.regions for n in stuck):
                     inner = ", ".join(named(i) for n in stuck for i in open_inside(n))

@@ -119,9 +119,14 @@ class Compiler:
             yield own
 
     def _optimise(self, f: Function) -> Function:
+        """Functions that it calls do one thing each: what they decide anew in each call becomes branches."""
         from anyshape.passes import optimise
+        from anyshape.passes.ways import in_branches
 
-        return optimise(f)
+        optimised = optimise(f)
+        if any(undetermined(c.defined()) for c in callees_of([optimised])):
+            optimised = optimise(in_branches(optimised))
+        return optimised
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
         """Its constants have their elements once `packed_beside` is ready."""

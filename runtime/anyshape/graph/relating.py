@@ -1,0 +1,130 @@
+"""A call's operands as its relation takes them, and the runs of the relation: one, or one for each way that the call may go.
+
+In: a node of which nothing need be inferred. Out: what the op's rule finds (`Bound`). Where axes are known at run time only, every position
+is tried; what all agree in is known before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anyshape.dims import Facts, Size, bounds, eq, fresh
+from anyshape.errors import ShapeError
+from anyshape.graph.opdef import OpDef, ParamDef
+from anyshape.graph.sequences import elements_of
+from anyshape.graph.value import Node, Value
+from anyshape.rules import Bound, Choices, Chosen, Rule, Undetermined, Vec
+
+
+def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> Bound:
+    """One run of the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
+    found: Bound = node.op.relation(rule, **(shapes_of(node) if shapes is None else shapes), **parameter_values(node))
+    return found
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a call is where positions stand for axes that only the run tells; None where it is refused then."""
+
+    chosen: Mapping[Any, Chosen]
+    bound: Bound | None
+    refusal: str = ""
+
+
+def ways(node: Node, facts: Facts | None) -> list[Way] | None:
+    """All that a call may be; None if these are too many, or if more than axes is open."""
+    if node.sequence is not None:
+        return None
+    found: list[Way] = []
+    choices = Choices()
+    while choices.again():
+        rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
+        rule.choices = choices
+        try:
+            bound = related(node, rule)
+        except Undetermined:
+            return None
+        except ShapeError as e:
+            found.append(Way(choices.chosen, None, str(e)))
+        else:
+            found.append(Way(choices.chosen, bound))
+    return found if choices.exhausted else None
+
+
+def ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | None] | None:
+    """The shapes of the outputs as far as they are the same wherever an axis that only the run tells may be; None where that is open."""
+    shapes: list[list[Vec]] = []
+    for way in ways(node, facts) or ():
+        if way.bound is not None:  # refused at run time too
+            made = [way.bound.outputs[o.name] for o in node.op.outputs]
+            shapes.append([s for o, m in zip(node.op.outputs, made) for s in (m if o.variadic else [m])])
+    if len({len(each) for each in shapes}) != 1:
+        return None
+    return [_common(each) for each in zip(*shapes)]
+
+
+def _common(shapes: Sequence[Vec]) -> tuple[Size, ...] | None:
+    """The dims in which shapes agree, a new symbol for any other; None if their ranks differ."""
+    if len({len(s) for s in shapes}) != 1:
+        return None
+    found: list[Size] = []
+    for sizes in zip(*shapes):
+        lows, highs = zip(*map(bounds, sizes))
+        same = all(n is sizes[0] or n == sizes[0] for n in sizes)
+        found.append(sizes[0] if same else fresh("?", min(n or 0 for n in lows), None if None in highs else max(highs)))
+    return tuple(found)
+
+
+def _shape(name: str, value: Value | None) -> Vec | None:
+    """None for an absent optional input."""
+    if value is None:
+        return None
+    if value.type.shape is None:
+        raise Undetermined(name, f"the rank of {name} is not known")
+    return Vec(value.type.shape)
+
+
+def shapes_of(node: Node) -> dict[str, Any]:
+    """The dims of every input by name, lists of them for variadic ones. Raises Undetermined for an unknown rank."""
+    shapes: dict[str, Any] = {}
+    for name, value in node.grouped_inputs().items():
+        if isinstance(value, tuple):
+            listed = node.sequence
+            shapes[name] = elements_of(node, name, listed) if listed else [_shape(name, v) for v in value]
+        else:
+            shapes[name] = _shape(name, value)
+    return shapes
+
+
+def parameter_values(node: Node) -> dict[str, Any]:
+    """Every parameter as the relation takes it: attributes as they are, operands as their contents."""
+    operands = node.operand_inputs()
+    values: dict[str, Any] = {}
+    for p in node.op.params:
+        raw = _operand_value(node.op, p, operands[p.name]) if p.operand else node.attrs.get(p.name, p.default)
+        values[p.name] = Vec(raw) if p.is_vector and raw is not None and not isinstance(raw, Vec) else raw
+    return values
+
+
+def _operand_value(op: OpDef, p: ParamDef, value: Value | None) -> Any:
+    if value is None:
+        return p.default
+    shape = value.type.shape
+    if shape is not None and len(shape) != (1 if p.is_vector else 0) and not _is_one(p, shape):
+        wanted = "a vector" if p.is_vector else "a scalar"
+        raise ShapeError(f"{op.full_name}: {p.name} must be {wanted}, got {value.type}")
+    if value.constant is not None:
+        listed = value.constant.reshape(-1).tolist()
+        return Vec(listed) if p.is_vector else listed[0]
+    elements = value.elements()
+    if elements is None:
+        why = "its length is not known" if shape is None or not value.type.is_static else "its values are not known"
+        raise Undetermined(p.name, f"{p.name} is computed at run time, and {why}")
+    return Vec(elements) if p.is_vector else elements[0]
+
+
+def _is_one(p: ParamDef, shape: tuple[Size, ...]) -> bool:
+    """Whether a vector of one element stands for a scalar, or a scalar for such a vector."""
+    return len(shape) == 0 if p.is_vector else len(shape) == 1 and eq(shape[0], 1) is not False
