@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from anyshape_gen.bounds.version import meaning, prover_sources
+from anyshape.disk_cache import DiskCache
+from anyshape_gen.bounds.version import PROVER, meaning, prover_code
 
 CODE = '''
 """A module."""
@@ -44,7 +47,7 @@ def test_any_change_of_code_is_seen(old: str, new: str) -> None:
 
 def test_the_prover_is_all_that_a_proof_rests_on() -> None:
     """Its own modules, the arithmetic of dims, the nodes; not what reports on verdicts."""
-    found = set(prover_sources())
+    found = set(prover_code(DiskCache(None)))
     assert {
         "anyshape_gen.bounds.prove",
         "anyshape.dims.conditions",
@@ -52,3 +55,15 @@ def test_the_prover_is_all_that_a_proof_rests_on() -> None:
         "anyshape_gen.traverse",
     } <= found
     assert "anyshape_gen.bounds.report" not in found
+
+
+def test_what_is_kept_of_a_module_is_what_it_says(tmp_path: Path) -> None:
+    """Read from its text, from the cache that this filled, and from a cache that was damaged."""
+    anew, cache = prover_code(DiskCache(None)), DiskCache(tmp_path)
+    assert prover_code(cache) == anew
+    kept = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(kept) >= len(anew)
+    assert prover_code(cache) == anew
+    for path, data in kept.items():
+        path.write_bytes(data[: len(data) // 2])
+    assert prover_code(cache) == anew and PROVER in anew

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -51,6 +51,8 @@ ORDER = (
     "refusals:test_refusals",
 )
 """Cheapest first; what compiles comes last."""
+SHARED = ("kernel is interpreter", "every executor gives the same bits")
+"""Laws that compile the same programs: one process takes them, and compiles each once."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,13 @@ def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int) -> bool:
     """For every number of calls in `rounds`, prints each law as it ends, then what was found; a round in which a law fails is the last.
     `jobs` forks take the laws one after the other, and keep from round to round what they compiled."""
     laws = checks(package, op)
-    crew = Crew(laws, rounds, jobs)
+    work = shares(laws)
+    crew = Crew(work, rounds, jobs)
     failed = 0
     for number, examples in enumerate(rounds):
         start = time.perf_counter()
         # What takes long comes first where all of it is waited for, and last where a first answer is.
-        order = range(len(laws)) if number < len(rounds) - 1 else range(len(laws) - 1, -1, -1)
+        order = range(len(work)) if number < len(rounds) - 1 else range(len(work) - 1, -1, -1)
         failed = len(laws) - crew.holding(number, order)
         found = f"{failed} of its laws fail" if failed else "all laws hold"
         print(f"{op}: {found}, {examples} calls each, {time.perf_counter() - start:.1f} s", flush=True)
@@ -157,27 +160,35 @@ def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int) -> bool:
     return not failed
 
 
-class Crew:
-    """Forks that take numbers of laws from a pipe, one pipe a round, and say in another which hold."""
+def shares(laws: Sequence[Check]) -> list[list[Check]]:
+    """The laws as they are taken: those that share what they compile together, behind the others."""
+    together = [law for law in laws if law.name in SHARED]
+    return [*([law] for law in laws if law not in together), *([together] if together else [])]
 
-    def __init__(self, laws: Sequence[Check], rounds: Sequence[int], jobs: int) -> None:
+
+class Crew:
+    """Forks that take numbers of shares from a pipe, one pipe a round, and say in another of every law whether it holds."""
+
+    def __init__(self, work: Sequence[Sequence[Check]], rounds: Sequence[int], jobs: int) -> None:
+        self.work = work
         self.rounds = [os.pipe() for _ in rounds]
         self.heard, told = os.pipe()
         sys.stdout.flush()
-        self.members = [self._fork(partial(self._work, laws, rounds, told)) for _ in range(min(jobs, len(laws)))]
+        self.members = [self._fork(partial(self._work, rounds, told)) for _ in range(min(jobs, len(work)))]
         os.close(told)
         for taken, _ in self.rounds:
             os.close(taken)
 
-    def _work(self, laws: Sequence[Check], rounds: Sequence[int], told: int) -> None:
+    def _work(self, rounds: Sequence[int], told: int) -> None:
         for _, put in self.rounds:  # else no pipe would ever end
             os.close(put)
         for examples, (taken, _) in zip(rounds, self.rounds, strict=True):
             load_profile(examples)
             while number := os.read(taken, 1):
-                holds, text = run(laws[number[0]])
-                print(text, flush=True)
-                os.write(told, bytes([holds]))
+                for law in self.work[number[0]]:
+                    holds, text = run(law)
+                    print(text, flush=True)
+                    os.write(told, bytes([holds]))
 
     @staticmethod
     def _fork(work: Callable[[], None]) -> int:
@@ -192,16 +203,15 @@ class Crew:
             traceback.print_exc()
             os._exit(1)
 
-    def holding(self, number: int, order: Iterable[int]) -> int:
-        """How many of these laws hold in this round; a law that ends its process does not."""
+    def holding(self, number: int, order: Sequence[int]) -> int:
+        """How many laws of these shares hold in this round; a law that ends its process does not."""
         _, put = self.rounds[number]
-        wanted = bytes(order)
-        os.write(put, wanted)
+        os.write(put, bytes(order))
         os.close(put)
-        verdicts = b""
-        while len(verdicts) < len(wanted):
+        verdicts, wanted = b"", sum(len(self.work[share]) for share in order)
+        while len(verdicts) < wanted:
             if select([self.heard], [], [], 0.2)[0]:
-                new = os.read(self.heard, len(wanted))
+                new = os.read(self.heard, wanted)
                 if not new:
                     break
                 verdicts += new
