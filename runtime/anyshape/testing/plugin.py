@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anyshape.graph.opdef import OpDef
+from anyshape.testing import Property
 from anyshape.testing.calls import variants
 from anyshape.testing.profile import WIDE, load_profile, usual
 from anyshape.testing.running import register
@@ -21,6 +23,19 @@ def pytest_addoption(parser: Any) -> None:
     parser.addoption("--op", default=None, help="restrict the laws to these ops, separated by commas")
 
 
+LAWS_FOR: Mapping[str, Callable[[Property], bool]] = {
+    "op": lambda p: True,
+    "asserting_op": lambda p: bool(p.asserts),
+    "dyn_op": lambda p: len(variants(p.op)) == 2,
+    "moving_op": lambda p: bool(variants(p.op)[0].moves) and not variants(p.op)[0].is_random,
+    "smooth_op": lambda p: _computes_floats(variants(p.op)[0]),
+    "composed_op": lambda p: variants(p.op)[0].composition is not None,
+    "sequence_op": lambda p: variants(p.op)[0].sequence is not None,
+    "rewriting_op": lambda p: bool(variants(p.op)[0].rewrites),
+}
+"""What a law's fixture is called, and for which ops there is such a law."""
+
+
 def pytest_generate_tests(metafunc: Any) -> None:
     """The laws of a module that names a `PACKAGE` run on the ops of that package."""
     package = getattr(metafunc.module, "PACKAGE", None)
@@ -29,24 +44,11 @@ def pytest_generate_tests(metafunc: Any) -> None:
     properties = register(package)
     only = metafunc.config.getoption("--op")
     chosen = {n: p for n, p in properties.items() if only is None or n in only.split(",")}
-    if "op" in metafunc.fixturenames:
-        metafunc.parametrize("op", list(chosen))
-    if "asserting_op" in metafunc.fixturenames:
-        metafunc.parametrize("asserting_op", [n for n, p in chosen.items() if p.asserts])
-    if "dyn_op" in metafunc.fixturenames:
-        metafunc.parametrize("dyn_op", [n for n in chosen if len(variants(n)) == 2])
-    if "moving_op" in metafunc.fixturenames:
-        moving = [n for n in chosen if variants(n)[0].moves and not variants(n)[0].is_random]
-        metafunc.parametrize("moving_op", moving)
-    if "smooth_op" in metafunc.fixturenames:
-        smooth = [n for n in chosen if _computes_floats(variants(n)[0])]
-        metafunc.parametrize("smooth_op", smooth if WIDE or only is not None else smooth[::3])
-    if "composed_op" in metafunc.fixturenames:
-        metafunc.parametrize("composed_op", [n for n in chosen if variants(n)[0].composition is not None])
-    if "sequence_op" in metafunc.fixturenames:
-        metafunc.parametrize("sequence_op", [n for n in chosen if variants(n)[0].sequence is not None])
-    if "rewriting_op" in metafunc.fixturenames:
-        metafunc.parametrize("rewriting_op", [n for n in chosen if variants(n)[0].rewrites])
+    for fixture, wanted in LAWS_FOR.items():
+        if fixture in metafunc.fixturenames:
+            ops = [n for n, p in chosen.items() if wanted(p)]
+            sampled = fixture == "smooth_op" and not WIDE and only is None
+            metafunc.parametrize(fixture, ops[::3] if sampled else ops)
     if "example" in metafunc.fixturenames:
         found = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
         metafunc.parametrize("example", [e for _, e in found], ids=[label for label, _ in found])
