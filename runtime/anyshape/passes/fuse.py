@@ -20,7 +20,7 @@ from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
-from anyshape.passes.classify import Kind, classify, is_cheap
+from anyshape.passes.classify import Kind, classify, is_cheap, looks_up
 from anyshape.passes.group_equations import GroupEquations, in_order
 from anyshape.passes.groups import Group, Shape, sizes_of, waits_for
 from anyshape.passes.parts import steps_of, takes_parts
@@ -166,7 +166,7 @@ class _Fusion:
         if any(v in self.results or not inside.issuperset(self.readers.get(v, ())) for v in made):
             return False
         same = value.type.count() == node.outputs[0].type.count()
-        return producer.kind is Kind.MOVE or is_cheap(producer.equations) or same
+        return same or (is_cheap(producer.equations) and not looks_up(producer.equations))
 
     def try_chain(self, rows: Group, consumer: Group, value: Value, node: Node) -> None:
         """A contraction, rows of its result, and a contraction of those rows become one group."""

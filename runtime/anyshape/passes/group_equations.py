@@ -24,12 +24,19 @@ class GroupEquations:
     tensors: dict[Value, Tensor] = field(default_factory=dict)
     equations: dict[Node, list[Equation]] = field(default_factory=dict)
 
+    known: dict[tuple[Node, ...], Joined | None] = field(default_factory=dict)
+
     def of(self, nodes: Sequence[Node]) -> tuple[Equation, ...]:
         return tuple(q for n in nodes for q in self.equations.get(n, ()))
 
     def rewritten(self, nodes: Sequence[Node]) -> Joined | None:
         """None where the nodes can be no kernel."""
-        ordered = in_order(nodes)
+        ordered = tuple(in_order(nodes))
+        if ordered not in self.known:
+            self.known[ordered] = self._rewritten(ordered)
+        return self.known[ordered]
+
+    def _rewritten(self, ordered: Sequence[Node]) -> Joined | None:
         equations = self.of(ordered)
         views = [(self.tensor(n.outputs[0]), self.tensor(v)) for n in ordered if (v := viewed(n)) is not None]
         if not views and not in_pieces(equations):

@@ -1,7 +1,7 @@
 """Maps of what is written in pieces, as a concat is: a map for each piece, computed from the piece's own value.
 
-In: equations. Out: equations in which nobody reads a tensor that several of them write, or None where that cannot be: what would have to
-be in memory as a whole before it is read keeps its kernel to itself.
+In: equations, producers first. Out: equations in which nobody reads a tensor that several of them write, or None where that cannot be:
+what would have to be in memory as a whole before it is read keeps its kernel to itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from anyshape import dims
 from anyshape.dims import Dim, Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
-from anyshape.equations.dependencies import in_order, reads
+from anyshape.equations.dependencies import reads
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.traversal import replace_node, walk
 
@@ -41,17 +41,18 @@ def in_pieces(equations: Sequence[Equation]) -> bool:
 def by_pieces(equations: Sequence[Equation]) -> tuple[Equation, ...] | None:
     done: list[Equation] = []
     written: dict[Tensor, list[Equation]] = {}
-    for q in in_order(equations):
-        if q.form is not None:
+    last = {q.target: k for k, q in enumerate(equations)}
+    for k, q in enumerate(equations):
+        found = tuple(dict.fromkeys(e.tensor for e in walk(q.value) if isinstance(e, Read)))
+        if q.form is not None or any(last.get(t, -1) >= k for t in found):
             return None
         made: list[Equation] = [q]
-        for t in dict.fromkeys(e.tensor for e in walk(q.value) if isinstance(e, Read)):
-            if len(written.get(t, ())) < 2:
-                continue
-            found = [None if _reduces(each) else _apart(each, t, written[t]) for each in made]
-            made = [each for several in found if several is not None for each in several]
-            if None in found or len(made) > MOST_EQUATIONS:
-                return None
+        for t in found:
+            if len(written.get(t, ())) > 1:
+                several = [None if _reduces(each) else _apart(each, t, written[t]) for each in made]
+                made = [each for some in several if some is not None for each in some]
+                if None in several or len(made) > MOST_EQUATIONS:
+                    return None
         written.setdefault(q.target, []).extend(made)
         done += made
     return tuple(done)

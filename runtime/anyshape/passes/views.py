@@ -7,7 +7,7 @@ shapes: [4*b, n] beside [b, 4, n] and [b, 4*n] is [b, 4, n] three times over. A 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from anyshape.dims import Size, exact_div
@@ -90,6 +90,7 @@ class _Splitting:
         self.groups = _groups(views)
         self.parts: dict[Tensor, list[Sizes]] = {t: [(n,) for n in t.shape] for g in self.groups for t in g}
         self.of_vars: dict[Var, Sizes] = {}
+        self.accesses = {q: [(q.target, q.index), *((e.tensor, e.index) for e in _reads(q))] for q in equations}
 
     def settle(self) -> bool:
         """Refines until nothing changes; whether all equations can be said so."""
@@ -118,7 +119,7 @@ class _Splitting:
     def _split(self, q: Equation) -> bool:
         """The variables by what they are an index of; then the target by the variables."""
         own = set(q.variables)
-        for t, index in _accesses(q):
+        for t, index in self.accesses[q]:
             for i, parts in zip(index, self.parts.get(t, ()), strict=t in self.parts):
                 if len(parts) == 1:
                     continue
@@ -151,9 +152,12 @@ class _Splitting:
         return tuple(self._equation(q, tensors) for q in self.equations), tensors
 
     def _equation(self, q: Equation, tensors: dict[Tensor, Tensor]) -> Equation:
-        variables = {v: _variables(v, sizes) for v, sizes in self.of_vars.items() if sizes != (v.extent,)}
+        own = ((v, self.of_vars[v]) for v in q.variables if v in self.of_vars)
+        variables = {v: _variables(v, sizes) for v, sizes in own if sizes != (v.extent,)}
         done: dict[Expr, Expr] = {v: _position(vs) for v, vs in variables.items()}
-        found = {e for part in q.expressions for e in walk(part) if isinstance(e, Read) and e.tensor in tensors}
+        if not variables and q.target not in tensors and not any(t in tensors for t, _ in self.accesses[q]):
+            return q
+        found = [e for e in _reads(q) if e.tensor in tensors]
         for e in sorted(found, key=lambda e: e.serial):  # inner ones are older
             index = self._index(e.tensor, e.index, variables, done)
             outside = None if e.outside is None else replace_node(e.outside, done)
@@ -186,12 +190,8 @@ def _groups(views: Views) -> list[list[Tensor]]:
     return found
 
 
-def _accesses(q: Equation) -> Iterator[tuple[Tensor, tuple[Expr, ...]]]:
-    yield q.target, q.index
-    for part in q.expressions:
-        for e in walk(part):
-            if isinstance(e, Read):
-                yield e.tensor, e.index
+def _reads(q: Equation) -> list[Read]:
+    return list(dict.fromkeys(e for part in q.expressions for e in walk(part) if isinstance(e, Read)))
 
 
 def _variables(v: Var, sizes: Sizes) -> tuple[Var, ...]:

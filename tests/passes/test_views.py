@@ -1,0 +1,146 @@
+"""A view between two maps is nowhere: their dims are split alike, and both are one kernel. So are a concat and what is made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.dims import symbol
+from anyshape.dtypes import F32
+from anyshape.equations import Tensor, Var
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import read, scalar
+from anyshape.passes.fuse import fuse
+from anyshape.passes.pieces import by_pieces
+from anyshape.passes.steps import KernelStep
+from anyshape.passes.views import common, joined
+from anyshape.vm import compile
+
+RNG = np.random.default_rng(6)
+B, N, M = symbol("b", 1), symbol("n", 1), symbol("m", 1)
+
+
+def kernels(f: Any) -> list[list[str]]:
+    return [[n.op.name for n in s.nodes] for s in fuse(f).steps if isinstance(s, KernelStep)]
+
+
+def agree(f: Any, *shapes: tuple[int, ...], kernels: int) -> None:
+    """Native code, on any number of threads, and the interpreter of one kernel per node give the same bits."""
+    fused, slow = [compile(f, threads=n) for n in (1, 2)], compile(f, kernels="interpret", fuse=False)
+    assert fused[0].report.kernels == kernels
+    for shape in shapes:
+        x = RNG.normal(size=shape).astype(np.float32)
+        (want,) = slow.run({"x": x})
+        for exe in fused:
+            (got,) = exe.run({"x": x})
+            assert got.shape == want.shape
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "want"),
+    [
+        ((4 * B, N), (B, 4, N), (B, 4, N)),
+        ((B, 64), (B, 4, 16), (B, 4, 16)),
+        ((6, 4), (4, 6), None),
+        ((6, 4), (3, 8), (3, 2, 4)),
+        ((B * N, M), (B, N * M), (B, N, M)),
+        ((1, B, 1), (B,), (B,)),
+        ((), (1, 1), ()),
+        ((B + N,), (B, N), None),
+        ((B, N), (N, B), None),
+        ((0, 4), (4, 0), None),
+        ((B,), (B, N), None),
+    ],
+)
+def test_common_refinements(a: Any, b: Any, want: Any) -> None:
+    assert common(a, b) == want
+    assert common(b, a) == want
+
+
+def moved(source: Tensor, target: Tensor, order: tuple[int, ...]) -> Equation:
+    index = [Var(f"i{k}", n) for k, n in enumerate(target.shape)]
+    return Equation(target, tuple(index), read(source, [index[k] for k in order]))
+
+
+def test_variables_are_split_where_they_are_indices_and_numbers() -> None:
+    x, heads = Tensor("x", F32, (B, N, 4)), Tensor("h", F32, (B, 4, N))
+    merged, y = Tensor("v", F32, (4 * B, N)), Tensor("y", F32, (4 * B, N))
+    i, j = Var("i", 4 * B), Var("j", N)
+    last = Equation(y, (i, j), read(merged, [i, j]) * read(Tensor("c", F32, (4 * B,)), [i]))
+    found = joined([moved(x, heads, (0, 2, 1)), last], [(merged, heads)])
+    assert found is not None
+    assert [str(q) for q in found.equations] == [
+        "v[i0, i1, i2] = x[i0, i2, i1]",
+        "y[i_0, i_1, j] = (v[i_0, i_1, j] * c[((i_0 * 4) + i_1)])",
+    ]
+    assert found.tensor(y).shape == (B, 4, N)
+    assert found.tensor(merged) is found.tensor(heads)
+
+
+def test_an_index_that_is_no_variable_keeps_the_view() -> None:
+    """Places from 2 on of a dim that is 4 * b cannot be said by b and 4."""
+    x, heads = Tensor("x", F32, (B, 4)), Tensor("h", F32, (B, 4))
+    merged, y = Tensor("v", F32, (4 * B,)), Tensor("y", F32, (4 * B - 2,))
+    i = Var("i", 4 * B - 2)
+    assert joined([moved(x, heads, (0, 1)), Equation(y, (i,), read(merged, [i + 2]))], [(merged, heads)]) is None
+
+
+def test_pieces_that_are_not_the_whole_are_not_taken_apart() -> None:
+    t, y, i = Tensor("t", F32, (N + M,)), Tensor("y", F32, (N + M,)), Var("i", N + M)
+    a, b = Var("a", N), Var("b", M)
+    first = Equation(t, (a,), scalar(1, F32))
+    after = Equation(y, (i,), read(t, [i]))
+    second = Equation(t, (scalar(N) + b,), scalar(2, F32))
+    found = by_pieces([first, second, after])
+    assert found is not None
+    assert [str(q) for q in found[2:]] == ["y[a] = 1", "y[(n + b)] = 2"]
+    assert by_pieces([first, Equation(t, (scalar(N + 1) + b,), scalar(2, F32)), after]) is None
+
+
+def heads(x: Any) -> Any:
+    return ops.transpose(ops.reshape(x, [0, 0, 4, 8]), axes=[0, 2, 1, 3])
+
+
+def test_heads_split_swapped_and_merged_are_one_kernel() -> None:
+    x = anyshape.input("x", "f32[b, n, 32]")
+    apart = heads(ops.relu(x))
+    back = ops.reshape(ops.transpose(ops.neg(apart), axes=[0, 2, 1, 3]), [0, 0, 32])
+    f = anyshape.function([x], {"y": ops.add(back, np.arange(32, dtype=np.float32))})
+    assert len(kernels(f)) == 1
+    agree(f, (1, 1, 32), (2, 3, 32), (3, 70, 32), (2, 0, 32), kernels=1)
+
+
+def test_what_is_made_of_a_concat_is_made_of_its_pieces() -> None:
+    x = anyshape.input("x", "f32[n, 32]")
+    both = ops.concat([ops.neg(x), ops.mul(x, x)], axis=0)
+    f = anyshape.function([x], {"y": ops.relu(ops.reshape(both, [-1, 4, 8]))})
+    agree(f, (1, 32), (5, 32), (400, 32), (0, 32), kernels=1)
+
+
+def test_a_move_read_twice_joins_both_readers() -> None:
+    x = anyshape.input("x", "f32[b, n, 32]")
+    turned = ops.transpose(x, axes=[1, 0, 2])
+    f = anyshape.function([x], {"y": ops.concat([ops.relu(turned), ops.neg(turned)], axis=2)})
+    assert len(kernels(f)) == 1
+    agree(f, (1, 1, 32), (2, 3, 32), (3, 70, 32), kernels=1)
+
+
+def test_a_view_that_others_see_stays() -> None:
+    x = anyshape.input("x", "f32[b, 32]")
+    seen = ops.reshape(ops.exp(x), [-1, 4, 8])
+    f = anyshape.function([x], {"y": ops.relu(seen), "seen": seen})
+    a = RNG.normal(size=(3, 32)).astype(np.float32)
+    y, s = compile(f).run({"x": a})
+    np.testing.assert_array_equal(y, np.maximum(s, 0))
+
+
+def test_a_concat_before_rows_is_a_kernel_of_its_own() -> None:
+    """It would be computed as a whole first, by one thread."""
+    x = anyshape.input("x", "f32[b, 32]")
+    f = anyshape.function([x], {"y": ops.softmax(ops.concat([x, ops.neg(x)], axis=1), axis=-1)})
+    assert len(kernels(f)) == 2
