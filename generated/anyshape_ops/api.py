@@ -29,7 +29,15 @@ from anyshape_ops.ops.activation import (
     SWISH,
     THRESHOLDED_RELU,
 )
-from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, ROTATE, STATIC_ATTENTION, STATIC_HIDE_KEYS
+from anyshape_ops.ops.attention import (
+    DYN_ATTENTION,
+    DYN_HIDE_KEYS,
+    DYN_READ_BEAMS,
+    ROTATE,
+    STATIC_ATTENTION,
+    STATIC_HIDE_KEYS,
+    STATIC_READ_BEAMS,
+)
 from anyshape_ops.ops.bits import BITCAST, BITWISE_AND, BITWISE_NOT, BITWISE_OR, BITWISE_SHIFT, BITWISE_XOR
 from anyshape_ops.ops.comparison import (
     EQUAL,
@@ -47,11 +55,15 @@ from anyshape_ops.ops.comparison import (
 from anyshape_ops.ops.contraction import CONTRACT, DET, GEMM, MATMUL
 from anyshape_ops.ops.decoding import (
     CAUSAL_CONV,
+    CODE_TOKENS,
     DYN_APPEND_AT,
     DYN_GROUPED_QUERY_ATTENTION,
+    DYN_PLACE_TOKENS,
+    KNOWN_TOKENS,
     LINEAR_ATTENTION,
     STATIC_APPEND_AT,
     STATIC_GROUPED_QUERY_ATTENTION,
+    STATIC_PLACE_TOKENS,
 )
 from anyshape_ops.ops.deformable import DEFORM_CONV
 from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION, MAX_ROI_POOL, ROI_ALIGN, STATIC_NON_MAX_SUPPRESSION
@@ -398,7 +410,7 @@ def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "
     return call(SHRINK, [x], {"bias": bias, "lambd": lambd}, source)[0]
 
 
-# specs/attention.yaml:19
+# specs/attention.yaml:25
 def attention(
     q: Operand,
     k: Operand,
@@ -422,7 +434,7 @@ def attention(
     )[0]
 
 
-# specs/attention.yaml:110
+# specs/attention.yaml:145
 def hide_keys(
     mask: Operand,
     batch: int | Value,
@@ -450,7 +462,18 @@ def hide_keys(
     )[0]
 
 
-# specs/attention.yaml:165
+# specs/attention.yaml:200
+def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
+    """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
+
+    Whichever of filled is a Value makes this the dyn variant; without any it is the static one.
+
+    (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
+    """
+    return call_alias(STATIC_READ_BEAMS, DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
+
+
+# specs/attention.yaml:216
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
     neighbours.
@@ -664,19 +687,41 @@ def det(x: Operand, *, source: str = "") -> Value:
     return call(DET, [x], {}, source)[0]
 
 
-# specs/decoding.yaml:61
-def append_at(past: Operand, new: Operand, filled: Operand, size: int | Value, *, source: str = "") -> Value:
-    """Entries by position of each batch, the first `filled` of them old and new ones behind, and zeros where there
-    are none.
+# specs/decoding.yaml:88
+def append_at(
+    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Value, source: str = ""
+) -> Value:
+    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
+    there are none.
 
     Whichever of size is a Value makes this the dyn variant; without any it is the static one.
 
-    (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b]) -> (y: T[b, g, size, e])
+    (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
-    return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled], {"size": size}, source)[0]
+    return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:75
+# specs/decoding.yaml:103
+def place_tokens(
+    last: Operand, new: int | Value, total: int | Value, capacity: int | Value, window: int = 0, *, source: str = ""
+) -> tuple[Value, ...]:
+    """The number of the first new token, the entries that a cache holds before it, and those that are gone after
+    the last.
+
+    Whichever of new, total, capacity is a Value makes this the dyn variant; without any it is the static one.
+
+    (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
+    """
+    return call_alias(
+        STATIC_PLACE_TOKENS,
+        DYN_PLACE_TOKENS,
+        [last],
+        {"new": new, "total": total, "capacity": capacity, "window": window},
+        source,
+    )
+
+
+# specs/decoding.yaml:133
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -689,7 +734,26 @@ def causal_conv(
     return call(CAUSAL_CONV, [x, w, bias, past], {}, source)
 
 
-# specs/decoding.yaml:104
+# specs/decoding.yaml:162
+def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
+    """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
+    more than it is.
+
+    (x: F[b, s, g, e], scale: f32[*c], like: Q[*d]) -> (y: Q[b, g, s, w])
+    """
+    return call(CODE_TOKENS, [x, scale, like], {"packed": packed}, source)[0]
+
+
+# specs/decoding.yaml:189
+def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
+    """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
+
+    (codes: Q[b, g, s, c], scale: f32[*d]) -> (y: f32[b, g, s, e])
+    """
+    return call(KNOWN_TOKENS, [codes, scale], {"packed": packed}, source)[0]
+
+
+# specs/decoding.yaml:209
 def grouped_query_attention(
     q: Operand,
     k: Operand,
@@ -709,6 +773,8 @@ def grouped_query_attention(
     window: int = -1,
     interleaved: bool = False,
     smooth: bool = False,
+    causal: bool = True,
+    rolling: bool = False,
     source: str = "",
 ) -> tuple[Value, ...]:
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
@@ -716,9 +782,10 @@ def grouped_query_attention(
 
     Whichever of total is a Value makes this the dyn variant; without any it is the static one.
 
-    (q: F[b, s, (g, r), e], k: F[b, s, g, e], v: F[b, s, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
+    (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
-    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f])
+    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n],
+    shares: F[b, (g, r), s, n])
     """
     return call_alias(
         STATIC_GROUPED_QUERY_ATTENTION,
@@ -731,12 +798,14 @@ def grouped_query_attention(
             "window": window,
             "interleaved": interleaved,
             "smooth": smooth,
+            "causal": causal,
+            "rolling": rolling,
         },
         source,
     )
 
 
-# specs/decoding.yaml:194
+# specs/decoding.yaml:363
 def linear_attention(
     query: Operand,
     key: Operand,
@@ -846,7 +915,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:261
+# specs/detection.yaml:262
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1809,7 +1878,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:238
+# specs/quantisation.yaml:239
 def unpack_nbits(
     codes: Operand,
     scale: Operand,
@@ -3290,6 +3359,7 @@ __all__ = [
     "celu",
     "center_crop_pad",
     "clip",
+    "code_tokens",
     "col2im",
     "compress",
     "concat",
@@ -3348,6 +3418,7 @@ __all__ = [
     "instance_norm",
     "is_inf",
     "is_nan",
+    "known_tokens",
     "l1",
     "l2",
     "layer_norm",
@@ -3393,6 +3464,7 @@ __all__ = [
     "pad",
     "pair_votes",
     "pair_weights",
+    "place_tokens",
     "pow",
     "prelu",
     "prod",
@@ -3401,6 +3473,7 @@ __all__ = [
     "quantize_linear",
     "random_normal",
     "random_uniform",
+    "read_beams",
     "reciprocal",
     "relu",
     "repeat",

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
-from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS
-from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION
+from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, DYN_READ_BEAMS
+from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION, DYN_PLACE_TOKENS
 from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION
 from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESIZE
 from anyshape_ops.ops.indexing import (
@@ -63,7 +63,7 @@ from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.window import DYN_COL2IM, DYN_MAX_UNPOOL
 
 
-# specs/attention.yaml:19
+# specs/attention.yaml:25
 def attention(
     q: Operand,
     k: Operand,
@@ -85,7 +85,7 @@ def attention(
     return call(DYN_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:110
+# specs/attention.yaml:145
 def hide_keys(
     mask: Operand,
     batch: Operand,
@@ -111,19 +111,46 @@ def hide_keys(
     )[0]
 
 
-# specs/decoding.yaml:61
-def append_at(past: Operand, new: Operand, filled: Operand, size: Operand, *, source: str = "") -> Value:
-    """Entries by position of each batch, the first `filled` of them old and new ones behind, and zeros where there
-    are none.
+# specs/attention.yaml:200
+def read_beams(x: Operand, beams: Operand, filled: Operand, *, source: str = "") -> Value:
+    """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
+
+    Here filled may be computed at run time: operands.
+
+    (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
+    """
+    return call(DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
+
+
+# specs/decoding.yaml:88
+def append_at(
+    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: Operand, source: str = ""
+) -> Value:
+    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
+    there are none.
 
     Here size may be computed at run time: operands.
 
-    (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b]) -> (y: T[b, g, size, e])
+    (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
-    return call(DYN_APPEND_AT, [past, new, filled], {"size": size}, source)[0]
+    return call(DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:104
+# specs/decoding.yaml:103
+def place_tokens(
+    last: Operand, new: Operand, total: Operand, capacity: Operand, window: int = 0, *, source: str = ""
+) -> tuple[Value, ...]:
+    """The number of the first new token, the entries that a cache holds before it, and those that are gone after
+    the last.
+
+    Here new, total, capacity may be computed at run time: operands.
+
+    (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
+    """
+    return call(DYN_PLACE_TOKENS, [last], {"new": new, "total": total, "capacity": capacity, "window": window}, source)
+
+
+# specs/decoding.yaml:209
 def grouped_query_attention(
     q: Operand,
     k: Operand,
@@ -143,6 +170,8 @@ def grouped_query_attention(
     window: int = -1,
     interleaved: bool = False,
     smooth: bool = False,
+    causal: bool = True,
+    rolling: bool = False,
     source: str = "",
 ) -> tuple[Value, ...]:
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
@@ -150,9 +179,10 @@ def grouped_query_attention(
 
     Here total may be computed at run time: operands.
 
-    (q: F[b, s, (g, r), e], k: F[b, s, g, e], v: F[b, s, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
+    (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
-    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f])
+    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n],
+    shares: F[b, (g, r), s, n])
     """
     return call(
         DYN_GROUPED_QUERY_ATTENTION,
@@ -164,6 +194,8 @@ def grouped_query_attention(
             "window": window,
             "interleaved": interleaved,
             "smooth": smooth,
+            "causal": causal,
+            "rolling": rolling,
         },
         source,
     )
@@ -952,9 +984,11 @@ __all__ = [
     "one_hot",
     "ones",
     "pad",
+    "place_tokens",
     "prod",
     "random_normal",
     "random_uniform",
+    "read_beams",
     "repeat",
     "reshape",
     "reshape_by_codes",

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
-from anyshape_ops.ops.attention import STATIC_ATTENTION, STATIC_HIDE_KEYS
-from anyshape_ops.ops.decoding import STATIC_APPEND_AT, STATIC_GROUPED_QUERY_ATTENTION
+from anyshape_ops.ops.attention import STATIC_ATTENTION, STATIC_HIDE_KEYS, STATIC_READ_BEAMS
+from anyshape_ops.ops.decoding import STATIC_APPEND_AT, STATIC_GROUPED_QUERY_ATTENTION, STATIC_PLACE_TOKENS
 from anyshape_ops.ops.detection import STATIC_NON_MAX_SUPPRESSION
 from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESIZE
 from anyshape_ops.ops.indexing import (
@@ -63,7 +63,7 @@ from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.window import STATIC_COL2IM, STATIC_MAX_UNPOOL
 
 
-# specs/attention.yaml:19
+# specs/attention.yaml:25
 def attention(
     q: Operand,
     k: Operand,
@@ -85,7 +85,7 @@ def attention(
     return call(STATIC_ATTENTION, [q, k, v, bias], {"causal": causal, "behind": behind, "scale": scale}, source)[0]
 
 
-# specs/attention.yaml:110
+# specs/attention.yaml:145
 def hide_keys(
     mask: Operand,
     batch: int,
@@ -111,19 +111,48 @@ def hide_keys(
     )[0]
 
 
-# specs/decoding.yaml:61
-def append_at(past: Operand, new: Operand, filled: Operand, size: int, *, source: str = "") -> Value:
-    """Entries by position of each batch, the first `filled` of them old and new ones behind, and zeros where there
-    are none.
+# specs/attention.yaml:200
+def read_beams(x: Operand, beams: Operand, filled: int, *, source: str = "") -> Value:
+    """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
+
+    Here filled must be known when the call is built: attributes.
+
+    (x: T[(b, w), g, t, e], beams: I[b, w, m]) -> (y: T[(b, w), g, t, e])
+    """
+    return call(STATIC_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
+
+
+# specs/decoding.yaml:88
+def append_at(
+    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int, source: str = ""
+) -> Value:
+    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
+    there are none.
 
     Here size must be known when the call is built: attributes.
 
-    (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b]) -> (y: T[b, g, size, e])
+    (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
-    return call(STATIC_APPEND_AT, [past, new, filled], {"size": size}, source)[0]
+    return call(STATIC_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
 
 
-# specs/decoding.yaml:104
+# specs/decoding.yaml:103
+def place_tokens(
+    last: Operand, new: int, total: int, capacity: int, window: int = 0, *, source: str = ""
+) -> tuple[Value, ...]:
+    """The number of the first new token, the entries that a cache holds before it, and those that are gone after
+    the last.
+
+    Here new, total, capacity must be known when the call is built: attributes.
+
+    (last: I[b]) -> (at: i64[b], held: i64[b], gone: i64[b])
+    """
+    return call(
+        STATIC_PLACE_TOKENS, [last], {"new": new, "total": total, "capacity": capacity, "window": window}, source
+    )
+
+
+# specs/decoding.yaml:209
 def grouped_query_attention(
     q: Operand,
     k: Operand,
@@ -143,6 +172,8 @@ def grouped_query_attention(
     window: int = -1,
     interleaved: bool = False,
     smooth: bool = False,
+    causal: bool = True,
+    rolling: bool = False,
     source: str = "",
 ) -> tuple[Value, ...]:
     """Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share
@@ -150,9 +181,10 @@ def grouped_query_attention(
 
     Here total must be known when the call is built: attributes.
 
-    (q: F[b, s, (g, r), e], k: F[b, s, g, e], v: F[b, s, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
+    (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
-    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f])
+    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n],
+    shares: F[b, (g, r), s, n])
     """
     return call(
         STATIC_GROUPED_QUERY_ATTENTION,
@@ -164,6 +196,8 @@ def grouped_query_attention(
             "window": window,
             "interleaved": interleaved,
             "smooth": smooth,
+            "causal": causal,
+            "rolling": rolling,
         },
         source,
     )
@@ -1024,9 +1058,11 @@ __all__ = [
     "one_hot",
     "ones",
     "pad",
+    "place_tokens",
     "prod",
     "random_normal",
     "random_uniform",
+    "read_beams",
     "repeat",
     "reshape",
     "reshape_by_codes",

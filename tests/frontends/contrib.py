@@ -20,6 +20,7 @@ KINDS = {
     np.dtype(np.int64): I64,
     np.dtype(np.int32): I32,
     np.dtype(np.uint8): U8,
+    np.dtype(np.int8): TensorProto.INT8,
 }
 FIXED = ("biased", "words", "places", "kinds", "gamma", "shift")
 """Inputs that onnxruntime must know the shapes of"""

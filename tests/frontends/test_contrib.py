@@ -202,11 +202,3 @@ def test_grouped_query_attention_with_other_scores():
     more: dict[str, np.ndarray | None] = dict.fromkeys(("cos", "sin", "places"))
     grouped([{**tokens(1, 3, 4), **more, "bias": real(1, 4, 3, 7)}])
     grouped([{**tokens(2, 4, 0), **more, "bias": None, "sink": real(4)}])
-
-
-def test_grouped_query_attention_that_is_refused():
-    scores = model_of(
-        "GroupQueryAttention", tokens(2, 1, 3), "y keys values scores", "com.microsoft", num_heads=4, kv_num_heads=2, qk_output=1
-    )  # fmt: skip
-    with pytest.raises(UnsupportedError, match="that gives its scores"):
-        anyshape.compile(scores)

@@ -250,7 +250,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/quantisation.yaml:238
+# specs/quantisation.yaml:239
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -271,7 +271,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:249",
+        "specs/quantisation.yaml:250",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -284,12 +284,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:250",
+        "specs/quantisation.yaml:251",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:251",
+        "specs/quantisation.yaml:252",
     )

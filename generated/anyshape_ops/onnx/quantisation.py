@@ -127,6 +127,8 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("MatMulNBits of 8 bits with g_idx or with zero points that are not packed")
     if not (n.attr("accuracy_level", 0) >= 0):
         n.refuse("a negative accuracy_level")
+    if n.attr("weight_prepacked", 0) != 0:
+        n.refuse("MatMulNBits with weights laid out for another device")
     scales_ = api.reshape(n.input(2), (n.attr("N"), -1), source=n.source)
     middle_ = api.full(
         api.cast(

@@ -161,7 +161,7 @@ MATMUL_NBITS = OpDef(
     source="specs/quantisation.yaml:189",
 )
 
-# specs/quantisation.yaml:238
+# specs/quantisation.yaml:239
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -179,5 +179,5 @@ UNPACK_NBITS = OpDef(
     relation=relations.unpack_nbits_relation,
     kernel=kernels.unpack_nbits_kernel,
     summary="Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero points is its own.",
-    source="specs/quantisation.yaml:238",
+    source="specs/quantisation.yaml:239",
 )

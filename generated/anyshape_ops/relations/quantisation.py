@@ -185,7 +185,7 @@ def matmul_nbits_relation(
     return rule.bind(outputs={"y": Vec((*p, n))}, n=n, k=k, block_size=block_size, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:238
+# specs/quantisation.yaml:239
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

@@ -541,18 +541,25 @@ ROI_ALIGN = Property(
             "specs/detection.yaml:253",
         ),
         Example(
+            {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
+            {"half_pixel": False},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/detection.yaml:254",
+        ),
+        Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:254",
+            "specs/detection.yaml:255",
         ),
         Example(
             {"x": Given(value=((((1, 2, 9),),),)), "rois": Given(value=((0, 0, 3, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:255",
+            "specs/detection.yaml:256",
         ),
         Example(
             {
@@ -563,14 +570,14 @@ ROI_ALIGN = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:256",
+            "specs/detection.yaml:257",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:257",
+            "specs/detection.yaml:258",
         ),
         Example(
             {
@@ -581,7 +588,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:258",
+            "specs/detection.yaml:259",
         ),
         Example(
             {
@@ -592,7 +599,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:259",
+            "specs/detection.yaml:260",
         ),
     ),
     "specs/detection.yaml:155",
@@ -604,7 +611,7 @@ ROI_ALIGN = Property(
 )
 
 
-# specs/detection.yaml:261
+# specs/detection.yaml:262
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -619,7 +626,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:292
+# specs/detection.yaml:293
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_regions(x, rois, image, size, scale)
 
@@ -638,7 +645,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:296",
+            "specs/detection.yaml:297",
         ),
         Example(
             {
@@ -649,7 +656,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:297",
+            "specs/detection.yaml:298",
         ),
         Example(
             {
@@ -660,51 +667,51 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:298",
+            "specs/detection.yaml:299",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:299",
+            "specs/detection.yaml:300",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:300",
+            "specs/detection.yaml:301",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:301",
+            "specs/detection.yaml:302",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:302",
+            "specs/detection.yaml:303",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:303",
+            "specs/detection.yaml:304",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:304",
+            "specs/detection.yaml:305",
         ),
     ),
-    "specs/detection.yaml:261",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:274"),),
+    "specs/detection.yaml:262",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:275"),),
 )

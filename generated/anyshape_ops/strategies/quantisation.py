@@ -718,7 +718,7 @@ MATMUL_NBITS = Property(
             {"block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:225",
+            "specs/quantisation.yaml:226",
         ),
         Example(
             {
@@ -731,77 +731,77 @@ MATMUL_NBITS = Property(
             {"bits": 8, "block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:226",
+            "specs/quantisation.yaml:227",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"bits": 3, "block_size": 4},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:227",
+            "specs/quantisation.yaml:228",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 0},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:228",
+            "specs/quantisation.yaml:229",
         ),
         Example(
             {"a": Given((2, 9)), "codes": Given((3, 2, 2)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "blocks of",
-            "specs/quantisation.yaml:229",
+            "specs/quantisation.yaml:230",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 3)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "integers of",
-            "specs/quantisation.yaml:230",
+            "specs/quantisation.yaml:231",
         ),
         Example(
             {"a": Given((2, 6)), "codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 1))},
             {"bits": 8, "block_size": 4},
             {},
             "hold less",
-            "specs/quantisation.yaml:231",
+            "specs/quantisation.yaml:232",
         ),
         Example(
             {"a": Given((2, 32)), "codes": Given((3, 1, 16)), "scale": Given((3, 1)), "zero": Given((3, 1))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:232",
+            "specs/quantisation.yaml:233",
         ),
         Example(
             {"a": Given((2, 4)), "codes": Given((3, 1, 1)), "scale": Given((3, 1)), "zero": Given((3, 1))},
             {"bits": 2, "block_size": 4},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:233",
+            "specs/quantisation.yaml:234",
         ),
         Example(
             {"a": Given((1, 8)), "codes": Given((1, 8, 1)), "scale": Given((1, 8)), "zero": Given((1, 8))},
             {"bits": 8, "block_size": 1},
             {"y": Given((1, 1))},
             None,
-            "specs/quantisation.yaml:234",
+            "specs/quantisation.yaml:235",
         ),
         Example(
             {"a": Given((1, 9)), "codes": Given((1, 9, 1)), "scale": Given((1, 9)), "zero": Given((1, 8))},
             {"bits": 8, "block_size": 1},
             {},
             "hold less",
-            "specs/quantisation.yaml:235",
+            "specs/quantisation.yaml:236",
         ),
         Example(
             {"a": Given((2, 12)), "codes": Given((3, 3, 2)), "scale": Given((3, 3)), "zero": Given((3, 1))},
             {"block_size": 4},
             {},
             "hold less",
-            "specs/quantisation.yaml:236",
+            "specs/quantisation.yaml:237",
         ),
     ),
     "specs/quantisation.yaml:189",
@@ -815,7 +815,7 @@ MATMUL_NBITS = Property(
 )
 
 
-# specs/quantisation.yaml:238
+# specs/quantisation.yaml:239
 def unpack_nbits_case(d: Draw) -> Case:
     n = d.dim("n")
     blocks = d.dim("blocks")
@@ -837,7 +837,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:252
+# specs/quantisation.yaml:253
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -857,7 +857,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:254",
+            "specs/quantisation.yaml:255",
         ),
         Example(
             {
@@ -870,7 +870,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:255",
+            "specs/quantisation.yaml:256",
         ),
         Example(
             {
@@ -882,7 +882,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:256",
+            "specs/quantisation.yaml:257",
         ),
         Example(
             {
@@ -894,28 +894,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:257",
+            "specs/quantisation.yaml:258",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:258",
+            "specs/quantisation.yaml:259",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:259",
+            "specs/quantisation.yaml:260",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:260",
+            "specs/quantisation.yaml:261",
         ),
         Example(
             {
@@ -927,14 +927,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:261",
+            "specs/quantisation.yaml:262",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:262",
+            "specs/quantisation.yaml:263",
         ),
         Example(
             {
@@ -946,13 +946,13 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:263",
+            "specs/quantisation.yaml:264",
         ),
     ),
-    "specs/quantisation.yaml:238",
+    "specs/quantisation.yaml:239",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:245"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:246"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:247"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:246"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:247"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:248"),
     ),
 )

@@ -37,6 +37,8 @@ def inner(rules: Sequence[LocalRule]) -> list[LocalRule]:
 
 LIMIT = 64
 """How many replacements a function may take per node before the rules are taken to run in circles."""
+COMPOSED = 16
+"""As many nodes as that are counted beside those that a function has: one composed op alone may need some hundred replacements."""
 
 
 def rewrite(f: Function, rules: Sequence[LocalRule], rebuild_all: bool = False) -> Function:
@@ -54,7 +56,7 @@ class _Rewriter:
         self.inner: set[tuple[Function, ...]] = set()
         """regions in which nothing is left to do"""
         self.entry = EntryFacts(f, facts)
-        self.fuel = LIMIT * (len(f.nodes) + 1)
+        self.fuel = LIMIT * (len(f.nodes) + COMPOSED)
 
     def run(self) -> Function:
         for node in self.f.nodes:

@@ -1,0 +1,36 @@
+"""`python -m tests.frontends.contrib_table` prints the table of com.microsoft's forms that docs/onnx.md has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.frontends import contrib_forms, contrib_small_forms
+from tests.frontends.contrib import RNG, SEED
+from tests.frontends.contrib_forms import Form
+
+GROUPS = (
+    contrib_forms.grouped,
+    contrib_forms.many_headed,
+    contrib_forms.decoding,
+    contrib_forms.fused_attention,
+    contrib_small_forms.activations,
+    contrib_small_forms.products,
+    contrib_small_forms.norms,
+    contrib_small_forms.rotations,
+    contrib_small_forms.codes,
+)
+
+
+def forms() -> list[Form]:
+    """All of them, of the same numbers at every call."""
+    RNG.bit_generator.state = np.random.default_rng(SEED).bit_generator.state
+    return [form for group in GROUPS for form in group()]
+
+
+def table() -> str:
+    lines = ["| operator | form | onnxruntime | anyshape | |", "|---|---|---|---|---|"]
+    return "\n".join([*lines, *(f"| {f.op} | {f.text} | {f.theirs} | {f.ours} | {f.why} |" for f in forms())])
+
+
+if __name__ == "__main__":
+    print(table())
