@@ -1336,7 +1336,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:345
+# specs/images.yaml:346
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -1349,7 +1349,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:371
+# specs/images.yaml:372
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

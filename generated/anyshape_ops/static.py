@@ -273,7 +273,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:345
+# specs/images.yaml:346
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -284,7 +284,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:371
+# specs/images.yaml:372
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

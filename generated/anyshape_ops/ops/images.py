@@ -147,7 +147,7 @@ GRID_SAMPLE = OpDef(
     source="specs/images.yaml:293",
 )
 
-# specs/images.yaml:345
+# specs/images.yaml:346
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -161,7 +161,7 @@ STATIC_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:345",
+    source="specs/images.yaml:346",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -176,10 +176,10 @@ DYN_AFFINE_GRID = OpDef(
     relation=relations.affine_grid_relation,
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:345",
+    source="specs/images.yaml:346",
 )
 
-# specs/images.yaml:371
+# specs/images.yaml:372
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -198,7 +198,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:371",
+    source="specs/images.yaml:372",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -218,5 +218,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:371",
+    source="specs/images.yaml:372",
 )
