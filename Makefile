@@ -6,7 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.anyshape-ready
 JOBS   ?= 2
-# Random calls for each law of each op in `make test`, of law 1 one more in each other dtype; with OP= there are 100, in test-long 1000.
+# Random calls for each law of each op in `make test`, of law 1 one more in each other dtype; with OP= there are 100, in `make test-long OP=` 1000.
 EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 # The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
@@ -45,20 +45,23 @@ check: $(STAMP)  ## prove that generated/ is what specs/ say, and that kernels s
 	$(BIN)/python -m anyshape_gen --check --prove
 
 ifdef OP
+test-long: export ANYSHAPE_LONG = 1
+test-long: export ANYSHAPE_EXAMPLES = 1000
+test-long: test
+
 test: $(STAMP)  ## everything that must hold (OP=name: only that op's laws and examples, in seconds)
 	$(BIN)/python -m anyshape_gen --check
 	$(BIN)/python -m anyshape.testing.quick $(OP) --jobs $(JOBS)
 else
 test: $(STAMP) check lint types
 	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests
+
+test-long: $(STAMP) lint  ## the same with nothing sampled, in about an hour: docs/testing.md (CHUNK=3: other draws; OP=name: 1000 calls a law)
+	$(BIN)/python -m tests.long_run --jobs $(JOBS) --chunk $(or $(CHUNK),0) $(if $(ONLY),--only $(ONLY))
 endif
 
 watch: $(STAMP)  ## on every save of a spec, generate again and test one op: make watch OP=softmax
 	$(BIN)/python -m anyshape_gen watch $(OP)
-
-test-long: export ANYSHAPE_LONG = 1
-test-long: EXAMPLES = 1000
-test-long: test  ## the same with nothing sampled: all of ONNX's node tests that ever passed, 5,000 random programs
 
 programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of what they contained (COUNT=5000)
 	$(BIN)/python -m anyshape.testing.programs --jobs $(JOBS) --count $(or $(COUNT),5000)

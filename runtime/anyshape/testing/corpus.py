@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
@@ -23,6 +23,7 @@ from anyshape.testing import Property
 from anyshape.testing.calls import Call, computed, equations, made, random_call, valid_node, variants
 from anyshape.testing.draws import Choosing
 from anyshape.testing.execution import run_equations
+from anyshape.testing.profile import CHUNK
 from anyshape.testing.values import RISING
 
 Make = Callable[[Property, Any], Call]
@@ -41,14 +42,15 @@ def calls(draw: Any, p: Property, make: Make) -> Call:
 
 
 def search(p: Property, make: Make, examples: int, body: Callable[[Call], object]) -> None:
-    """Runs body on random calls, always the same ones for the same body's verdicts. Raises what it raises for the smallest call found."""
+    """Runs body on random calls, always the same ones for the same chunk and the same body's verdicts. Raises what it raises for the
+    smallest call found."""
 
     @settings(max_examples=examples)
     @given(calls(p, make))
     def run(c: Call) -> None:
         body(c)
 
-    run()
+    (seed(CHUNK)(run) if CHUNK else run)()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ USUAL = 100
 WIDE = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 """Whether laws draw every dtype that an op allows as often as not, and the ends of integers; else the five dtypes that models use most, and
 of each other one a single call, in laws 1 and 2."""
+CHUNK = int(os.environ.get("ANYSHAPE_CHUNK") or 0)
+"""Which draws: those of a chunk are always the same, and others than those of another chunk."""
 
 
 def usual() -> int:

@@ -195,14 +195,15 @@ class Import:
     def _mapped(
         self, mapping: Callable[[Any], Sequence[Value]], read: ImportedNode, said: Mapping[str, Any], source: str
     ) -> Sequence[Value]:
-        """What the mapping makes. It computes with attributes, of which any may be 0 or left out, and without a declaration be text."""
+        """What the mapping makes. It computes with attributes, of which any may be 0 or left out, and without a declaration be text or an
+        array."""
         try:
             return mapping(read)
         except AnyshapeError:
             raise
-        except (TypeError, ArithmeticError) as e:
+        except (TypeError, ValueError, ArithmeticError) as e:
             absent = sorted(name for name in read.asked - set(said) if read.declared(name) is None)
-            if isinstance(e, TypeError) and read.schema is not None and not absent:
+            if not isinstance(e, ArithmeticError) and read.schema is not None and not absent:
                 raise
             given = f"{', '.join(sorted(said)) or 'no attribute'} given" + (f", {', '.join(absent)} not" * bool(absent))
             raise ModelError(f"{self.where}: {source}: its attributes give no value ({e}): {given}") from e
