@@ -1,7 +1,7 @@
 """One node of every operator in every opset that has a mapping, its attributes anything at all, compiled and run in a child process that
 may not die.
 
-    python -m tests.frontends.hostile_attributes [--first SEED] [--count N] [--only TEXT]
+    python -m tests.frontends.hostile_attributes [--first SEED] [--count N]
 
 The seeds go through the mappings in turn, so that as many seeds as there are mappings try each once. A seed gives the attributes that the
 mapping asks for values: extremes, of the right kind or of another, names that stand in the mapping or elsewhere; and the inputs ranks,
