@@ -1,4 +1,4 @@
-"""Where the loops of the driver are: operands of one batch, panels of B, tiles of rows, a block of A.
+"""Where the loops of the driver are: operands of one batch, panels of B, tiles of rows, a block of A; what a tile asks memory for.
 
 In: values of the kernel under construction. Out: frozen records of them, so that the driver's steps can be read one by one.
 """
@@ -8,8 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..llvm.builder import Function
-from ..llvm.types import Val
+from ..llvm.types import I8, I64, Type, Val, const
 from .spec import Tile
+from .tiles import Tiles
+
+SOON = 128
+"""Lines that a tile without others asks for ahead of those it reads: its rows are multiplied by so many while memory answers."""
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,18 @@ class Block:
     row_step: Val
     k_step: Val
     in_place: Val | None
+
+
+def share_of_next(f: Function, tiles: Tiles, b: Type, panels: Panels, block: Block) -> Val:
+    """Bytes of the next panel that a tile asks for in a step of k, so that all tiles of the block ask for all of it; the first tile
+    would have to wait for it. A B in place has no panels that lie one behind the other."""
+    count = f.sub(block.end, block.first)
+    share = f.binary("udiv", f.add(count, tiles.columns * b.bytes - 1), count)
+    return share if panels.in_place is None else f.select(panels.in_place, const(I64, 0), share)
+
+
+def asked_from(f: Function, tiles: Tiles, block: Block, index: Val, b: Val, following: Val, share: Val) -> Val:
+    """Where a tile begins to ask: `share` bytes of the panel that follows `b`, each tile its own, or, if it is alone, what comes later."""
+    others = f.gep(following, f.mul(f.sub(index, block.first), share), I8)
+    alone = f.compare("eq", f.sub(block.end, block.first), 1)
+    return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)

@@ -18,7 +18,7 @@ from .tiles import Tiles
 def emit_dot(module: Module, tiles: Tiles, name: str, rows: int, stored: Type) -> None:
     element, lanes = tiles.element, tiles.lanes
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
-        k, a, a_row, _, b, b_step, _, c, c_step, count = f.args
+        k, a, a_row, _, b, b_step, _, c, c_step, count, *_ = f.args
         with f.for_range(0, count, lanes) as columns:
             last = f.sub(f.sub(count, columns.index), 1)
             starts = [f.gep(b, f.mul(f.add(columns.index, f.smin(last, j)), b_step), stored) for j in range(lanes)]

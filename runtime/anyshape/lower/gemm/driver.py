@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..llvm.builder import Function
 from ..llvm.types import I1, I64, PTR, VOID, Operand, Type, Val, const
-from .blocks import Block, Operands, Panels, Rows
+from .blocks import Block, Operands, Panels, Rows, asked_from, share_of_next
 from .microkernels import DOT, FAR, FULL, MASKED, NARROW, STRIP, WIDE, table_index, table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
@@ -284,6 +284,7 @@ class _Driver:
             if tiles.panels(height) != tiles.panels(height + 1):
                 limit = f.compare("le", block.count, height)
                 wide = f.select(limit, const(I64, tiles.panels(height) * tiles.columns), wide)
+        share = share_of_next(f, tiles, self.b_type, panels, block)
         body, after = f.new_block(), f.new_block()
         before = f.block
         f.jump(body)
@@ -291,7 +292,7 @@ class _Driver:
         column = Val(f.fresh(), I64)
         kind, count = self._choose(panels, f.sub(panels.end, column), wide)
         with f.for_range(block.first, block.end, at_least_once=True) as loop:
-            self._tile(ops, panels, block, loop.index, kind, column, count)
+            self._tile(ops, panels, block, loop.index, kind, column, count, share)
         following = f.add(column, count)
         f.set_phi(column, [(panels.first, before), (following, f.block)], body)
         f.branch(f.compare("lt", following, panels.end), body, after)
@@ -320,7 +321,7 @@ class _Driver:
         return kind, count
 
     def _tile(
-        self, ops: Operands, panels: Panels, block: Block, index: Val, kind: Val, column: Val, count: Val
+        self, ops: Operands, panels: Panels, block: Block, index: Val, kind: Val, column: Val, count: Val, share: Val
     ) -> None:
         f, spec, element = self.f, self.spec, self.spec.element
         row = block.rows.start(f, index)
@@ -339,7 +340,10 @@ class _Driver:
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
         kernel = f.load(self.table, PTR, f.add(kind, height))
-        f.call_pointer(kernel, VOID, [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count])
+        following = f.gep(b, b_panel, self.b_type)
+        soon = asked_from(f, self.tiles, block, index, b, following, f.mul(share, self.k))
+        args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
+        f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:
             self._finish(ops, spec.epilogue or self._strided_store(ops), row, height, column, count, c_step)
 

@@ -70,7 +70,7 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, kind
     masked = kind in (MASKED, NARROW)
     vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
-        k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count = f.args
+        k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count, soon, soon_step = f.args
         masks = [f.tail_mask(count, tiles.lanes, v * tiles.lanes) if masked else None for v in range(vectors)]
         offsets = [f.add(f.mul(b_panel, v // tiles.vectors), (v % tiles.vectors) * tiles.lanes) for v in range(vectors)]
         start = [const(vector, 0)] * (rows * vectors)
@@ -86,6 +86,8 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, kind
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
                 if ahead is not None:
                     _ask(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
+                elif kind == FULL and rows > tiles.few_rows:
+                    _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
                 columns = [
                     widened(f, _read(f, b_now, narrow, offset, mask), vector) for offset, mask in zip(offsets, masks)
                 ]
@@ -116,6 +118,11 @@ def _ask(f: Function, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Typ
     for v, offset in enumerate(offsets):
         if v % tiles.vectors * tiles.lanes * stored.bytes % tiles.line == 0:
             f.prefetch(f.gep(at, offset, stored), False)
+
+
+def _ask_soon(f: Function, tiles: Tiles, at: Val, stored: Type) -> None:
+    for line in range(0, tiles.columns * stored.bytes, tiles.line):
+        f.prefetch(f.gep(at, line, I8), False)
 
 
 def _factor(f: Function, tiles: Tiles, origin: Val, row_bytes: Val, times: int) -> Val:

@@ -20,7 +20,7 @@ _ABREAST = 4
 def emit_strip(module: Module, tiles: Tiles, name: str, stored: Type) -> None:
     element, lanes = tiles.element, tiles.lanes
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
-        k, a, _, a_step, b, b_step, _, c, _, count = f.args
+        k, a, _, a_step, b, b_step, _, c, _, count, *_ = f.args
         whole = f.binary("and", count, const(I64, -lanes))
         mask = f.tail_mask(f.sub(count, whole), lanes)
         ragged = f.compare("lt", whole, count)
