@@ -20,7 +20,7 @@ def einsum(equation: str, *operands: Value, source: str = "") -> Value:
     from anyshape import ops
 
     terms, result = _parsed(equation, operands, source)
-    values = [_narrowed(v, labels, terms, k, source) for k, (v, labels) in enumerate(zip(operands, terms))]
+    values = [_narrowed(operands, terms, k, source) for k in range(len(operands))]
     value, labels = values[0]
     for k, (other, theirs) in enumerate(values[1:], 1):
         later = {label for _, ls in values[k + 1 :] for label in ls} | set(result)
@@ -75,13 +75,14 @@ def _letters(text: str, equation: str, source: str) -> Labels:
     return [ord(c) for c in text]
 
 
-def _narrowed(v: Value, labels: Labels, terms: Sequence[Labels], own: int, source: str) -> tuple[Value, Labels]:
-    """Without the dims of size 1 that another operand has too: those broadcast."""
+def _narrowed(operands: Sequence[Value], terms: Sequence[Labels], own: int, source: str) -> tuple[Value, Labels]:
+    """Without the dims of size 1 that another operand has too: those broadcast. Where all have size 1 the first keeps its own."""
     from anyshape import ops
 
-    elsewhere = {n for k, ls in enumerate(terms) if k != own for n in ls}
-    shape = v.type.shape or ()
-    ones = [k for k, (n, label) in enumerate(zip(shape, labels)) if n == 1 and label in elsewhere]
+    v, labels = operands[own], terms[own]
+    sizes = [list(zip(ls, of.type.shape or ())) for of, ls in zip(operands, terms)]
+    kept_elsewhere = {n for k, of in enumerate(sizes) for n, size in of if k != own and (size != 1 or k < own)}
+    ones = [k for k, (label, size) in enumerate(sizes[own]) if size == 1 and label in kept_elsewhere]
     if not ones:
         return v, labels
     kept = [label for k, label in enumerate(labels) if k not in ones]
