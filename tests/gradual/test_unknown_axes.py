@@ -11,6 +11,7 @@ import pytest
 import anyshape
 from anyshape import control, ops
 from anyshape.errors import ShapeError, UnsupportedError
+from anyshape.graph import relating
 from anyshape.rules import Choices
 from anyshape.rules.choices import LIMIT
 
@@ -155,10 +156,33 @@ def test_choices_are_all_ways_to_choose() -> None:
     assert seen == [(a, b, a) for a in range(3) for b in range(3) if a != b]
 
 
-def test_too_many_ways_are_not_all_tried() -> None:
+@pytest.mark.parametrize(("names", "tried"), [(3, LIMIT), (4, 1)])
+def test_too_many_ways_are_not_tried(names: int, tried: int) -> None:
+    """The first one tells how many there are."""
     choices, runs = Choices(), 0
     while choices.again():
         runs += 1
-        for name in range(4):
+        for name in range(names):
             choices.of(name, 10, range(10))
+    assert (runs, choices.exhausted) == (tried, tried > 1)
+
+
+def test_ways_of_which_the_first_tells_nothing_are_not_all_tried() -> None:
+    choices, runs = Choices(), 0
+    while choices.again():
+        runs += 1
+        if choices.of("first", 2, range(2)):
+            for name in range(4):
+                choices.of(name, 10, range(10))
     assert not choices.exhausted and runs == LIMIT
+
+
+def test_a_rule_is_not_run_for_more_orders_than_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of seven dims there are 5,040: the rank stays open, after one way."""
+    runs = []
+    monkeypatch.setattr(
+        relating, "related", lambda node, rule, _run=relating.related: runs.append(node) or _run(node, rule)
+    )
+    x, p = anyshape.input("x", "f32[a, b, c, d, e, f, g]"), anyshape.input("p", "i64[7]")
+    assert ops.dyn.transpose(x, p).type.shape is None
+    assert len(runs) == 1

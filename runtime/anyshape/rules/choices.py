@@ -8,6 +8,7 @@ while choices.again():
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 LIMIT = 1000
@@ -32,11 +33,14 @@ class Choices:
         self._runs = 0
 
     def again(self) -> bool:
-        """Whether there is a way that was not tried. Call `exhausted` when there is none: it tells that all were."""
+        """Whether there is a way that was not tried. Call `exhausted` when there is none: it tells that all were. If the first way shows
+        that there are too many, it is the last."""
         self._made.clear()
         if self._runs == 0:
             self._runs = 1
             return True
+        if self._runs == 1 and prod(self._counts) > LIMIT:
+            return False
         while self._taken and self._taken[-1] + 1 == self._counts[-1]:
             self._taken.pop()
             self._counts.pop()

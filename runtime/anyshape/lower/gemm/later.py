@@ -5,7 +5,7 @@ pages that nobody touched before, and the way there and back. So the arrays lie 
 them, and a thread gets all that waits with one call, which does not need the interpreter's lock: a thread that had to ask for it after
 each array would wait longer than it copies. Outside of `collected` nothing is put off.
 A call that streams all weights through a core would otherwise look up the address of every 4 KiB (`python -m benchmarks.huge_pages`).
-Nothing takes longer than those pages where a virtual machine gets its memory from a host only now, up to 2 ms a MB. So who says how many
+Nothing takes longer than those pages where a virtual machine gets its memory from a host only now. So who says how many
 bytes to expect has a helper ask for them from the beginning on, before anybody knows what goes where.
 """
 
