@@ -144,3 +144,10 @@ def test_a_concat_before_rows_is_a_kernel_of_its_own() -> None:
     x = anyshape.input("x", "f32[b, 32]")
     f = anyshape.function([x], {"y": ops.softmax(ops.concat([x, ops.neg(x)], axis=1), axis=-1)})
     assert len(kernels(f)) == 2
+
+
+def test_a_part_of_a_concat_is_not_made_of_whole_pieces() -> None:
+    x = anyshape.input("x", "f32[b, 6]")
+    both = ops.concat([ops.abs(x), x], axis=0)
+    for part in (ops.slice(both, [0], [-1], [0]), ops.slice(both, [1], [4], [0])):
+        agree(anyshape.function([x], {"y": ops.neg(part)}), (3, 6), (2, 6), kernels=2)

@@ -91,17 +91,21 @@ def _others(shape: Sequence[Size], axis: int) -> list[Size]:
 
 def _offset(i: Expr) -> Size | None:
     """What is added to a variable; of an index without one, all of it."""
-    if isinstance(i, Var):
-        return 0
-    if isinstance(i, Const):
-        return int(i.value)
-    if isinstance(i, Scalar):
-        return i.size if isinstance(i.size, int | Dim) else None
-    if isinstance(i, Apply) and i.op == "add":
-        offsets = [_offset(a) for a in i.args]
-        a, b = offsets
-        return None if a is None or b is None or sum(isinstance(x, Var) for x in i.args) > 1 else a + b
-    return None
+    total: Size = 0
+    variables, left = 0, [i]
+    while left:
+        e = left.pop()
+        if isinstance(e, Apply) and e.op == "add":
+            left += e.args
+        elif isinstance(e, Const):
+            total = total + int(e.value)
+        elif isinstance(e, Scalar) and isinstance(e.size, int | Dim):
+            total = total + e.size
+        elif isinstance(e, Var) and not variables:
+            variables = 1
+        else:
+            return None
+    return total
 
 
 def _tile(pieces: Sequence[_Piece], extent: Size) -> bool:
@@ -120,6 +124,8 @@ def _over(q: Equation, t: Tensor, axis: int, pieces: Sequence[_Piece]) -> list[E
     (i, *more) = along
     if more or not isinstance(i, Var) or i not in q.variables or any(e.outside is not None for e in found):
         return None
+    if i.extent != t.shape[axis]:
+        return None  # a part of the pieces, of which only the run may know where it ends
     if any(e.tensor is t for part in q.index for e in walk(part) if isinstance(e, Read)):
         return None
     return [_one(q, found, axis, i, p) for p in pieces]
