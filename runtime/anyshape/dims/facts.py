@@ -230,14 +230,19 @@ class Facts:
     def _about(self, c: Cond) -> Iterator[Cond]:
         """What may decide c, each once, the newest first."""
         found: set[Cond] = set()
+        for known in self._sharing_symbols(c):
+            if known in found:
+                continue
+            if len(found) == ASKED:
+                return
+            found.add(known)
+            yield known
+
+    def _sharing_symbols(self, c: Cond) -> Iterator[Cond]:
+        """What is known of any of its symbols, once for each that it shares."""
         for layer in self._layers():
             for x in c.symbols:
-                for known in reversed(layer._told.get(x, {}).values()):
-                    if known not in found:
-                        if len(found) == ASKED:
-                            return
-                        found.add(known)
-                        yield known
+                yield from reversed(layer._told.get(x, {}).values())
 
     def _by_divisibility(self, c: Cond) -> Truth:
         """b * (a // b) is a - a % b where b is not 0: with a % b == 0 known, the quotient disappears."""

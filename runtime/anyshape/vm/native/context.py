@@ -100,6 +100,24 @@ def _words(values: Sequence[int] | Words) -> Words:
     return np.ascontiguousarray(values, np.int64)
 
 
+def _sizes(tables: Tables) -> dict[Word, int]:
+    """How many words each part of a context has, in their order."""
+    program = tables.program
+    return {
+        Word.REGISTERS: program.registers,
+        Word.ARGUMENTS: 2 * len(program.arguments),
+        Word.REGIONS: 2 * program.regions,
+        Word.RESULTS: len(program.results),
+        Word.FRAME: max(frame_of(program)[0], largest_rank(program)),
+        Word.LOST: program.registers,
+        Word.GIVEN: len(program.results),
+        Word.HEAP: HEAP_WORDS,
+        Word.CALLEES: len(tables.functions),
+        Word.RETURNS: program.returns,
+        Word.PASS: sum(1 + max(rank, 0) for rank in program.passes),
+    }
+
+
 class NativeContext:
     """`words` is the state first, then its tables. `call` is the direct entry, if there is one."""
 
@@ -125,19 +143,7 @@ class NativeContext:
         program = tables.program
         self.tables = tables
         self.regions = [Region(k in tables.varying, k in program.roomy) for k in range(program.regions)]
-        sizes = {
-            Word.REGISTERS: program.registers,
-            Word.ARGUMENTS: 2 * len(program.arguments),
-            Word.REGIONS: 2 * program.regions,
-            Word.RESULTS: len(program.results),
-            Word.FRAME: max(frame_of(program)[0], largest_rank(program)),
-            Word.LOST: program.registers,
-            Word.GIVEN: len(program.results),
-            Word.HEAP: HEAP_WORDS,
-            Word.CALLEES: len(tables.functions),
-            Word.RETURNS: program.returns,
-            Word.PASS: sum(1 + max(rank, 0) for rank in program.passes),
-        }
+        sizes = _sizes(tables)
         total = Word.COUNT + sum(sizes.values()) + sum(tables.ranks)
         self.words: Words = np.zeros(total, np.int64)
         self.state = address_of(self.words)
@@ -157,18 +163,23 @@ class NativeContext:
         self._path: list[NativeContext] = []
         self._cells = self.words.data  # faster than the array itself, for one word
         self._begin = address_of(tables.code)
+        self._point_to_tables()
+        self.call: Any = methods.function(self.words) if methods is not None else None
+
+    def _point_to_tables(self) -> None:
+        """The words that stay as they are from call to call."""
+        tables, words = self.tables, self.words
         fixed = {
             Word.CODE: tables.code, Word.CONSTANTS: tables.constants, Word.KERNELS: tables.kernels,
             Word.WANTED: tables.wanted, Word.RESULT_TYPES: tables.result_types,
         }  # fmt: skip
         for word, table in fixed.items():
-            self.words[word] = address_of(table)
-        self.words[Word.REGISTER_COUNT] = program.registers
-        self.words[Word.ARGUMENT_COUNT] = len(program.arguments)
-        self.words[Word.RESULT_COUNT] = len(program.results)
-        self.words[Word.THREADS] = 1
-        self.words[Word.ARRAY_TYPE], self.words[Word.NONE] = id(np.ndarray), id(None)
-        self.call: Any = methods.function(self.words) if methods is not None else None
+            words[word] = address_of(table)
+        words[Word.REGISTER_COUNT] = tables.program.registers
+        words[Word.ARGUMENT_COUNT] = len(tables.program.arguments)
+        words[Word.RESULT_COUNT] = len(tables.program.results)
+        words[Word.THREADS] = 1
+        words[Word.ARRAY_TYPE], words[Word.NONE] = id(np.ndarray), id(None)
 
     def _pass_arguments(self) -> None:
         """Of a function: where the words of its arguments go, and where their dims are."""
