@@ -15,6 +15,7 @@ from anyshape.equations import Tensor
 from anyshape.equations.interpret import interpret
 from anyshape.lower import Group, Kernel, Packed, host_target, lower_group
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
+from anyshape.told import AREA, Told, refusal
 
 Array = NDArray[Any]
 CANARY = 0x5A
@@ -31,7 +32,12 @@ class Native:
         self.target = target or host_target()
         self.kernel: Kernel = lower_group(group, self.target)
         self.loaded: Loaded = (loaded_anew if anew else load_kernel)(self.kernel, self.target)
+        self.refusal = ""
+        """What the last call tells, if it failed."""
         self.call = _SIGNATURE(self.loaded.address(self.kernel.symbol))
+
+    def template(self, status: int) -> str:
+        return self.kernel.errors[status - 1].template(self.kernel.scalars)
 
     def run(
         self,
@@ -42,7 +48,7 @@ class Native:
         over: Sequence[tuple[int, int]] = (),
     ) -> tuple[int, list[Array]]:
         """The status and the outputs; `shift` bytes move every output off its alignment. `over`: (output, input) in one place."""
-        scalars = np.array([int(dims.evaluate(s, sizes)) for s in self.kernel.scalars] or [0], np.int64)
+        scalars = np.array([*[0] * AREA, *(int(dims.evaluate(s, sizes)) for s in self.kernel.scalars), 0], np.int64)
         inputs = []
         for t in self.kernel.inputs:
             inputs.append(np.ascontiguousarray(t.array if isinstance(t, Packed) else arrays[t]))
@@ -62,10 +68,15 @@ class Native:
         pool = np.full(bytes_ + 128, 0xFF, np.uint8)
         start = -pool.ctypes.data % 64
         table = np.array(addresses + places or [0], np.uintp)
-        status = 0
+        status, self.refusal = 0, ""
         for part in range(parts):
             pool[: start + bytes_] = 0xFF
-            status = status or self.call(scalars.ctypes.data, table.ctypes.data, pool.ctypes.data + start, part, parts)
+            status = status or self.call(
+                scalars[AREA:].ctypes.data, table.ctypes.data, pool.ctypes.data + start, part, parts
+            )
+        if status:
+            assert scalars[Told.ERROR + AREA] == status
+            self.refusal = refusal(self.template(status), scalars[AREA:].tolist(), scalars[:AREA].tolist())
         assert (pool[start + bytes_ :] == 0xFF).all(), "the kernel wrote past its scratch"
         for block, size, shape, t in blocks:
             body = block[64 + shift : 64 + shift + size]
@@ -137,7 +148,7 @@ def check(
         first: list[Array] | None = None
         for nparts in parts:
             status, got = native.run(arrays, values, nparts, shift=t_shift(nparts))
-            assert status == 0, native.kernel.errors[status - 1].message
+            assert status == 0, native.refusal
             for t, g in zip(group.outputs, got, strict=True):
                 close(g, want[t], tolerance, f"{group.name} {t.name} at {dict(values)} in {nparts} parts")
             if first is not None:

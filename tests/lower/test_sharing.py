@@ -77,7 +77,7 @@ def test_kernels_with_messages_are_not_shared() -> None:
         b.eqs.define(y[k], x[wrap(i[k], N)])
         b.output(y)
         kernel = lowering.lower(b.group())
-        assert [e for e in kernel.errors if e.message.startswith(name)] == list(kernel.errors) != []
+        assert [e for e in kernel.errors if e.template(()).startswith(name)] == list(kernel.errors) != []
 
 
 def test_what_becomes_a_literal_is_part_of_the_form() -> None:

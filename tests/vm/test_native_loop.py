@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, VerifyError
+from anyshape.told import template
 from anyshape.vm import interpreter
 from anyshape.vm.arena import Context
 from anyshape.vm.native.executor import NativeExecutor
@@ -37,7 +38,7 @@ class SumKernel:
     """Writes the sum of its scalars to its last buffer; a negative sum is error 1, one above 1000 an unknown status."""
 
     name: str = "sum"
-    errors: tuple[str, ...] = ("the sum is negative",)
+    errors: tuple[str, ...] = (template("the sum is negative", "", ()),)
     entry: Any = None
 
     def __post_init__(self) -> None:

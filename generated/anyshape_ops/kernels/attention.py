@@ -125,12 +125,15 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/attention.yaml:166",
+            "specs/attention.yaml:166: told[g, i, j] = j < i64(mask[g]) and j >= (i64(mask[g "
+            "+ batch]) if m == [2 * batch] else 0)",
         )
     if rules.eq(len(m), 2):
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
         eqs.define(
-            told[g, i, j], or_(rules.ne(m[1], keys), gt(checked(mask)[*fit((g, j), m)], 0)), "specs/attention.yaml:167"
+            told[g, i, j],
+            or_(rules.ne(m[1], keys), gt(checked(mask)[*fit((g, j), m)], 0)),
+            "specs/attention.yaml:167: told[g, i, j] = m[1] != keys or mask[g, j] > 0",
         )
     if rules.eq(len(m), 3):
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
@@ -155,7 +158,8 @@ def read_beams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[n * w + v, h, j, l],
         where(lt(j, filled), lambda: x[n * w + wrap(beams[n, v, j], w), h, j, l], lambda: x[n * w + v, h, j, l]),
-        "specs/attention.yaml:207",
+        "specs/attention.yaml:207: y[n, v, h, j, l] = x[n, wrap(beams[n, v, j], w), h, "
+        "j, l] if j < filled else x[n, v, h, j, l]",
     )
 
 

@@ -54,7 +54,7 @@ def contract_kernel(eqs: Equations, bound: Bound) -> None:
             t,
             lambda *j: checked(a)[*tuple((*i, *j)[p] for p in at_)] * checked(b)[*tuple((*i, *j)[p] for p in bt)],
         ),
-        "specs/contraction.yaml:115",
+        "specs/contraction.yaml:115: y[*i] = sum(a[*[*i, *j][at]] * b[*[*i, *j][bt]] for *j in t)",
     )
 
 
@@ -84,7 +84,8 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
             j,
         ],
         s,
-        source="specs/contraction.yaml:154",
+        source="specs/contraction.yaml:154: left[s, *g, wrap(top[s, *g] if i == s else s if i "
+        "== top[s, *g] else i, n), j]",
     )
     s, g, i, j = eqs.index("s", n), eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
     eqs.step(

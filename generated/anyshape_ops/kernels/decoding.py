@@ -30,7 +30,7 @@ def append_at_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: pad(new, 0)[n, h, j + gone[n] - filled[n], l],
             lambda: pad(past, 0)[n, h, j + gone[n], l],
         ),
-        "specs/decoding.yaml:94",
+        "specs/decoding.yaml:94: pad(new, 0)[n, h, j + gone[n] - filled[n], l], " "pad(past, 0)[n, h, j + gone[n], l]",
     )
 
 

@@ -47,7 +47,7 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         moved[n, h, j, *q, *p, a],
         cast(checked(offset)[n, (((h * c + j) // e) * rules.prod(k) + ravel(q, k)) * len(d) + a, *p], eqs.dtypes["U"]),
-        "specs/deformable.yaml:56",
+        "specs/deformable.yaml:56: moved[n, h, j, *q, *p, a] = U(offset[n, (h * c + j) " "// e, ravel(q, k), a, *p])",
     )
     read = eqs.scratch("read", eqs.dtypes["U"], rules.Vec((b, groups, c, *k, *o)))
     n = eqs.index("n", b)
@@ -90,7 +90,9 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         * cast(checked(mask)[n, ((h * c + j) // e) * rules.prod(k) + ravel(q, k), *p], eqs.dtypes["U"]),
-        "specs/deformable.yaml:57",
+        "specs/deformable.yaml:57: pad(x, 0)[n, h, j, *[i64(floor(place(moved[n, h, j, "
+        "*q, *p, a], p[a], strides[a], q[a], dilations[a], pads[a])) + U(u[a])) for a in "
+        "range(len(d))]], mask[n, (h * c + j) // e, ravel(q, k), *p]",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", o)
     eqs.define(

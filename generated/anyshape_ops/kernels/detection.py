@@ -48,7 +48,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         and_(le(0, iou_threshold[*rules.fill(len(s), 0)]), le(iou_threshold[*rules.fill(len(s), 0)], 1)),
         ("iou_threshold is not within 0..1",),
-        "specs/detection.yaml:88",
+        "specs/detection.yaml:88: 0 <= iou_threshold[*fill(len(s), 0)] <= 1 does not hold",
     )
     procedure = eqs.procedure({bound.k: b * c * most})
     kept = procedure.output("kept")
@@ -171,7 +171,7 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:180",
+        "specs/detection.yaml:180: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -385,7 +385,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:276",
+        "specs/detection.yaml:276: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")

@@ -52,7 +52,7 @@ def look_up_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(lt(at_[*i], n), lambda: values[clamp(at_[*i], 0, n - 1)], lambda: other[()]),
-        "specs/ensembles.yaml:68",
+        "specs/ensembles.yaml:68: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
     )
 
 
@@ -185,37 +185,37 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
-        "specs/ensembles.yaml:214",
+        "specs/ensembles.yaml:214: all(0 <= mode[r] < 8 for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
         ("a feature is none of ", f),
-        "specs/ensembles.yaml:215",
+        "specs/ensembles.yaml:215: all(0 <= feature[r] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
         ("a child is none of ", m, " rows"),
-        "specs/ensembles.yaml:216",
+        "specs/ensembles.yaml:216: all(0 <= yes[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
         ("another child is none of ", m, " rows"),
-        "specs/ensembles.yaml:217",
+        "specs/ensembles.yaml:217: all(0 <= no[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
         ("a root is none of ", m, " rows"),
-        "specs/ensembles.yaml:218",
+        "specs/ensembles.yaml:218: all(0 <= root[k] < m for k in t) does not hold",
     )
     eqs.demand(
         reduce_("all", [m + 1], lambda r: and_(le(0, start[r]), le(start[r], e))),
         ("weights begin behind the last of ", e),
-        "specs/ensembles.yaml:219",
+        "specs/ensembles.yaml:219: all(0 <= start[r] <= e for r in m + 1) does not hold",
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
         ("a target is none of ", targets),
-        "specs/ensembles.yaml:220",
+        "specs/ensembles.yaml:220: all(0 <= target[l] < targets for l in e) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -333,12 +333,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:376",
+        "specs/ensembles.yaml:376: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is none of ", size),
-        "specs/ensembles.yaml:377",
+        "specs/ensembles.yaml:377: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")

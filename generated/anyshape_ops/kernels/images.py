@@ -220,7 +220,8 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     for e in rules.range_(len(d))
                 )
             ],
-            "specs/images.yaml:211",
+            "specs/images.yaml:211: x[*[p[e] if plain[e] == 1 else clamp(nearest(at[*p, e]), "
+            "0, d[e] - 1) for e in range(len(d))]]",
         )
     if mode != "nearest":
         mixed = eqs.scratch("mixed", eqs.dtypes["U"], s)
@@ -260,7 +261,8 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/images.yaml:213",
+            "specs/images.yaml:213: x[*[p[e] if plain[e] == 1 else clamp(i64(floor(at[*p, "
+            "e])) + first[e] + q[e], 0, d[e] - 1) for e in range(len(d))]]",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
         total = eqs.scratch("total", eqs.dtypes["U"], s)
@@ -380,7 +382,8 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(at_[n, *p, e]), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:325",
+            "specs/images.yaml:325: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
+            "e]), d[e]) for e in range(len(d))]]",
         )
     if mode != "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
@@ -408,7 +411,8 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:326",
+            "specs/images.yaml:326: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
+            "d[e]) for e in range(len(d))]]",
         )
 
 
@@ -466,7 +470,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:391",
+        "specs/images.yaml:391: all(-b <= image[n] and image[n] < b for n in k) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
@@ -504,7 +508,8 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:393",
+        "specs/images.yaml:393: x[wrap(image[n], b), f, *[clamp(i64(first(at[n, *p, e])) "
+        "+ q[e], 0, d[e] - 1) for e in range(2)]]",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
     eqs.define(

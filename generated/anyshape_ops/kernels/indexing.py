@@ -96,7 +96,11 @@ def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     u, m, v, o, n, i = bound.u, bound.m, bound.v, bound.o, bound.n, bound.i
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, k, b = eqs.indices("a", u), eqs.index("k", m), eqs.indices("b", v)
-    eqs.define(y[*a, k, *b], x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)], "specs/indexing.yaml:125")
+    eqs.define(
+        y[*a, k, *b],
+        x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)],
+        "specs/indexing.yaml:125: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
+    )
 
 
 # specs/indexing.yaml:136
@@ -107,7 +111,7 @@ def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *u, *c],
         x[*a, *(wrap(p0, n_) for p0, n_ in zip((index[*a, *u, l] for l in range(q)), n)), *c],
-        "specs/indexing.yaml:144",
+        "specs/indexing.yaml:144: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
     )
 
 
@@ -205,7 +209,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
             lambda k: and_(le(0, lens[k]), le(lens[k], rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n))),
         ),
         ("a length is not within 0..", rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n)),
-        "specs/indexing.yaml:277",
+        "specs/indexing.yaml:277: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
     )
     if rules.eq(time_axis, 0):
         k, g, j = eqs.index("k", m), eqs.index("g", n), eqs.indices("j", i)
@@ -220,7 +224,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 g,
                 *j,
             ],
-            "specs/indexing.yaml:279",
+            "specs/indexing.yaml:279: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
         )
     if rules.eq(time_axis, 1):
         g, k, j = eqs.index("g", m), eqs.index("k", n), eqs.indices("j", i)
@@ -235,5 +239,5 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 *j,
             ],
-            "specs/indexing.yaml:280",
+            "specs/indexing.yaml:280: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
         )

@@ -67,7 +67,11 @@ def gather_kernel(eqs: Equations, bound: Bound) -> None:
     o, j, i, n = bound.o, bound.j, bound.i, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
     a, b, c = eqs.indices("a", o), eqs.indices("b", j), eqs.indices("c", i)
-    eqs.define(y[*a, *b, *c], x[*a, wrap(index[*b], n), *c], "specs/movement.yaml:212")
+    eqs.define(
+        y[*a, *b, *c],
+        x[*a, wrap(index[*b], n), *c],
+        "specs/movement.yaml:212: y[*a, *b, *c] = x[*a, wrap(index[*b], n), *c]",
+    )
 
 
 # specs/movement.yaml:221

@@ -36,7 +36,8 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
             y[*i],
             (cast(x[*i], eqs.dtypes["U"]) - cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]))
             * cast(scale[*rules.fill(len(q), 0)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:39",
+            "specs/quantisation.yaml:39: y[*i] = (U(x[*i]) - U(zero[*fill(len(z), 0)])) * "
+            "U(scale[*fill(len(q), 0)])",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
         i = eqs.indices("i", d)
@@ -51,7 +52,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*(where(rules.eq(q[0], 1), lambda: 0, lambda: i[along]),)], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:40",
+            "specs/quantisation.yaml:40: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -63,7 +64,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             )
             * cast(scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
-            "specs/quantisation.yaml:41",
+            "specs/quantisation.yaml:41: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
@@ -86,7 +87,8 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:92",
+            "specs/quantisation.yaml:92: y[*i] = saturate(rounded(U(x[*i]) / "
+            "U(scale[*fill(len(q), 0)]), U(zero[*fill(len(z), 0)])), Q)",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
         i = eqs.indices("i", d)
@@ -106,7 +108,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:93",
+            "specs/quantisation.yaml:93: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -121,7 +123,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:94",
+            "specs/quantisation.yaml:94: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
@@ -229,7 +231,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:205",
+        "specs/quantisation.yaml:205: zero[j, l // block_size * bits // 8]",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((n, k)))
     j, l = eqs.index("j", n), eqs.index("l", k)
@@ -284,12 +286,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:251",
+        "specs/quantisation.yaml:251: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:252",
+        "specs/quantisation.yaml:252: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

@@ -102,7 +102,7 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:87",
+        "specs/recurrent.yaml:87: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, h)))
     u, s, n, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("j", h)
@@ -135,7 +135,7 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
         hid[s + 1, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))),
         s,
-        source="specs/recurrent.yaml:114",
+        source="specs/recurrent.yaml:114: into[u, now[s, u, n], n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -145,13 +145,14 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:115",
+        "specs/recurrent.yaml:115: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:116",
+        "specs/recurrent.yaml:116: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
@@ -239,7 +240,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:87",
+        "specs/recurrent.yaml:87: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 3, h)))
     u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 3), eqs.index("j", h)
@@ -287,14 +288,16 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         update[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 0, j] + from_hid[s, u, n, 0, j])),
         s,
-        source="specs/recurrent.yaml:190",
+        source="specs/recurrent.yaml:190: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
+        "u, n], n, 0, j] + from_hid[s, u, n, 0, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         reset[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 1, j] + from_hid[s, u, n, 1, j])),
         s,
-        source="specs/recurrent.yaml:191",
+        source="specs/recurrent.yaml:191: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
+        "n], n, 1, j] + from_hid[s, u, n, 1, j]))",
     )
     if linear_before_reset:
         s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -320,7 +323,8 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         fresh[s, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, 2, j] + inner[s, u, n, j])),
         s,
-        source="specs/recurrent.yaml:197",
+        source="specs/recurrent.yaml:197: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
+        "u, n], n, 2, j] + inner[s, u, n, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -337,13 +341,14 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:199",
+        "specs/recurrent.yaml:199: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:200",
+        "specs/recurrent.yaml:200: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
@@ -445,7 +450,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:87",
+        "specs/recurrent.yaml:87: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 4, h)))
     u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
@@ -487,7 +492,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         pre[s, u, n, a, j],
         into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:275",
+        source="specs/recurrent.yaml:275: into[u, now[s, u, n], n, a, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -548,17 +553,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:283",
+        "specs/recurrent.yaml:283: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:284",
+        "specs/recurrent.yaml:284: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:285",
+        "specs/recurrent.yaml:285: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

@@ -22,7 +22,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
             y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
             "set",
             updates[*a, *c],
-            "specs/scatter.yaml:14",
+            "specs/scatter.yaml:14: y[*wrap([index[*a, l] for l in q], n), *c] = updates[*a, *c]",
         )
     if reduction == "add":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
@@ -30,7 +30,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
             y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
             "add",
             updates[*a, *c],
-            "specs/scatter.yaml:15",
+            "specs/scatter.yaml:15: y[*wrap([index[*a, l] for l in q], n), *c] += updates[*a, *c]",
         )
     if reduction == "mul":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
@@ -38,7 +38,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
             y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
             "mul",
             updates[*a, *c],
-            "specs/scatter.yaml:16",
+            "specs/scatter.yaml:16: y[*wrap([index[*a, l] for l in q], n), *c] *= updates[*a, *c]",
         )
     if reduction == "max":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
@@ -46,7 +46,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
             y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
             "max",
             updates[*a, *c],
-            "specs/scatter.yaml:17",
+            "specs/scatter.yaml:17: y[*wrap([index[*a, l] for l in q], n), *c]",
         )
     if reduction == "min":
         a, c = eqs.indices("a", j), eqs.indices("c", r)
@@ -54,7 +54,7 @@ def scatter_nd_kernel(eqs: Equations, bound: Bound) -> None:
             y[*(wrap(p0, n_) for p0, n_ in zip((index[*a, l] for l in range(q)), n)), *c],
             "min",
             updates[*a, *c],
-            "specs/scatter.yaml:18",
+            "specs/scatter.yaml:18: y[*wrap([index[*a, l] for l in q], n), *c]",
         )
 
 
@@ -66,19 +66,44 @@ def scatter_elements_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], x[*i], "specs/scatter.yaml:47")
     if reduction == "none":
         j = eqs.indices("j", s)
-        eqs.update(y[*rules.put(j, axis, wrap(index[*j], d[axis]))], "set", updates[*j], "specs/scatter.yaml:48")
+        eqs.update(
+            y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
+            "set",
+            updates[*j],
+            "specs/scatter.yaml:48: y[*put(j, axis, wrap(index[*j], d[axis]))] = updates[*j]",
+        )
     if reduction == "add":
         j = eqs.indices("j", s)
-        eqs.update(y[*rules.put(j, axis, wrap(index[*j], d[axis]))], "add", updates[*j], "specs/scatter.yaml:49")
+        eqs.update(
+            y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
+            "add",
+            updates[*j],
+            "specs/scatter.yaml:49: y[*put(j, axis, wrap(index[*j], d[axis]))] += updates[*j]",
+        )
     if reduction == "mul":
         j = eqs.indices("j", s)
-        eqs.update(y[*rules.put(j, axis, wrap(index[*j], d[axis]))], "mul", updates[*j], "specs/scatter.yaml:50")
+        eqs.update(
+            y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
+            "mul",
+            updates[*j],
+            "specs/scatter.yaml:50: y[*put(j, axis, wrap(index[*j], d[axis]))] *= updates[*j]",
+        )
     if reduction == "max":
         j = eqs.indices("j", s)
-        eqs.update(y[*rules.put(j, axis, wrap(index[*j], d[axis]))], "max", updates[*j], "specs/scatter.yaml:51")
+        eqs.update(
+            y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
+            "max",
+            updates[*j],
+            "specs/scatter.yaml:51: y[*put(j, axis, wrap(index[*j], d[axis]))]",
+        )
     if reduction == "min":
         j = eqs.indices("j", s)
-        eqs.update(y[*rules.put(j, axis, wrap(index[*j], d[axis]))], "min", updates[*j], "specs/scatter.yaml:52")
+        eqs.update(
+            y[*rules.put(j, axis, wrap(index[*j], d[axis]))],
+            "min",
+            updates[*j],
+            "specs/scatter.yaml:52: y[*put(j, axis, wrap(index[*j], d[axis]))]",
+        )
 
 
 # specs/scatter.yaml:74
@@ -96,7 +121,7 @@ def tensor_scatter_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: update[g, *a, clamp(at_[g, k], 0, m - 1), *c],
             lambda: x[g, *a, k, *c],
         ),
-        "specs/scatter.yaml:86",
+        "specs/scatter.yaml:86: update[g, *a, clamp(at[g, k], 0, m - 1), *c]",
     )
 
 
@@ -111,5 +136,5 @@ def sparse_to_dense_kernel(eqs: Equations, bound: Bound) -> None:
         y[*(wrap(p0, shape_) for p0, shape_ in zip((index[j, l] for l in rules.range_(q)), shape))],
         "set",
         values[j],
-        "specs/scatter.yaml:111",
+        "specs/scatter.yaml:111: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
     )

@@ -26,7 +26,9 @@ def sort_kernel(eqs: Equations, bound: Bound) -> None:
     a, b = eqs.indices("a", o), eqs.indices("b", i)
     eqs.argsort(order[*a, :, *b], [n], lambda j: x[*a, j, *b], descending=descending, source="specs/sorting.yaml:46")
     a, r, b = eqs.indices("a", o), eqs.index("r", n), eqs.indices("b", i)
-    eqs.define(y[*a, r, *b], x[*a, order[*a, r, *b], *b], "specs/sorting.yaml:47")
+    eqs.define(
+        y[*a, r, *b], x[*a, order[*a, r, *b], *b], "specs/sorting.yaml:47: y[*a, r, *b] = x[*a, order[*a, r, *b], *b]"
+    )
 
 
 # specs/sorting.yaml:56
@@ -39,7 +41,11 @@ def topk_kernel(eqs: Equations, bound: Bound) -> None:
     a, r, b = eqs.indices("a", o), eqs.index("r", k), eqs.indices("b", i)
     eqs.define(indices[*a, r, *b], order[*a, r, *b], "specs/sorting.yaml:68")
     a, r, b = eqs.indices("a", o), eqs.index("r", k), eqs.indices("b", i)
-    eqs.define(values[*a, r, *b], x[*a, order[*a, r, *b], *b], "specs/sorting.yaml:69")
+    eqs.define(
+        values[*a, r, *b],
+        x[*a, order[*a, r, *b], *b],
+        "specs/sorting.yaml:69: values[*a, r, *b] = x[*a, order[*a, r, *b], *b]",
+    )
 
 
 # specs/sorting.yaml:86
@@ -63,7 +69,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
                 eq(x[order[maximum(j - 1, 0)]], x[order[maximum(j - 1, 0)]]),
             ),
         ),
-        "specs/sorting.yaml:94",
+        "specs/sorting.yaml:94: x[order[j]], x[order[max(j - 1, 0)]]",
     )
     group = eqs.scratch("group", parse_dtype("i64"), rules.Vec((n,)))
     j = eqs.index("j", n)
@@ -80,15 +86,15 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     place = eqs.scratch("place", parse_dtype("i64"), rules.Vec((k,)))
     eqs.argsort(place[:], [k], lambda u: rank[u], source="specs/sorting.yaml:99")
     u = eqs.index("u", k)
-    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:100")
+    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:100: first[u] = least[rank[u]]")
     u = eqs.index("u", k)
-    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:101")
+    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:101: y[u] = x[least[rank[u]]]")
     j = eqs.index("j", n)
-    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:102")
+    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:102: inverse[order[j]] = place[group[j]]")
     u = eqs.index("u", k)
     eqs.define(counts[u], 0, "specs/sorting.yaml:103")
     j = eqs.index("j", n)
-    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:104")
+    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:104: counts[place[group[j]]] += 1")
     eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:95")
 
 

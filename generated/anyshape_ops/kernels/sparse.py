@@ -57,7 +57,12 @@ def sparse_fill_empty_rows_kernel(eqs: Equations, bound: Bound) -> None:
     r = eqs.index("r", rules.prod(shape[:1]))
     eqs.define(empty[r], ge(r, 0), "specs/sparse.yaml:81")
     j = eqs.index("j", n)
-    eqs.update(empty[wrap(index[j, 0], rules.prod(shape[:1]))], "set", lt(j, 0), "specs/sparse.yaml:82")
+    eqs.update(
+        empty[wrap(index[j, 0], rules.prod(shape[:1]))],
+        "set",
+        lt(j, 0),
+        "specs/sparse.yaml:82: empty[wrap(index[j, 0], prod(shape[:1]))] = j < 0",
+    )
     gap = eqs.scratch("gap", parse_dtype("i64"), rules.Vec((k,)))
     eqs.compact(gap[:], [rules.prod(shape[:1])], lambda r: r, where=lambda r: empty[r], source="specs/sparse.yaml:84")
     row = eqs.scratch("row", parse_dtype("i64"), rules.Vec((n + k,)))
@@ -73,8 +78,13 @@ def sparse_fill_empty_rows_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         places[t, c],
         where(eq(c, 0), lambda: row[order[t]], lambda: where(lt(order[t], n), lambda: index[order[t], c], lambda: 0)),
-        "specs/sparse.yaml:87",
+        "specs/sparse.yaml:87: places[t, c] = row[order[t]] if c == 0 else "
+        "index[order[t], c] if order[t] < n else 0",
     )
     t = eqs.index("t", n + k)
-    eqs.define(filled[t], where(lt(order[t], n), lambda: values[order[t]], lambda: value[()]), "specs/sparse.yaml:88")
+    eqs.define(
+        filled[t],
+        where(lt(order[t], n), lambda: values[order[t]], lambda: value[()]),
+        "specs/sparse.yaml:88: filled[t] = values[order[t]] if order[t] < n else value[()]",
+    )
     eqs.born(k, reduce_("count", [rules.prod(shape[:1])], lambda r: empty[r]), "specs/sparse.yaml:83")

@@ -17,7 +17,7 @@ def pair_weights_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [v], lambda m: and_(le(0, owner[m]), le(owner[m], r))),
         ("a support is of none of ", r + 1, " classes"),
-        "specs/supports.yaml:45",
+        "specs/supports.yaml:45: all(0 <= owner[m] <= r for m in v) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -57,7 +57,7 @@ def couple_pairs_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [n, p], lambda t, e: and_(le(0, shares[t, e]), le(shares[t, e], 1))),
         ("a share is not within 0..1",),
-        "specs/supports.yaml:120",
+        "specs/supports.yaml:120: all(0 <= shares[t, e] <= 1 for t in n for e in p) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")

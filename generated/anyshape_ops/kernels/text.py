@@ -108,7 +108,7 @@ def string_concat_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(0, parse_dtype("char")),
             ),
         ),
-        "specs/text.yaml:92",
+        "specs/text.yaml:92: b[*i, c - size[*i]]",
     )
 
 
@@ -375,7 +375,7 @@ def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         code[*z, p, c],
         where(lt(at_[p], n), lambda: cast(x[*z, at_[p], c], parse_dtype("i32")), lambda: 0),
-        "specs/text.yaml:168",
+        "specs/text.yaml:168: code[*z, p, c] = i32(x[*z, at[p], c]) if at[p] < n else 0",
     )
     if action == "NONE":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
@@ -421,5 +421,5 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             parse_dtype("char"),
         ),
-        "specs/text.yaml:219",
+        "specs/text.yaml:219: xs[v][*unravel(at[*i] // c, d[v]), j]",
     )

@@ -443,7 +443,8 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:429",
+        "specs/window.yaml:429: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )
 
 
@@ -498,5 +499,5 @@ def col2im_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:468",
+        "specs/window.yaml:468: x[n, h, ravel(q, block), ravel((p + begin - q * " "dilations) // strides, rows)]",
     )

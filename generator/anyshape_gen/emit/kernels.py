@@ -5,7 +5,7 @@ In: an op's analysis. Out: the text of `<op>_kernel`, and the names of the rule 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anyshape_gen.analysis_model import (
@@ -16,19 +16,23 @@ from anyshape_gen.analysis_model import (
     ResolvedKernel,
     Role,
 )
+from anyshape_gen.body_nodes import Equation
 from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.emit.element_dtypes import ElementDtypes
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.layout import WIDTH
-from anyshape_gen.emit.module import Code, quoted, tuple_text
+from anyshape_gen.emit.module import Code, escaped, quoted, tuple_text
 from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
 from anyshape_gen.emit.relations import attribute_name, attributes_of
-from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.nodes import Assert, Call, Comprehension, Expr, Function, Name, Reduction, TensorRead, Unary
+from anyshape_gen.emit.rule_text import source_of, wrapped
+from anyshape_gen.nodes import Assert, Call, Comprehension, Expr, Function, Name, Node, Reduction, TensorRead, Unary
 from anyshape_gen.numbering import chooses_tensor
-from anyshape_gen.traverse import walk_all
+from anyshape_gen.printer import equation_text, to_text
+from anyshape_gen.traverse import walk, walk_all
 
 KNOWN = KERNEL_NAMES
+LONG = 96
+"""Characters of an equation that messages still tell as a whole."""
 
 _UPDATES = {"=": "set", "set": "set", "+=": "add", "-=": "sub", "*=": "mul", "max": "max", "min": "min"}
 
@@ -167,9 +171,23 @@ class KernelEmitter:
             target = f"{target}[{text.text(q.target.element)}]"
         if id(q.target) in text.unproved:
             target = f"checked({target})"
-        self.code.add(self._statement(q, f"{target}{text.index(q.parts)}", quoted(source_of(q.target))))
+        self.code.add(self._statement(q, f"{target}{text.index(q.parts)}", _literal(self._source(q))))
         for _ in elements:
             self.code.dedent()
+
+    def _source(self, q: ResolvedEquation) -> str:
+        """Where it is, with its text if a run may refuse it for what is in its data; of a long one that of what may be refused."""
+        failing = [to_text(node) for node in walk(q) if self._may_fail(node)]
+        if _has_data(q.parts):
+            failing.insert(0, to_text(q.target))
+        if not failing:
+            return source_of(q.target)
+        whole = equation_text(Equation(q.target, "=" if q.op == "set" else q.op, q.value))
+        said = whole if len(whole) <= LONG else ", ".join(dict.fromkeys(failing))
+        return f"{source_of(q.target)}: {said}"
+
+    def _may_fail(self, node: Node) -> bool:
+        return id(node) in self.text.unproved or (isinstance(node, TensorRead) and _has_data(node.parts))
 
     def _numbers(self, v: IndexVar) -> str:
         """The numbers of tensors that each have an equation."""
@@ -205,7 +223,8 @@ class KernelEmitter:
         self.text.variables = {}
         parts = check.message.parts if check.message is not None else (f"the rule of {self.a.spec.name} does not hold",)
         message = tuple_text(quoted(p) if isinstance(p, str) else self.text.text(p) for p in parts)
-        self.code.add(f"eqs.demand({self.text.text(check.cond)}, {message}, {quoted(source_of(check))})")
+        source = _literal(f"{source_of(check)}: {to_text(check.cond)} does not hold")
+        self.code.add(f"eqs.demand({self.text.text(check.cond)}, {message}, {source})")
 
     def _born(self, born: BornSize) -> None:
         self.text.variables = {}
@@ -247,3 +266,12 @@ def unpack(code: Code, pairs: list[tuple[str, str]]) -> None:
 
 
 __all__ = ["KNOWN", "KernelCode", "KernelEmitter", "dtype_keys", "kernel", "unpack"]
+
+
+def _literal(text: str) -> str:
+    return quoted(text) if len(text) <= LONG else wrapped("".join(map(escaped, text)), is_format=False)
+
+
+def _has_data(parts: Iterable[Node]) -> bool:
+    """Whether an index is computed from elements, or counted from the end."""
+    return any(isinstance(n, TensorRead) or (isinstance(n, Call) and n.func == "wrap") for n in walk_all(parts))

@@ -143,10 +143,10 @@ def quoted(text: str) -> str:
     """A string literal in double quotes, as the formatter would have it."""
     if '"' in text and "'" not in text:
         return repr(text)
-    return '"' + "".join(map(_escaped, text)) + '"'
+    return '"' + "".join(map(escaped, text)) + '"'
 
 
-def _escaped(c: str) -> str:
+def escaped(c: str) -> str:
     if c in '\\"':
         return "\\" + c
     return c if c.isprintable() else c.encode("unicode_escape").decode()

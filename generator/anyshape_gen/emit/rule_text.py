@@ -320,10 +320,10 @@ class RuleText:
             else:
                 pieces.append("{" + self.text(part).replace('"', "'") + "}")
         is_format = any(not isinstance(p, str) for p in parts) or any("{" in str(p) or "}" in str(p) for p in parts)
-        return f"lambda: {'f' if is_format else ''}{_wrapped(''.join(pieces), is_format)}"
+        return f"lambda: {'f' if is_format else ''}{wrapped(''.join(pieces), is_format)}"
 
 
-def _wrapped(words: str, is_format: bool) -> str:
+def wrapped(words: str, is_format: bool) -> str:
     """A literal, cut into adjacent ones where it is long; never inside braces."""
     lines, at = [], 0
     while len(words) - at > 88:

@@ -79,7 +79,7 @@ class Equation:
     """target[index] = value, for every value of the free variables of index; `source` is where the spec says it.
 
     With a `form` the elements are not independent, and what the value means is said there. `born` is the size that the
-    (only) element of target is: nothing that mentions the size can be computed before.
+    (only) element of target is: nothing that mentions the size can be computed before. `maker` is whoever stated it.
     """
 
     target: Tensor
@@ -88,6 +88,7 @@ class Equation:
     source: str = ""
     form: Form | None = None
     born: Dim | None = None
+    maker: object = None
 
     @property
     def variables(self) -> tuple[Var, ...]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import zip_longest
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,9 +22,11 @@ from anyshape.dtypes import CHAR
 from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
+from anyshape.equations.refusing import Refused, given, out_of_range, reads_below
 from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, fold_symbolic, select_symbolic
 from anyshape.equations.traversal import children
-from anyshape.errors import OverflowedError, ShapeError
+from anyshape.errors import OverflowedError
+from anyshape.told import element_text
 
 Array = NDArray[Any]
 
@@ -50,27 +54,41 @@ def interpret(
     known: dict[Tensor, Array] = {t: _computed(a) for t, a in arrays.items()}
     numbers = dict(sizes or {})
     for unit in units(equations):
-        q = unit[0]
-        if isinstance(q.form, Step):
-            _recurrence(unit, q.form, Evaluation(known, numbers, symbolic, arithmetic=arithmetic))
-            continue
-        if isinstance(q.form, Run):
-            if symbolic:
-                raise Unknown(f"what the steps of {q.target.name} give")
-            from anyshape.equations.running import run_program
-
-            run_program(q.form.program, known, numbers, arithmetic)
-            numbers |= {o.born: int(known[o.target][()]) for o in unit if o.born is not None}
-            continue
-        Evaluation(known, numbers, symbolic, arithmetic=arithmetic).run(q)
-        if isinstance(q.form, Demand):
-            _demand(q.form, known[q.target][()], numbers)
-        if q.born is not None:
-            found = known[q.target][()]
-            if not isinstance(found, (int, np.integer)):
-                raise Unknown(q.target.name)
-            numbers[q.born] = int(found)
+        try:
+            _unit(unit, known, numbers, symbolic, arithmetic)
+        except Refused as e:
+            raise e.of(unit[0]) from None
     return {t: a.view(t.dtype.numpy) if t.dtype is CHAR and not symbolic else a for t, a in known.items()}
+
+
+def _unit(
+    unit: Sequence[Equation],
+    known: dict[Tensor, Array],
+    numbers: dict[Dim, int],
+    symbolic: bool,
+    arithmetic: Arithmetic | None,
+) -> None:
+    q = unit[0]
+    start = Evaluation(known, numbers, symbolic, arithmetic=arithmetic)
+    if isinstance(q.form, Step):
+        _recurrence(unit, q.form, start)
+        return
+    if isinstance(q.form, Run):
+        if symbolic:
+            raise Unknown(f"what the steps of {q.target.name} give")
+        from anyshape.equations.running import run_program
+
+        run_program(q.form.program, known, numbers, arithmetic)
+        numbers |= {o.born: int(known[o.target][()]) for o in unit if o.born is not None}
+        return
+    start.run(q)
+    if isinstance(q.form, Demand):
+        _demand(q.form, q.value, known[q.target][()], start)
+    if q.born is not None:
+        found = known[q.target][()]
+        if not isinstance(found, (int, np.integer)):
+            raise Unknown(q.target.name)
+        numbers[q.born] = int(found)
 
 
 def _computed(a: Array) -> Array:
@@ -78,11 +96,13 @@ def _computed(a: Array) -> Array:
     return a.view(CHAR.computed) if a.dtype == CHAR.numpy else a
 
 
-def _demand(form: Demand, holds: Any, sizes: Mapping[Dim, int]) -> None:
+def _demand(form: Demand, asked: Expr, holds: Any, start: Evaluation) -> None:
     if isinstance(holds, Cond):
         raise Unknown(f"whether it holds that {form.message}")
     if not holds:
-        raise ShapeError("".join(str(dims.evaluate(p, sizes)) if isinstance(p, Dim) else str(p) for p in form.message))
+        sizes = start.sizes
+        words = "".join(str(dims.evaluate(p, sizes)) if isinstance(p, Dim) else str(p) for p in form.message)
+        raise Refused((words,), read=[] if start.symbolic else start.blamed(asked))
 
 
 def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> None:
@@ -93,7 +113,10 @@ def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> Non
     for at in reversed(positions) if first.backward else positions:
         for q in unit:
             assert isinstance(q.form, Step)
-            Evaluation(start.known, start.sizes, start.symbolic, {q.form.along: at}, start.arithmetic).run(q)
+            try:
+                Evaluation(start.known, start.sizes, start.symbolic, {q.form.along: at}, start.arithmetic).run(q)
+            except Refused as e:
+                raise e.of(q) from None
 
 
 class Evaluation:
@@ -143,11 +166,7 @@ class Evaluation:
         if index:
             at = tuple(np.broadcast_to(i, full).astype(np.int64) for i in index)
             for axis, (i, n) in enumerate(zip(at, target.shape)):
-                outside = (i < 0) | (i >= n)
-                if outside.any():
-                    raise ShapeError(
-                        f"index {i[outside].flat[0]} is out of range for axis {axis} of {q.target.name} with size {n}"
-                    )
+                self.demand_inside((i >= 0) & (i < n), axis, q, n, len(variables))
             target[at] = np.broadcast_to(value, full) if full else value[()]
         else:
             target[()] = value.reshape(-1)[0]
@@ -178,11 +197,64 @@ class Evaluation:
         if isinstance(q.form, Update):
             if self.symbolic and q.form.op != "set":
                 raise Unknown(f"what {q} adds up to")
-            ordered.update(q.form.op, target, at, value, q.target.name)
+            for k, (i, n) in enumerate(zip(at, target.shape, strict=True)):
+                self.demand_inside((i >= 0) & (i < n), k, q, n, depth)
+            ordered.update(q.form.op, target, at, value, q.target)
         elif isinstance(q.form, (Compaction, Sorting)) and 0 not in over:
             if self.symbolic and isinstance(q.form, Sorting) and not all(isinstance(v, int) for v in value.flat):
                 raise Unknown(f"the order of {q}")
-            ordered.put_vectors(q.form, target, at, axis, value, keep, q.target.name)
+            ordered.put_vectors(q.form, target, at, axis, value, keep, q.target)
+
+    def demand_inside(self, good: Array, axis: int, e: Read | Equation, n: Any, depth: int) -> None:
+        """Refuses the first point of the array at which an index, of what is read or written, is out of range."""
+        if good.all():
+            return
+        point = first_false(good)
+        index = given(e.index[axis])
+        at = self.at(index, point, depth)
+        elements = [] if self.symbolic else self.elements(reads_below([index]), point, depth)
+        tensor = e.tensor if isinstance(e, Read) else e.target
+        raise Refused(out_of_range(at, axis, tensor, n), (tensor, e.index), elements)
+
+    def at(self, e: Expr, point: Sequence[int], depth: int) -> Any:
+        """The value at one point."""
+        found = self.eval(e, np.ones((1,) * self.rank, bool), depth)
+        if not isinstance(found, np.ndarray):
+            return found
+        return found[tuple(min(p, n - 1) for p, n in zip_longest(point, found.shape, fillvalue=0))]
+
+    def elements(self, reads: Iterable[Read], point: Sequence[int], depth: int) -> list[tuple[Tensor, str]]:
+        """Elements as text, with their values; not those that are themselves out of range."""
+        found = []
+        for e in reads:
+            with suppress(Refused):
+                index = [self.at(i, point, depth) for i in e.index]
+                where = f"[{', '.join(str(int(i)) for i in index)}]" if index else ""
+                found.append((e.tensor, f"{where} = {element_text(self.at(e, point, depth), e.tensor.dtype)}"))
+        return found
+
+    def blamed(self, asked: Expr) -> list[tuple[Tensor, str]]:
+        """The elements of which an assert does not hold: the first point of a reduction over all."""
+        parts = [asked]
+        while any(isinstance(p, Apply) and p.op == "and" for p in parts):
+            parts = [a for p in parts for a in (p.args if isinstance(p, Apply) and p.op == "and" else (p,))]
+        for part in parts:
+            variables = part.vars if isinstance(part, Reduce) and part.kind == "all" else ()
+            self.rank, self.axis = len(variables) + depth_of(part), {v: k for k, v in enumerate(variables)}
+            self.done.clear()
+            extents = tuple(self.size(v.extent) for v in variables)
+            active = np.ones((1,) * self.rank, bool)
+            keep, each = np.ones(extents, bool), part
+            if isinstance(part, Reduce) and variables:
+                each = part.body
+                keep = (
+                    keep if part.where is None else self.whole(part.where, active, len(variables), extents).astype(bool)
+                )
+            with np.errstate(all="ignore"):
+                good = self.whole(each, active, len(variables), extents).astype(bool) | ~keep
+                if not good.all():
+                    return self.elements(reads_below([each]), first_false(good), len(variables))
+        return []
 
     def whole(self, e: Expr, active: Array, depth: int, extents: tuple[int, ...]) -> Array:
         """The value with an axis of full size for each bound variable, and no others."""
@@ -268,12 +340,8 @@ class Evaluation:
         for k, (i, n) in enumerate(zip(index, array.shape, strict=True)):
             good = (i >= 0) & (i < n)
             inside &= good
-            if (
-                e.outside is None
-                and (np.broadcast_to(active, np.broadcast_shapes(active.shape, good.shape)) & ~good).any()
-            ):
-                worst = i[np.broadcast_to(~good, i.shape)].flat[0]
-                raise ShapeError(f"index {worst} is out of range for axis {k} of {e.tensor.name} with size {n}")
+            if e.outside is None:
+                self.demand_inside(good | ~active, k, e, n, depth)
         if array.size == 0:
             values = np.zeros(index[0].shape, array.dtype)
         else:
@@ -304,6 +372,10 @@ class Evaluation:
         from anyshape.equations.numeric import reduce_numeric
 
         return (reduce_numeric if self.arithmetic is None else self.arithmetic.reduce)(e, body, keep, axes)
+
+
+def first_false(good: Array) -> tuple[int, ...]:
+    return tuple(map(int, np.unravel_index(int(np.argmin(good)), good.shape)))
 
 
 def depth_of(e: Expr) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.equations.builder import Compaction, Sorting
-from anyshape.errors import ShapeError
+from anyshape.equations.expr import Tensor
+from anyshape.equations.refusing import Refused, out_of_range
 
 Array = NDArray[Any]
 
@@ -21,12 +22,12 @@ _UPDATES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def update(op: str, target: Array, at: Sequence[Array], value: Array, name: str) -> None:
+def update(op: str, target: Array, at: Sequence[Array], value: Array, t: Tensor) -> None:
     """target[at] op= value; of equal indices every one counts, and the last one wins."""
     for axis, (i, n) in enumerate(zip(at, target.shape, strict=True)):
         bad = (i < 0) | (i >= n)
         if bad.any():
-            raise ShapeError(f"index {i[bad].flat[0]} is out of range for axis {axis} of {name} with size {n}")
+            raise Refused(out_of_range(i[bad].flat[0], axis, t, n))
     flat = tuple(i.reshape(-1) for i in at) if at else ()
     values = value.reshape(-1)
     if op == "set":
@@ -40,14 +41,14 @@ def update(op: str, target: Array, at: Sequence[Array], value: Array, name: str)
 
 
 def put_vectors(
-    form: Compaction | Sorting, target: Array, at: Sequence[Array], axis: int, value: Array, keep: Array, name: str
+    form: Compaction | Sorting, target: Array, at: Sequence[Array], axis: int, value: Array, keep: Array, t: Tensor
 ) -> None:
     """A vector along `axis` for each point of the leading axes of value; the others are those the form runs over."""
     outer = value.ndim - (1 if isinstance(form, Sorting) else len(form.over))
     for point in np.ndindex(value.shape[:outer]):
         vector = stable_order(value[point], form.descending) if isinstance(form, Sorting) else value[point][keep[point]]
         if len(vector) > target.shape[axis]:
-            raise ShapeError(f"{len(vector)} elements for axis {axis} of {name} with size {target.shape[axis]}")
+            raise Refused((f"{len(vector)} elements for axis {axis} of ", t, f" with size {target.shape[axis]}"))
         index: list[Any] = [int(i[point]) for i in at]
         target[(*index[:axis], slice(0, len(vector)), *index[axis:])] = vector
 

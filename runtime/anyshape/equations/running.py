@@ -59,7 +59,7 @@ class _Runner:
             case Put(op, target, index, value, over):
                 at = [self.value(i, over, fixed) for i in index]
                 if 0 not in self.known[target].shape or not over:
-                    update(op, self.known[target], at, self.value(value, over, fixed), target.name)
+                    update(op, self.known[target], at, self.value(value, over, fixed), target)
             case Order(target, over, key, descending):
                 keys = self.value(key, (over,), fixed)
                 self.known[target][: len(keys)] = stable_order(keys, descending)

@@ -5,9 +5,20 @@ schedule that was chosen. Everything is decided by the form of the equations; no
 """
 
 from anyshape.lower.describe import describe
-from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
+from anyshape.lower.kernel import Group, Kernel, KernelError, Origin, Packed
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.sharing import Lowering
 from anyshape.lower.target import Target, host_target
 
-__all__ = ["Group", "Kernel", "KernelError", "Lowering", "Packed", "Target", "describe", "host_target", "lower_group"]
+__all__ = [
+    "Group",
+    "Kernel",
+    "KernelError",
+    "Lowering",
+    "Origin",
+    "Packed",
+    "Target",
+    "describe",
+    "host_target",
+    "lower_group",
+]

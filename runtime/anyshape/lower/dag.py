@@ -146,10 +146,27 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Asked:
+    """A condition, which is that `each` holds for all values of `variables`."""
+
+    whole: Node
+    variables: tuple[LoopVar, ...]
+    each: Node
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Demanded:
+    """What must hold of data, all of it; else the kernel ends with the error."""
+
+    error: int
+    parts: tuple[Asked, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Ordered:
     """A store of which one element comes after the other: the loops are `store.variables`, then `over`, then what `form` says.
 
-    `position` counts along the target; `where` says what a compaction keeps.
+    `position` counts along the target; `where` says what a compaction keeps; `demanded` what must hold before.
     """
 
     form: Form
@@ -157,10 +174,12 @@ class Ordered:
     over: tuple[LoopVar, ...]
     position: LoopVar | None
     where: Node | None
+    demanded: Demanded | None = None
 
     @property
     def roots(self) -> tuple[Node, ...]:
-        return self.store.roots if self.where is None else (*self.store.roots, self.where)
+        more = () if self.demanded is None else tuple(p.whole for p in self.demanded.parts)
+        return (*self.store.roots, *more) if self.where is None else (*self.store.roots, *more, self.where)
 
 
 class Dag:

@@ -103,6 +103,8 @@ class _Text:
     def ordered(self, o: Ordered) -> None:
         variables = (*o.store.variables, *o.over)
         kept = "" if o.where is None else f" if {self.spell(o.where)}"
+        if o.demanded is not None:
+            kept = f" that {' and '.join(self.spell(p.whole) for p in o.demanded.parts)}"
         self.line(0, f"{type(o.form).__name__.lower()} {_variables(variables, None)}{kept}:")
         self.line(1, self.store(o.store))
 

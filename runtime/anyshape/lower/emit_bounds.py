@@ -5,17 +5,20 @@ In: the bounds of an access and a copy of the vector. Out: a truth for every lan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node
+from anyshape.lower.emit_told import loads_below, refuse_index
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_value import Values
+    from anyshape.lower.llvm.builder import Function
 
 
 def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
@@ -97,7 +100,6 @@ def check_access(values: Values, access: Access, copy: int) -> None:
         domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
         varies = values.vector is not None and values.vector.variable in domain
         if values.find(("checked", b, copy if varies else -1)) is None:
-            values.errors[b.error] = None
             waiting.setdefault((_check_depth(values, b), varies), []).append(b)
     for (depth, varies), bounds in waiting.items():
         turns = values.turns(depth)
@@ -112,7 +114,6 @@ def _check_ends(values: Values, b: Bound) -> None:
     f, index = values.f, b.index
     if values.find(("checked", b, -1)) is not None:
         return
-    values.errors[b.error] = None
     depth = values.outermost(values.step_depth((index.offset, b.extent, *(c for _, c in index.terms))))
     depth = max(depth, values.step_depth(v.extent for v in values.turns(depth)))
     turns = values.turns(depth)
@@ -124,8 +125,10 @@ def _check_ends(values: Values, b: Bound) -> None:
                 low, high = f.add(low, below), f.add(high, above)
         asked = (high,) if low.number is not None and low.number >= 0 else dict.fromkeys((low, high))
         n = values.size(b.extent)
-        good = reduce(f.and_, (f.compare("lt", at, n, unsigned=True) for at in asked))
-        _refuse(values, [b], [good], _perhaps_empty(values, turns))
+        ends = {at: f.compare("lt", at, n, unsigned=True) for at in asked}
+        good, first = reduce(f.and_, ends.values()), next(iter(ends))
+        failed = _Asked(b, good, ((0, _is(good)),), lambda: f.select(ends[first], high, first))
+        _refuse(values, [failed], _perhaps_empty(values, turns))
         values.remember(("checked", b, -1), const(I1, 1))
 
 
@@ -156,19 +159,22 @@ def _check_depth(values: Values, b: Bound) -> int:
 
 def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) -> None:
     """The same for whole vectors of indices at the current place, of which nothing is used yet: one branch for all of them."""
-    values.errors |= dict.fromkeys(b.error for b in bounds)
-    good = [_all_good(values, b, copies) for b in bounds]
-    _refuse(values, bounds, [values.f.reduce("and", ok) if ok.type.lanes else ok for ok in good], ())
+    _refuse(values, [_all_good(values, b, copies) for b in bounds], ())
 
 
-def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> Val:
+def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> _Asked:
     """Lanes in which all copies are in range. `-n <= i < n` is `i + n < 2 * n` without sign: of all copies the largest is asked."""
     f, wrapped = values.f, _wrapped(b)
     if wrapped is None or not f.target.extremes_u64:
-        return reduce(f.and_, (_good(values, b, copy) for copy in copies))
+        lanes = [_good(values, b, copy) for copy in copies]
+        return _Asked(
+            b, _whole(f, reduce(f.and_, lanes)), tuple((c, _is(ok)) for c, ok in zip(copies, lanes, strict=True))
+        )
     n = values.size(b.extent)
-    largest = reduce(f.umax, (f.add(values.value(wrapped, copy), n) for copy in copies))
-    return f.compare("lt", largest, f.mul(n, 2), unsigned=True)
+    shifted = [f.add(values.value(wrapped, copy), n) for copy in copies]
+    good = f.compare("lt", reduce(f.umax, shifted), f.mul(n, 2), unsigned=True)
+    each = [partial(f.compare, "lt", i, f.mul(n, 2), unsigned=True) for i in shifted]
+    return _Asked(b, _whole(f, good), tuple(zip(copies, each, strict=True)))
 
 
 def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[LoopVar]) -> None:
@@ -181,29 +187,53 @@ def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[Lo
         for b in bounds:
             _count_from_end(values, b, copy)
     lanes = [_good(values, b, copy) for b in bounds]
-    good = [f.reduce("and", ok) if ok.type.lanes else ok for ok in lanes]
+    asked = [_Asked(b, _whole(f, ok), ((copy, _is(ok)),)) for b, ok in zip(bounds, lanes, strict=True)]
     if any(ok.type.lanes for ok in lanes):
-        _refuse(values, bounds, good, extents)
+        _refuse(values, asked, extents)
         return
-    for b, ok in zip(bounds, good, strict=True):
-        _refuse(values, [b], [ok], extents)
+    for one in asked:
+        _refuse(values, [one], extents)
 
 
-def _refuse(values: Values, bounds: Sequence[Bound], good: Sequence[Val], extents: Sequence[Val]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A bound, whether it holds, and by copy of the vector in which lanes; `index` is what fails, if it is not simply the bound's."""
+
+    bound: Bound
+    good: Val
+    lanes: tuple[tuple[int, Callable[[], Val]], ...]
+    index: Callable[[], Val] | None = None
+
+
+def _is(value: Val) -> Callable[[], Val]:
+    return lambda: value
+
+
+def _whole(f: Function, ok: Val) -> Val:
+    return f.reduce("and", ok) if ok.type.lanes else ok
+
+
+def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val]) -> None:
     """Which it was that does not hold is asked only once one does not; nor is it wrong where an extent is 0."""
     f = values.f
     stop, go = f.new_block(), f.new_block()
-    f.expect(reduce(f.and_, good), go, stop)
+    f.expect(reduce(f.and_, (a.good for a in asked)), go, stop)
     f.start(stop)
     for n in extents:
         further = f.new_block()
         f.branch(f.compare("gt", n, 0), further, go)
         f.start(further)
-    error = const(I32, bounds[-1].error)
-    for b, ok in reversed([*zip(bounds[:-1], good[:-1], strict=True)]):
-        error = f.select(ok, error, const(I32, b.error))
-    f.ret(error)
-    f.start(go)
+    each = [(a, copy, lanes) for a in asked for copy, lanes in a.lanes]
+    for k, (a, copy, lanes) in enumerate(each, 1):
+        ok, following = lanes(), go
+        if k < len(each):
+            fails, following = f.new_block(), f.new_block()
+            f.branch(_whole(f, ok), following, fails)
+            f.start(fails)
+        index = a.index() if a.index is not None else _wrapped(a.bound) or a.bound.index
+        loads = loads_below([n for n, _ in a.bound.index.lets])
+        refuse_index(values, a.bound.error, index, loads, copy, ok)
+        f.start(following)
 
 
 def _wrapped(b: Bound) -> Node | None:

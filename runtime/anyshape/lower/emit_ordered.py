@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from anyshape.equations import Compaction, Demand, Sorting, Update
 from anyshape.lower.dag import Ordered
+from anyshape.lower.emit_demand import emit_demand
 from anyshape.lower.emit_idle import Spans
 from anyshape.lower.emit_nest import Sums
 from anyshape.lower.emit_rows import Rows
@@ -37,7 +38,7 @@ def emit_ordered(rows: Rows, o: Ordered) -> None:
         case Update(op):
             emit_update(rows, o, op)
         case Demand():
-            emit_update(rows, o, "set")
+            emit_demand(rows, o)
 
 
 def _compaction(rows: Rows, o: Ordered) -> None:

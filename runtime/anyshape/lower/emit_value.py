@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyshape import dims
-from anyshape.dims import Size
+from anyshape.dims import Dim, Size
 from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
@@ -59,7 +59,12 @@ class Values(Scalars):
     def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
         super().__init__(f, tensors)
         self.vector: Vector | None = None
-        self.errors: dict[int, None] = {}
+        self.errors: dict[int, tuple[Tensor, ...]] = {}
+        """By number of an error that may be, the tensors of which it tells an element."""
+        self.unnamed: frozenset[Tensor] = frozenset()
+        """Tensors that nobody named: of their elements no error tells."""
+        self.found: frozenset[Dim] = frozenset()
+        """Sizes that the kernel itself finds."""
         self.holding: set[Bound] = set()
         """Bounds that hold where code is written now: loads along the vector need not ask."""
         self.populated: set[Size] = set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from anyshape import dims
 from anyshape.dims import Size
-from anyshape.dtypes import BOOL, I64
+from anyshape.dtypes import BOOL
 from anyshape.equations import (
     Apply,
     Compaction,
@@ -34,9 +34,10 @@ from anyshape.equations.program import Program
 from anyshape.equations.traversal import walk as walk_expr
 from anyshape.errors import UnsupportedError
 from anyshape.lower.cycles import Cycle
-from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Ordered, Store, walk
+from anyshape.lower.dag import Access, Affine, Asked, Dag, Demanded, LoopVar, Node, Ordered, Store, walk
 from anyshape.lower.inline_values import Env, Values, flatten
 from anyshape.lower.kernel import Group, KernelError
+from anyshape.lower.padded import conjuncts
 from anyshape.lower.procedure import Procedure, lower_program
 from anyshape.lower.recurrence import Steps
 
@@ -55,6 +56,8 @@ class Inlined:
     """What comes between the two."""
     procedures: tuple[Procedure, ...] = ()
     """In kernels of their own."""
+    unnamed: frozenset[Tensor] = frozenset()
+    """Scratch of which no equation knows."""
 
 
 def inline_group(group: Group) -> Inlined:
@@ -112,20 +115,27 @@ class _Inliner(Values):
         last = self.ordered_all(ordered)
         spilled = self.spilled or []
         kept += [s.access.tensor for s in spilled]
-        return Inlined(self.dag, _staged([*stores, *spilled]), tuple(kept), tuple(self.errors), last, recurrences)
+        unnamed = frozenset(s.access.tensor for s in spilled)
+        stages = _staged([*stores, *spilled])
+        return Inlined(self.dag, stages, tuple(kept), tuple(self.errors), last, recurrences, unnamed=unnamed)
 
     def procedures(self, programs: tuple[Program, ...]) -> Inlined:
         """Programs, which are kernels of their own."""
         if any(not isinstance(q.form, Run) for q in self.group.equations):
             raise UnsupportedError(f"{self.group.name}: steps need a kernel of their own")
-        found = tuple(lower_program(p, self) for p in programs)
+        found = tuple(self.procedure(p) for p in programs)
         kept = tuple(t for p in found for t in p.own if t not in self.group.outputs)
         return Inlined(self.dag, [], kept, tuple(self.errors), procedures=found)
+
+    def procedure(self, program: Program) -> Procedure:
+        stated = (q for q in self.group.equations if isinstance(q.form, Run) and q.form.program is program)
+        with self.reading(next(stated)):
+            return lower_program(program, self)
 
     def place(self, t: Tensor, index: Sequence[Expr], env: Env) -> Access:
         """An element that is written."""
         at = [self.index(i, env, None) for i in index]
-        return Access(t, flatten(t, at), (), self.checks(t, at, None))
+        return Access(t, flatten(t, at), (), self.checks(t, at, None, (t, index)))
 
     def recurrence(self, unit: list[Equation]) -> Steps:
         """The stores of a cycle at one position, which a symbol stands for. What is only read at its own position has no others."""
@@ -145,13 +155,15 @@ class _Inliner(Values):
             for v in q.variables:
                 if v not in env:
                     env[v] = self.bind(v, taken)
-            value = self.value(q.value, env, None)
-            index = [self.index(i, env, None) for i in q.index]
+            with self.reading(q):
+                value = self.value(q.value, env, None)
+                index = [self.index(i, env, None) for i in q.index]
             target = cycle.momentary.get(q.target)
             if target is not None:
                 del index[cycle.place(q.target)]
             t = target or q.target
-            access = Access(t, flatten(t, index), (), self.checks(t, index, None))
+            with self.reading(q):
+                access = Access(t, flatten(t, index), (), self.checks(t, index, None, (q.target, q.index)))
             variables = tuple(w for v in q.variables for w, _ in env[v].terms)
             stores.append(Store(access, value, variables))
         self.cycle = None
@@ -171,6 +183,10 @@ class _Inliner(Values):
         return tuple(self.ordered(q) for q in equations)
 
     def ordered(self, q: Equation) -> Ordered:
+        with self.reading(q):
+            return self._ordered(q)
+
+    def _ordered(self, q: Equation) -> Ordered:
         env: Env = {}
         taken: list[LoopVar] = []
         for v in (*q.variables, *q.over):
@@ -183,18 +199,24 @@ class _Inliner(Values):
         keep = None if where is None else self.value(where, env, None)
         value = self.value(q.value, env, keep)
         index = [self.index(i, env, None) for i in q.index]
-        access = Access(q.target, flatten(q.target, index), (), self.checks(q.target, index, None))
+        access = Access(q.target, flatten(q.target, index), (), self.checks(q.target, index, None, (q.target, q.index)))
+        demanded = None
         if isinstance(q.form, Demand):
-            value, access = self.dag.const(True, BOOL), self._demanded(q.target, value, q.form.message)
+            demanded = self._demanded(value, q.form.message)
+            value = self.dag.const(True, BOOL)
         variables, over = (tuple(w for v in vs for w, _ in env[v].terms) for vs in (q.variables, q.over))
         assert q.form is not None
-        return Ordered(q.form, Store(access, value, variables), over, position, keep)
+        return Ordered(q.form, Store(access, value, variables), over, position, keep, demanded)
 
-    def _demanded(self, t: Tensor, holds: Node, message: tuple[str | Size, ...]) -> Access:
-        """An index that is in range if the condition holds."""
-        self.errors.append(KernelError((f"{self.group.name}: ", *message)))
-        zero = self.dag.op("select", I64, holds, self.dag.const(0, I64), self.dag.const(1, I64))
-        return Access(t, Affine(), (), (Bound(Affine((), 0, ((zero, 1),)), 1, len(self.errors)),))
+    def _demanded(self, holds: Node, message: tuple[str | Size, ...]) -> Demanded:
+        """What is asked of every element is found in its reduction, so that one of which it does not hold can be told."""
+        made = {s.access: s.value for s in self.spilled or ()}
+        parts = []
+        for part in conjuncts(holds):
+            whole = made.get(part.data, part) if part.kind == "load" else part
+            of_all = whole.kind == "red" and whole.data[0] == "all"
+            parts.append(Asked(part, whole.data[1], whole.args[0]) if of_all else Asked(part, (), part))
+        return Demanded(self.refused(message), tuple(parts))
 
     def _read_forms(self) -> dict[Tensor, set[tuple[object, ...]]]:
         """The different indices each tensor is read at; a variable counts by its extent, not its name."""
@@ -217,6 +239,10 @@ class _Inliner(Values):
         return found
 
     def store(self, q: Equation) -> Store:
+        with self.reading(q):
+            return self._store(q)
+
+    def _store(self, q: Equation) -> Store:
         env: Env = {}
         taken: list[LoopVar] = []
         for v in q.variables:
@@ -224,7 +250,7 @@ class _Inliner(Values):
         value = self.value(q.value, env, None)
         variables = tuple(env[v].terms[0][0] for v in q.variables if env[v].terms)
         index = [self.index(i, env, None) for i in q.index]
-        checks = self.checks(q.target, index, None)
+        checks = self.checks(q.target, index, None, (q.target, q.index))
         return Store(Access(q.target, flatten(q.target, index), (), checks), value, variables)
 
 

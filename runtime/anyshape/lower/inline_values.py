@@ -6,18 +6,21 @@ indices of data need.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
+from anyshape.equations.refusing import element_of, equation_text
 from anyshape.lower.cycles import Cycle
 from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
-from anyshape.lower.kernel import Group, KernelError
+from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
 Env = dict[Var, Affine]
+Element = tuple[Tensor, Sequence[Expr]]
 
 
 @dataclass
@@ -37,6 +40,8 @@ class Values:
     """Indices that are checked although they are no data, since nothing proved them in bounds."""
     around: list[LoopVar] = field(default_factory=list)
     """The variables of open loops, which are no reduction's."""
+    current: Equation | None = None
+    """The equation that is being read, which errors tell."""
 
     def bind(self, v: Var, taken: list[LoopVar]) -> Affine:
         if v.extent == 1:
@@ -172,7 +177,7 @@ class Values:
             for i, n in zip(index, e.tensor.shape, strict=True)
             if (outside is not None or guard is not None) and not _inside(i, n)
         )
-        checks = () if outside is not None else self.checks(e.tensor, index, guard)
+        checks = () if outside is not None else self.checks(e.tensor, index, guard, (e.tensor, e.index))
         if q is None:
             load = self.dag.load(Access(e.tensor, flatten(e.tensor, index), bounds, (*self.pending, *checks)))
             return load if outside is None or not bounds else self._outside(bounds, load, outside)
@@ -181,7 +186,8 @@ class Values:
             within = self._within((*bounds, *checks))
             guard = self._and(guard, within)
         outer, self.pending = self.pending, (*self.pending, *checks)
-        value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, guard)
+        with self.reading(q):
+            value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, guard)
         self.pending = outer
         return value if outside is None or not bounds else self._outside(bounds, value, outside)
 
@@ -192,7 +198,8 @@ class Values:
         if q is not None and back == 0:
             inner = {v: i for v, i in zip(q.index, index, strict=True) if isinstance(v, Var)}
             assert isinstance(q.form, Step)
-            return self.value(q.value, {**inner, q.form.along: Affine((), cycle.position)}, guard)
+            with self.reading(q):
+                return self.value(q.value, {**inner, q.form.along: Affine((), cycle.position)}, guard)
         t = e.tensor
         if back == 0 and t in cycle.momentary:
             index = [i for k, i in enumerate(index) if k != cycle.place(t)]
@@ -200,7 +207,7 @@ class Values:
         bounds = tuple(
             Bound(i, n) for i, n in zip(index, t.shape, strict=True) if guard is not None and not _inside(i, n)
         )
-        checks = (*self.pending, *self.checks(t, index, guard))
+        checks = (*self.pending, *self.checks(t, index, guard, (e.tensor, e.index)))
         load = self.dag.load(Access(t, flatten(t, index), bounds, checks))
         if back is None or back == 0:
             cycle.late.add(load)
@@ -219,15 +226,29 @@ class Values:
         assert condition is not None
         return condition
 
-    def checks(self, t: Tensor, index: list[Affine], guard: Node | None) -> tuple[Bound, ...]:
-        """Indices that are data, or that nothing proved, are checked when the kernel runs."""
+    def checks(self, t: Tensor, index: list[Affine], guard: Node | None, said: Element) -> tuple[Bound, ...]:
+        """Indices that are data, or that nothing proved, are checked when the kernel runs. `said`: the element as equations have it."""
         found: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
             if self._checkable(i):
-                text = f"{self.group.name}: an index is out of range for axis {axis} of {t.name} with size "
-                self.errors.append(KernelError((text, n)))
-                found.append(Bound(i, n, len(self.errors), guard))
+                words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
+                found.append(Bound(i, n, self.refused(words, said), guard))
         return tuple(found)
+
+    def refused(self, words: tuple[str | Size | Tensor | Index, ...], element: Element | None = None) -> int:
+        """The number of an error in the equation that is being read, at an element."""
+        q = self.current
+        assert q is not None
+        origin = self.group.origins.get(q) or Origin(self.group.name)
+        place = "" if element is None else element_of(*element, origin.names)
+        self.errors.append(KernelError(origin, words, equation_text(q.source, place)))
+        return len(self.errors)
+
+    @contextmanager
+    def reading(self, q: Equation) -> Iterator[None]:
+        outer, self.current = self.current, q
+        yield
+        self.current = outer
 
     def _checkable(self, i: Affine) -> bool:
         return _has_load(i) or i in self.demanded

@@ -12,19 +12,34 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from anyshape import told
 from anyshape.dims import Cond, Size
 from anyshape.equations import Equation, Tensor
+from anyshape.equations.refusing import Names
+from anyshape.rules.checks import located
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Origin:
+    """The op that an equation is of, its source in the model, and what it calls its operands."""
+
+    op: str
+    source: str = ""
+    names: Names = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Group:
-    """Equations of one or several ops in topological order. Tensors that are neither input nor output are intermediates."""
+    """Equations of one or several ops in topological order. Tensors that are neither input nor output are intermediates.
+
+    `origins` is what is told of equations that refuse data; of one that is not among them it is the group's name."""
 
     name: str
     equations: tuple[Equation, ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     constants: Mapping[Tensor, NDArray[Any]] = field(default_factory=dict)
+    origins: Mapping[Equation, Origin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +54,50 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelError:
-    """What a non-zero result of a kernel means: words, and sizes between them."""
+class Index:
+    """In a message: the index that is out of range."""
 
-    parts: tuple[str | Size, ...]
+
+@dataclass(frozen=True, slots=True)
+class KernelError:
+    """What a non-zero result of a kernel means: words, sizes between them, and where they belong the index that failed.
+
+    `equation` is what cannot be computed, as the spec has it; behind it come the elements of `read` that led to the refusal."""
+
+    origin: Origin
+    parts: tuple[str | Size | Tensor | Index, ...]
+    equation: str = ""
+    read: tuple[Tensor, ...] = ()
 
     @property
-    def message(self) -> str:
-        """With sizes as they are written, where no run gives their values."""
-        return "".join(map(str, self.parts))
+    def sizes(self) -> tuple[Size, ...]:
+        """What a run must know to tell it: sizes between words, and what says which element of a tensor it is."""
+        named = (p for p in self.parts if not isinstance(p, (str, Tensor, Index)))
+        return (*named, *(n for t in self.read for n in t.shape[1:]))
 
     def template(self, scalars: Sequence[Size | Cond]) -> str:
-        """The message with a mark in place of a size that the caller passes: the number of the scalar between two NULs."""
-        marked = (f"\0{scalars.index(p)}\0" if not isinstance(p, str) and p in scalars else str(p) for p in self.parts)
-        return "".join(marked)
+        """The message with marks for what only a run knows (`anyshape.told`). A size that the caller does not pass stays as written."""
+        words = "".join(self._word(p, scalars) for p in self.parts)
+        read = [_element(k, t, self._name(t), scalars) for k, t in enumerate(self.read)]
+        return told.template(located(self.origin.op, self.origin.source, words), self.equation, read)
+
+    def _word(self, p: str | Size | Tensor | Index, scalars: Sequence[Size | Cond]) -> str:
+        match p:
+            case str():
+                return p
+            case Index():
+                return told.INDEX
+            case Tensor():
+                return self._name(p)
+        return told.scalar(scalars.index(p)) if p in scalars else str(p)
+
+    def _name(self, t: Tensor) -> str:
+        return self.origin.names.get(t, t.name)
+
+
+def _element(k: int, t: Tensor, name: str, scalars: Sequence[Size | Cond]) -> str:
+    inner = [n if isinstance(n, int) else f"#{scalars.index(n)}" for n in t.shape[1:]]
+    return told.element(k, name, t.dtype, inner if t.shape else None)
 
 
 @dataclass(frozen=True, slots=True)

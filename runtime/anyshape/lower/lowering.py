@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -56,6 +56,7 @@ class Schedule:
     ordered: tuple[Ordered, ...] = ()
     recurrences: tuple[Recurrence, ...] = ()
     procedures: tuple[Procedure, ...] = ()
+    unnamed: frozenset[Tensor] = frozenset()
 
     @property
     def all_steps(self) -> tuple[Scope | Product, ...]:
@@ -109,7 +110,8 @@ def schedule_group(group: Group) -> Schedule:
     dropped = {t for r in found if r.rows is not None for t in r.rows.dropped}
     dropped -= {s.access.tensor for stage in stages for s in stage}  # a start is read from memory
     temporaries = tuple(t for t in temporaries if t not in dropped)
-    return Schedule(tuple(steps), tuple(stores), temporaries, serial, inlined.errors, inlined.ordered, found)
+    ordered, unnamed = inlined.ordered, inlined.unnamed
+    return Schedule(tuple(steps), tuple(stores), temporaries, serial, inlined.errors, ordered, found, unnamed=unnamed)
 
 
 def _are_starts(stores: tuple[Store, ...], r: Recurrence) -> bool:
@@ -141,6 +143,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     with module.kernel(_NAME) as f:
         rows = Rows(f, _places(operands, group.outputs, panels))
         rows.element_bytes = _element_bytes(schedule)
+        rows.unnamed, rows.found = schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None)
         if not (schedule.errors or schedule.is_plain):
             end_if_empty(rows, group.outputs)
         for t in schedule.temporaries:
@@ -152,7 +155,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         else:
             _emit(rows, schedule, panels)
         f.ret(const(I32, 0))
-    _pass_told(group, schedule.errors, rows)
+    errors = _told(schedule.errors, rows)
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
     forms = (*("blocked" for s in schedule.steps if isinstance(s, Blocked)), *map(_form, schedule.all_steps))
@@ -166,7 +169,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         operands,
         group.outputs,
         rows.scratch,
-        schedule.errors,
+        errors,
         forms,
         tuple(module.imports),
         ()
@@ -179,13 +182,15 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     )
 
 
-def _pass_told(group: Group, errors: Sequence[KernelError], rows: Rows) -> None:
-    """Sizes that the messages of checks tell are passed too, so that they are told as numbers; not those that the kernel itself finds."""
-    born = {q.born for q in group.equations}
+def _told(errors: Sequence[KernelError], rows: Rows) -> tuple[KernelError, ...]:
+    """The errors with the tensors of which they tell elements. Sizes that they tell are passed too, so that they are told as numbers; not
+    those that the kernel itself finds."""
+    found = tuple(replace(e, read=rows.errors.get(number, ())) for number, e in enumerate(errors, 1))
     for number in rows.errors:
-        for p in errors[number - 1].parts:
-            if not isinstance(p, (str, int)) and not dims.free_symbols(p) & born:
-                rows.scalars.setdefault(p, len(rows.scalars))
+        for n in found[number - 1].sizes:
+            if not isinstance(n, int) and not dims.free_symbols(n) & rows.found:
+                rows.scalars.setdefault(n, len(rows.scalars))
+    return found
 
 
 def _work(schedule: Schedule, lanes: int) -> Size:

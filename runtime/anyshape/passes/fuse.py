@@ -12,6 +12,7 @@ In the end groups whose contractions read one operand become one, side by side (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from anyshape.equations.dependencies import needed
 from anyshape.equations.expr import Read, Var
@@ -78,7 +79,8 @@ class _Fusion:
 
     def add(self, node: Node) -> None:
         ins, outs = tensors_of(node, self.tensors)
-        equations = [without_units(q) for q in as_steps(equations_of(node, ins, outs).equations)]
+        stated = as_steps(equations_of(node, ins, outs).equations)
+        equations = [replace(without_units(q), maker=node) for q in stated]
         self.equations[node] = equations
         group = Group(
             len(self.groups), classify(equations), [node], node.outputs[0].type.shape or (), self.needs_of(node)

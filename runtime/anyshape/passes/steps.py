@@ -16,7 +16,7 @@ class KernelStep:
     """One fused group of nodes, to be lowered to one kernel; or one of several steps of a node (`parts.py`).
 
     `results` is all that it computes, `outputs` what of that others read; `tensors` maps inputs and results to the
-    equations' tensors.
+    equations' tensors; an equation's `maker` is the node that it is of, if there are several.
     """
 
     nodes: tuple[Node, ...]

@@ -21,6 +21,7 @@ from anyshape.lower import Group, Kernel, Lowering, Packed
 from anyshape.lower.gemm.library import resolve
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
 from anyshape.testing.calls import Symbols, equations
+from anyshape.told import AREA
 from anyshape.vm.kernels import target_called
 from anyshape.vm.options import from_environment
 
@@ -49,7 +50,7 @@ class Parts:
         """The status (that of the first part that fails) and the outputs."""
         by_tensor = dict(zip(self.inputs, map(np.ascontiguousarray, arrays), strict=True))
         inputs = [i.array if isinstance(i, Packed) else by_tensor[i] for i in self.kernel.inputs]
-        scalars = np.array([int(dims.evaluate(s, sizes)) for s in self.kernel.scalars] or [0], np.int64)
+        scalars = np.array([*[0] * AREA, *(int(dims.evaluate(s, sizes)) for s in self.kernel.scalars)], np.int64)
         outputs = []
         for t in self.kernel.outputs:
             shape = tuple(int(dims.evaluate(n, sizes)) for n in t.shape)
@@ -62,7 +63,7 @@ class Parts:
         entropy.restart(0)
         for part in range(parts):
             scratch[:] = 0xFF
-            status = status or self.entry(scalars.ctypes.data, table.ctypes.data, start, part, parts)
+            status = status or self.entry(scalars[AREA:].ctypes.data, table.ctypes.data, start, part, parts)
         return status, outputs
 
 

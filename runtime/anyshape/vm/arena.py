@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
+from anyshape.told import AREA, take
 from anyshape.vm.available import LOOKED_AT, available_memory
 
 ALIGNMENT = 64
@@ -116,17 +117,21 @@ def _in_huge_pages(size: int) -> int:
 class Context:
     """What one call owns while it runs. Never shared by two calls at once."""
 
-    __slots__ = ("_callees", "_frame", "_sizes", "frame", "pointers", "regions")
+    __slots__ = ("_callees", "_memory", "_sizes", "frame", "pointers", "regions")
 
     def __init__(self, regions: int, words: int, offsets: tuple[int, ...]) -> None:
         """`pointers` are ctypes pointers to the frame's words `offsets`."""
         self.regions = [Region() for _ in range(regions)]
         self._callees: dict[int, Context] = {}
         self._sizes = (words, offsets)
-        self._frame = (ctypes.c_int64 * max(words, 1))()
-        self.frame: Any = self._frame
-        address = ctypes.addressof(self._frame)
+        self._memory = (ctypes.c_int64 * (AREA + max(words, 1)))()
+        address = ctypes.addressof(self._memory) + 8 * AREA
+        self.frame: Any = (ctypes.c_int64 * max(words, 1)).from_address(address)
         self.pointers = tuple(ctypes.c_void_p(address + 8 * k) for k in offsets)
+
+    def told(self) -> list[int]:
+        """What the kernel that failed said, once."""
+        return take(self._memory)
 
     def region(self, number: int, size: int) -> int:
         """The address of a region of at least `size` bytes."""

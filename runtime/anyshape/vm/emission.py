@@ -114,6 +114,10 @@ class Emission:
             parts += [f"{', ' if k else ''}{self.named(s)} = ", s]
         return (*parts, ")")
 
+    def told(self, cond: bool | Cond) -> tuple[str | Dim | Cond, ...]:
+        """The same where there are such words, and what is to be checked."""
+        return self.equation_of(cond) if self.names is not None and isinstance(cond, Cond) else ()
+
     def named(self, e: Dim | Cond) -> str:
         """The expression with sizes that have no name called by what they were read off."""
         known = self.spellings(e)
@@ -186,7 +190,8 @@ class Emission:
                 self.sizes.add(n)
                 where = v.node.op.full_name if v.node is not None else ""
                 source = v.node.source if v.node is not None else ""
-                self.check(ge(n, 0), (f"dim {axis} of the result would be negative: ", n), where, source)
+                cond = ge(n, 0)
+                self.check(cond, (f"dim {axis} of the result would be negative: ", n, *self.told(cond)), where, source)
 
     def store(self, v: Value) -> None:
         address = self.address(v)

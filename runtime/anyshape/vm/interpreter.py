@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from anyshape.dims import INT64_MAX, INT64_MIN
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, UnsupportedError, VerifyError
 from anyshape.rules.checks import located
+from anyshape.told import AREA, refusal, take
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Context
 from anyshape.vm.heap import Heap
@@ -264,17 +265,17 @@ class _Run:
             r[o[0]] = heap.elements(r[o[1]])[r[o[2]]]
 
     def invoke(self, number: int, scratch: int, scalars: tuple[int, ...], buffers: tuple[int, ...]) -> None:
-        numbers = (ctypes.c_int64 * max(len(scalars), 1))(*(self.r[k] for k in scalars))
+        numbers = (ctypes.c_int64 * (AREA + max(len(scalars), 1)))(*[0] * AREA, *(self.r[k] for k in scalars))
         addresses = (ctypes.c_int64 * max(len(buffers), 1))(*(self.r[k] for k in buffers))
         status = self.program.kernels[number].entry(
-            ctypes.cast(numbers, ctypes.c_void_p),
+            ctypes.c_void_p(ctypes.addressof(numbers) + 8 * AREA),
             ctypes.cast(addresses, ctypes.c_void_p),
             ctypes.c_void_p(self.r[scratch]),
             ctypes.c_int64(0),
             ctypes.c_int64(1),
         )
         if status:
-            raise failed_kernel(self.program, number, status, [self.r[k] for k in scalars])
+            raise failed_kernel(self.program, number, status, [self.r[k] for k in scalars], take(numbers))
 
 
 def _n(operand: Operand) -> int:
@@ -314,12 +315,13 @@ def growing(program: Program, number: int) -> Iterator[None]:
         raise AnyshapeError(f"{program.checks[number].text(())}: {e}") from None
 
 
-def failed_kernel(program: Program, number: int, status: int, scalars: Sequence[int]) -> AnyshapeError:
-    """`scalars`: what the kernel was called with; the numbers of some stand in its messages, between NULs."""
+def failed_kernel(
+    program: Program, number: int, status: int, scalars: Sequence[int], told: Sequence[int]
+) -> AnyshapeError:
+    """`scalars`: what the kernel was called with; `told`: the words ahead of them."""
     kernel = program.kernels[number]
     if 0 < status <= len(kernel.errors):
-        pieces = kernel.errors[status - 1].split("\0")
-        return ShapeError("".join(str(scalars[int(p)]) if k % 2 else p for k, p in enumerate(pieces)))
+        return ShapeError(refusal(kernel.errors[status - 1], scalars, told))
     return AnyshapeError(f"kernel {kernel.name} ended with the unknown status {status}")
 
 

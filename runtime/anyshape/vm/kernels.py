@@ -15,17 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Cond, Dim, Size, bounds, free_symbols, maximum, minimum, symbol
-from anyshape.equations import Tensor
+from anyshape.equations import Equation, Tensor
 from anyshape.equations.dependencies import symbols
 from anyshape.equations.interpret import interpret
-from anyshape.errors import AnyshapeError
+from anyshape.equations.refusing import Refused
+from anyshape.errors import AnyshapeError, ShapeError
+from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep
+from anyshape.rules.checks import located
 from anyshape.vm.native.pool_layout import MOST_THREADS
 from anyshape.vm.options import Options
 from anyshape.vm.program import CallableKernel
 from anyshape.vm.report import Report
 
 if TYPE_CHECKING:
+    from anyshape.lower import Origin
     from anyshape.lower.target import Target
 
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
@@ -131,7 +135,7 @@ class NativeKernels:
         constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
         inputs = tuple(step.tensors[v] for v in step.inputs)
         outputs = tuple(step.tensors[v] for v in step.outputs)
-        group = Group(step_name(step), step.equations, inputs, outputs, constants)
+        group = Group(step_name(step), step.equations, inputs, outputs, constants, origins(step))
         with self.report.phase("lower"):
             kernel = self._lowering.lower(group)
         operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
@@ -149,7 +153,7 @@ class NativeKernels:
         )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
-        errors = tuple(f"{e.template(kernel.scalars)}{_at(step)}" for e in kernel.errors)
+        errors = tuple(e.template(kernel.scalars) for e in kernel.errors)
         key = (kernel.text, errors)
         found = self._kernels.get(key)
         if found is None:
@@ -179,9 +183,25 @@ def step_name(step: KernelStep) -> str:
     return "+".join(names[:4]) + ("+…" if len(names) > 4 else "")
 
 
-def _at(step: KernelStep) -> str:
-    sources = list(dict.fromkeys(n.source for n in step.nodes if n.source))
-    return f" (at {', '.join(sources[:3])})" if sources else ""
+def origins(step: KernelStep) -> dict[Equation, Origin]:
+    """Of every equation."""
+    from anyshape.lower import Origin
+
+    made = {n: Origin(n.op.full_name, n.source, _operands(n, step.tensors)) for n in step.nodes}
+    return {q: made[q.maker if q.maker in made else step.nodes[0]] for q in step.equations}
+
+
+def _operands(node: Node, tensors: Mapping[Value, Tensor]) -> dict[Tensor, str]:
+    """What the op calls its tensors, which others have named."""
+    named: dict[Value, str] = {}
+    for name, given in node.grouped_inputs().items():
+        if isinstance(given, tuple):
+            named |= {v: f"{name}[{k}]" for k, v in enumerate(given)}
+        elif given is not None:
+            named[given] = name
+    if len(node.outputs) == len(node.op.outputs):
+        named |= {v: o.name for v, o in zip(node.outputs, node.op.outputs, strict=True)}
+    return {tensors[v]: name for v, name in named.items() if v in tensors}
 
 
 class InterpretedKernels:
@@ -215,7 +235,7 @@ class InterpretedKernel:
         self, step: KernelStep, symbols: tuple[Dim, ...], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
     ) -> None:
         self.step, self.symbols, self.inputs, self.outputs = step, symbols, inputs, outputs
-        self.name = step_name(step)
+        self.name, self.origins = step_name(step), origins(step)
         self.errors: tuple[str, ...] = ()
 
     @property
@@ -232,8 +252,12 @@ class InterpretedKernel:
             given = {t: arrays[t] for t in self.inputs}
             old = {t: arrays[t].copy() for t in self.outputs}  # what no equation defines stays as it is
             results = interpret(self.step.equations, {**old, **given}, sizes)
+        except Refused as e:
+            assert e.equation is not None
+            origin = self.origins[e.equation]
+            raise ShapeError(located(origin.op, origin.source, str(e.of(e.equation, origin.names)))) from e
         except AnyshapeError as e:
-            raise type(e)(f"{self.name}: {e}{_at(self.step)}") from e
+            raise type(e)(located(self.name, "", str(e))) from e
         for t in self.outputs:
             if t in results:  # no equation defines a tensor that is always empty
                 arrays[t][...] = results[t]

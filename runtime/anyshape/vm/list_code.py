@@ -8,7 +8,7 @@ nothing behind. What a body sees of its surroundings is held there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from anyshape.dims import Dim, fresh
@@ -178,32 +178,40 @@ def _length(g: Emission, at: int, node: Node) -> None:
 # --- checks ---
 
 
-def _check(g: Emission, node: Node, holds: int, text: str) -> None:
-    g.checks.append(CheckRecord((text,), (), (), text, node.op.full_name, node.source))
-    g.code.emit(Op.CHECK, holds, len(g.checks) - 1)
-
-
 def _position(g: Emission, node: Node, handle: int, between: bool) -> int:
     """The register of a position from 0 on, checked; the last if none is said."""
     code = g.code
     count = code.new(Op.LENGTH, handle)
     one, zero = code.register(1), code.register(0)
     last = count if between else code.new(Op.SUB, count, one)
+    i, n = fresh("at", None), fresh("length")
     said = node.inputs[-1]
     if said is None:
         if not between:
-            _check(g, node, code.new(Op.GE, last, zero), "the list is empty")
+            _check(
+                g,
+                node,
+                code.new(Op.GE, last, zero),
+                ("the list is empty (length > 0 does not hold: length = ", n, ")"),
+                {n: count},
+            )
         return last
     given = _number(g, said)
     position = code.new(Op.SELECT, code.new(Op.LT, given, zero), code.new(Op.ADD, given, count), given)
     fits = code.new(Op.AND, code.new(Op.GE, position, zero), code.new(Op.LE, position, last))
-    i, n = fresh("at", None), fresh("length")
-    parts = ("position ", i, " is outside of a list of ", n)
-    g.checks.append(
-        CheckRecord(parts, (i, n), (given, count), "a position is in the list", node.op.full_name, node.source)
-    )
-    code.emit(Op.CHECK, fits, len(g.checks) - 1)
+    wanted = f" (-length <= position {'<=' if between else '<'} length does not hold: length = "
+    parts = ("position ", i, " is outside of a list of ", n, wanted, n, ", position = ", i, ")")
+    _check(g, node, fits, parts, {i: given, n: count})
     return position
+
+
+def _check(g: Emission, node: Node, holds: int, parts: tuple[str | Dim, ...], registers: Mapping[Dim, int]) -> None:
+    """`registers`: where the sizes among the parts of the message are."""
+    equation = "a position is in the list"
+    g.checks.append(
+        CheckRecord(parts, tuple(registers), tuple(registers.values()), equation, node.op.full_name, node.source)
+    )
+    g.code.emit(Op.CHECK, holds, len(g.checks) - 1)
 
 
 def _number(g: Emission, v: Value) -> int:

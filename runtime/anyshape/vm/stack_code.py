@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from anyshape.dims import Dim, fresh
 from anyshape.graph.value import Node, Value
+from anyshape.rules.checks import located
 from anyshape.types import TensorType
 from anyshape.vm.emission import Emission, byte_count
 from anyshape.vm.need import first_sizes
@@ -59,22 +60,16 @@ class Stack:
         first = code.new(Op.EQ, turn, code.register(0))
         fits = code.new(Op.OR, first, code.new(Op.EQ, got, expected))
         now, before, number = fresh("now"), fresh("before"), fresh("turn")
-        self.g.checks.append(
-            CheckRecord(
-                (
-                    f"loop: dim {axis} of what turn ",
-                    number,
-                    " collects is ",
-                    now,
-                    ", and was ",
-                    before,
-                    f" before{_at(self.node)}",
-                ),
-                (number, now, before),
-                (turn, got, expected),
-                "all turns collect values of one shape",
-            )
+        parts = (
+            f"dim {axis} of what turn ", number, " collects is ", now, ", and was ", before,
+            f" before (shape[{axis}] == ", before, f" does not hold: shape[{axis}] = ", now, ")",
+        )  # fmt: skip
+        symbols, registers, equation = (
+            (number, now, before),
+            (turn, got, expected),
+            "all turns collect values of one shape",
         )
+        self.g.checks.append(CheckRecord(parts, symbols, registers, equation, "loop", self.node.source))
         code.emit(Op.CHECK, fits, len(self.g.checks) - 1)
         code.move(expected, got)
 
@@ -87,9 +82,10 @@ def reserve(stacks: Sequence[Stack], trip: int) -> None:
         return
     g, node, code = stacks[0].g, stacks[0].node, stacks[0].code
     few = code.new(Op.LE, trip, code.register(MOST_TURNS))
-    code.emit(
-        Op.CHECK, few, named(g, node, f"more than {MOST_TURNS} turns are not stacked", "the turns can be stacked")
-    )
+    turns, equation = fresh("turns"), f"turns <= {MOST_TURNS}"
+    parts = (f"more than {MOST_TURNS} turns are not stacked ({equation} does not hold: turns = ", turns, ")")
+    g.checks.append(CheckRecord(parts, (turns,), (trip,), equation, "loop", node.source))
+    code.emit(Op.CHECK, few, len(g.checks) - 1)
     none = code.unless(code.new(Op.LT, code.register(0), trip))
     with code.scope():
         for s, t in known:
@@ -111,11 +107,7 @@ def sizes_of_no_turns(stacks: Sequence[Stack], turn: int) -> None:
     code.land(some)
 
 
-def named(g: Emission, node: Node, what: str, equation: str = "") -> int:
-    """The number of a check whose text says something of a loop; one that names what grows is never made."""
-    g.checks.append(CheckRecord((f"loop: {what}{_at(node)}",), (), (), equation or what))
+def named(g: Emission, node: Node, what: str) -> int:
+    """The number of a check that names what grows, and is never made."""
+    g.checks.append(CheckRecord((located("loop", node.source, what),), (), (), what))
     return len(g.checks) - 1
-
-
-def _at(node: Node) -> str:
-    return f" (at {node.source})" if node.source else ""

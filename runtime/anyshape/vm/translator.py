@@ -60,7 +60,7 @@ class _Translation:
             "EMPTY": new_result, "AT": Int64.from_address, "ADDRESS": address_of, "POINTER": ctypes.c_void_p,
             "ZERO": ctypes.c_int64(0), "ONE": ctypes.c_int64(1), "LOAD": load, "STORE": store, "MOVE": ctypes.memmove,
             "check": lambda number, values: failed_check(program, number, values),
-            "kernel": lambda number, status, scalars: failed_kernel(program, number, status, scalars),
+            "kernel": lambda number, status, scalars, told: failed_kernel(program, number, status, scalars, told),
             "WALK": lambda arguments, context: walk(program, arguments, context),
         }  # fmt: skip
         self.offsets = {n: k for k, n in enumerate(frame_of(program)[1])}
@@ -174,7 +174,9 @@ class _Translation:
             self.lines.append(f"PACK{n}(frame, 0, {', '.join(map(self.r, (*scalars, *buffers)))})")
         behind = self.offsets[len(scalars)]
         self.lines.append(f"status = k{number}(f0, f{behind}, p{scratch}, ZERO, ONE)")
-        self.lines.append(f"if status: raise kernel({number}, status, [{', '.join(map(self.r, scalars))}])")
+        self.lines.append(
+            f"if status: raise kernel({number}, status, [{', '.join(map(self.r, scalars))}], context.told())"
+        )
 
 
 def _address(name: str) -> str:

@@ -78,7 +78,7 @@ class _Walking:
         most = self.zero() if room else 0
         with self.each():
             for c in self.walk.checks:
-                self.g.check(c.cond, c.parts, c.op, c.where)
+                self.g.check(c.cond, (*c.parts, *self.g.told(c.cond)), c.op, c.where)
             for register, e in zip(totals, sums, strict=True):
                 code.emit(Op.ADD, register, register, code.register(e.item))
             if room:

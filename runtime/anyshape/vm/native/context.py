@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.told import AREA, take
 from anyshape.types import TensorType
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Region
@@ -108,7 +109,7 @@ def _sizes(tables: Tables) -> dict[Word, int]:
         Word.ARGUMENTS: 2 * len(program.arguments),
         Word.REGIONS: 2 * program.regions,
         Word.RESULTS: len(program.results),
-        Word.FRAME: max(frame_of(program)[0], largest_rank(program)),
+        Word.FRAME: AREA + max(frame_of(program)[0], largest_rank(program)),
         Word.LOST: program.registers,
         Word.GIVEN: len(program.results),
         Word.HEAP: HEAP_WORDS,
@@ -153,6 +154,7 @@ class NativeContext:
             self._places[word] = at
             self.words[word] = self.state + 8 * at
             at += size
+        self.words[Word.FRAME] += 8 * AREA
         self._dims, self._given = at, self._places[Word.GIVEN]
         self._bound, self._registers = (
             (self._places[Word.ARGUMENTS], self._places[Word.RESULTS]),
@@ -259,6 +261,10 @@ class NativeContext:
 
     def register(self, number: int) -> int:
         return int(self._cells[self._registers + number])
+
+    def told(self) -> list[int]:
+        """What the kernel that failed said, once: the words are as new for the next one."""
+        return take(self.words[self._places[Word.FRAME] :])
 
     def grow(self, number: int, size: int) -> None:
         region, pair = self._region(number)

@@ -237,7 +237,8 @@ class NativeExecutor:
             kernel, *_, scalars, _ = instruction(context)[1]
             assert isinstance(scalars, tuple)
             values = [context.register(r) for r in scalars]
-            return failed_kernel(program, as_number(kernel), int(context.words[Word.KERNEL_STATUS]), values)
+            status = int(context.words[Word.KERNEL_STATUS])
+            return failed_kernel(program, as_number(kernel), status, values, context.told())
         if end == End.MEMORY:
             op, operands = instruction(context)
             size = context.register(as_number(operands[1])) if op is Op.BLOCK else 0

@@ -1,0 +1,74 @@
+"""What equations refuse in data, said as kernels say it: the index that is out of range or the assert that does not hold, the equation, and
+the elements that led there.
+
+In: words, and elements with their values. Out: `Refused`. Kernels are told apart from it by nothing but where they are: they tell the same
+by other means (`anyshape.told`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Apply, Expr, Read, Tensor
+from anyshape.equations.text import spell
+from anyshape.equations.traversal import walk
+from anyshape.errors import ShapeError
+from anyshape.told import MOST_ELEMENTS, whole
+
+Names = Mapping[Tensor, str]
+"""What an op calls tensors that have been named by others."""
+
+
+class Refused(ShapeError):
+    """Data for which an equation has no value. `element` is what is read or written there, for an equation that does not say so; `read`
+    are elements, each with what follows its tensor's name."""
+
+    def __init__(
+        self,
+        words: tuple[str | Tensor, ...],
+        element: tuple[Tensor, tuple[Expr, ...]] | None = None,
+        read: Sequence[tuple[Tensor, str]] = (),
+        equation: Equation | None = None,
+        names: Names | None = None,
+    ) -> None:
+        self.words, self.element, self.read, self.equation = words, element, tuple(read), equation
+        known = names or {}
+        said = "".join(w if isinstance(w, str) else known.get(w, w.name) for w in words)
+        place = "" if element is None else element_of(*element, known)
+        elements = [f"{known.get(t, t.name)}{text}" for t, text in read]
+        super().__init__(whole(said, equation_text(equation.source if equation is not None else "", place), elements))
+
+    def of(self, q: Equation, names: Names | None = None) -> Refused:
+        """The same, with the equation, unless it has one."""
+        return Refused(self.words, self.element, self.read, self.equation or q, names)
+
+
+def equation_text(source: str, element: str) -> str:
+    """As the spec has it; an equation that does not say how is told by the element at which it fails."""
+    return source if "[" in source or not element else f"{source}: {element}" if source else element
+
+
+def element_of(t: Tensor, index: Sequence[Expr], names: Names) -> str:
+    """What is read or written, without saying that it is checked."""
+    plain = (spell(i.args[0] if isinstance(i, Apply) and i.op == "within" else i) for i in index)
+    return f"{names.get(t, t.name)}[{', '.join(plain)}]"
+
+
+def out_of_range(index: Any, axis: int, t: Tensor, size: Any) -> tuple[str | Tensor, ...]:
+    return (f"index {index} is out of range for axis {axis} of ", t, f" with size {size}")
+
+
+def given(i: Expr) -> Expr:
+    """The index before it was counted from the end."""
+    return i.args[0] if isinstance(i, Apply) and i.op in ("wrap", "within") else i
+
+
+def reads_below(roots: Iterable[Expr]) -> list[Read]:
+    """The elements that values are computed from, one of each tensor, those nearest to them first."""
+    found: dict[Any, Read] = {}
+    for e in (e for root in roots for e in walk(root)):
+        if isinstance(e, Read):
+            found.setdefault(e.tensor, e)
+    return list(found.values())[:MOST_ELEMENTS]

@@ -1,0 +1,154 @@
+"""What a kernel tells of the data that it refuses, on the way out: the index, and the elements that it was computed from.
+
+In: a check that does not hold, in a block that is laid out of the way. Out: the code that fills the words of `anyshape.told` and ends the
+kernel. It takes values that exist where the check is, and computes nothing but places from them, so that nothing is done, or kept, for it
+where all checks hold; an element whose value is gone is not told. Of a vector it is the first lane that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from anyshape.dims import Size, free_symbols
+from anyshape.dtypes import F64, DType
+from anyshape.dtypes import I64 as INT64
+from anyshape.equations import Tensor
+from anyshape.lower import elementwise
+from anyshape.lower.dag import Affine, LoopVar, Node, walk
+from anyshape.lower.llvm.types import I32, I64, Val, const, const_vector
+from anyshape.told import MOST_ELEMENTS, Told
+
+if TYPE_CHECKING:
+    from anyshape.lower.emit_value import Values
+
+Element = tuple[Val, Val] | None
+"""The number of an element in its tensor and the word for its value; None where they are not to be had."""
+
+
+def loads_below(roots: Sequence[Node]) -> list[Node]:
+    """The loads that values are computed from, those nearest to them first."""
+    return [n for n in reversed(walk(roots)) if n.kind == "load"]
+
+
+def told_of(values: Values, error: int, loads: Sequence[Node]) -> list[Node]:
+    """Which of the loads are told of an error, one for each tensor that people know. Wherever it is told, they are of the same tensors."""
+    found: dict[Tensor, Node] = {}
+    for n in loads:
+        if _is_known(values, n.data.tensor):
+            found.setdefault(n.data.tensor, n)
+    tensors = tuple(found)[:MOST_ELEMENTS]
+    return [found[t] for t in tensors] if values.errors.setdefault(error, tensors) == tensors else []
+
+
+def _is_known(values: Values, t: Tensor) -> bool:
+    return t not in values.unnamed and not any(free_symbols(n) & values.found for n in t.shape[1:])
+
+
+def refuse_index(
+    values: Values, error: int, index: Node | Affine | Val, loads: Sequence[Node], copy: int, ok: Val
+) -> None:
+    """Ends the kernel at an index; `ok` says of which lanes it is in range."""
+    place = _Place(values, copy, ok)
+    refuse(values, error, [place.element(n) for n in told_of(values, error, loads)], place.index(index))
+
+
+def refuse(values: Values, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
+    """Fills the words, unless a lower part has, and ends the kernel."""
+    f = values.f
+    table, part = f.args[0], f.add(f.args[3], 1)
+    told = sum(1 << k for k, e in enumerate(elements) if e is not None)
+    words: dict[int, Val] = {Told.PART: part, Told.ERROR: const(I64, error), Told.ELEMENTS: const(I64, told)}
+    if index is not None:
+        words[Told.INDEX] = index
+    for k, e in enumerate(elements):
+        if e is not None:
+            words[Told.element(k)], words[Told.element(k) - 1] = e
+    again, mine = f.new_block(), f.new_block()
+    f.jump(again)
+    f.start(again)
+    f.branch(f.compare_exchange(table, 0, 1, I64, Told.LOCK), mine, again)
+    f.start(mine)
+    before = f.load(table, I64, Told.PART)
+    with f.if_(f.or_(f.compare("eq", before, 0), f.compare("lt", part, before))):
+        for at, word in words.items():
+            f.store(word, table, at)
+    f.atomic_store(const(I64, 0), table, Told.LOCK)
+    f.ret(const(I32, error))
+
+
+def word_of(values: Values, value: Val, dtype: DType) -> Val:
+    """A scalar as it is told."""
+    if dtype.is_float:
+        return values.f.bitcast(elementwise.convert(values.f, value, dtype, F64), I64)
+    return elementwise.convert(values.f, value, dtype, INT64)
+
+
+class _Place:
+    """Where a check fails: scalars of the first lane that does."""
+
+    def __init__(self, values: Values, copy: int, ok: Val) -> None:
+        self.values, self.copy = values, copy
+        self.lane: Val | None = None
+        if ok.type.lanes:
+            f, lanes = values.f, ok.type.lanes
+            numbers = const_vector(I32, list(range(lanes)))
+            self.lane = f.reduce("umin", f.select(ok, const(I32.vector(lanes), lanes), numbers))
+
+    def element(self, load: Node) -> Element:
+        value, place = self.node(load), self.affine(load.data.address)
+        return None if value is None or place is None else (place, word_of(self.values, value, load.dtype))
+
+    def index(self, i: Node | Affine | Val) -> Val | None:
+        return i if isinstance(i, Val) else self.node(i) if isinstance(i, Node) else self.affine(i)
+
+    def node(self, n: Node) -> Val | None:
+        """The value, if there is one."""
+        value = self.values.find((n, self.copy if self.values.varies(n) else -1))
+        if value is None or not value.type.lanes:
+            return value
+        if self.lane is None:
+            return None
+        f, lanes = self.values.f, value.type.lanes
+        type_ = value.type if value.type.element == "i1" else value.type.as_int()
+        mine = f.compare("eq", const_vector(I32, list(range(lanes))), f.splat(self.lane, lanes))
+        alone = f.reduce("or", f.select(mine, f.bitcast(value, type_), const(type_, 0)))
+        return f.bitcast(alone, value.type.scalar)
+
+    def affine(self, a: Affine) -> Val | None:
+        f, total = self.values.f, self.size(a.offset)
+        parts = [(self.position(v), c) for v, c in a.terms] + [(self.node(n), c) for n, c in a.lets]
+        for value, c in parts:
+            if value is None:
+                return None
+            total = f.add(total, f.mul(value, self.size(self.values.coefficient(c))))
+        return total
+
+    def position(self, v: LoopVar) -> Val | None:
+        values, f = self.values, self.values.f
+        index, vector = values.indices.get(v), values.vector
+        if index is None or v not in values.level_of:
+            return None
+        if vector is None or v is not vector.variable:
+            return index
+        return (
+            None
+            if self.lane is None
+            else f.add(f.add(index, self.copy * vector.lanes), f.convert("zext", self.lane, I64))
+        )
+
+    def size(self, s: Size) -> Val:
+        """Loaded here, unless it is at hand."""
+        values, f = self.values, self.values.f
+        if isinstance(s, int):
+            return const(I64, s)
+        found = values.find(("scalar", s))
+        if found is not None:
+            return found
+        rest, steps = values.stepped(s)
+        if not steps:
+            return f.load(f.args[0], I64, values.scalars.setdefault(s, len(values.scalars)))
+        total = self.size(rest)
+        for value, c in steps:
+            total = f.add(total, f.mul(value, self.size(c)))
+        return total

@@ -1,0 +1,118 @@
+"""What a kernel tells of the data that it refuses: where it puts that, and texts that are made of it.
+
+In: the words ahead of a kernel's table of scalars, which a kernel that refuses fills. Out: the text of a refusal, for a template.
+
+Kernels that refuse nothing never touch those words. Of several parts that refuse, the lowest counts, whoever comes first: the text is
+that of one part alone. In the words of a template, marks stand between NULs: `3` is scalar 3, `index` the index that is out of range.
+Behind them, apart by the character 1, come the equation and elements that were read: `0 f32 4,#2 x` is the first told, x[…], of a
+tensor whose second dim is 4 and whose third is scalar 2.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+from anyshape.dtypes import CHAR, DType, parse_dtype
+
+MOST_ELEMENTS = 5
+"""As many elements are told of one refusal."""
+AREA = 16
+"""Words ahead of the scalars."""
+
+
+class Told(IntEnum):
+    """Places of words, counted from the first scalar."""
+
+    LOCK = -1
+    """1 while a part writes."""
+    PART = -2
+    """The part that refuses, counted from 1; 0: none."""
+    ERROR = -3
+    """Which of the kernel's errors it is, as its status says it."""
+    ELEMENTS = -4
+    """A bit for each element that is told."""
+    INDEX = -5
+    FIRST = -6
+    """Of the first element its number in the tensor; the next word is its value, as an i64 or as the bits of an f64."""
+
+    @classmethod
+    def element(cls, k: int) -> int:
+        return cls.FIRST - 2 * k
+
+
+def take(memory: Any) -> list[int]:
+    """The words at the front of a table, which are then as new for the next kernel that fails."""
+    words = [int(w) for w in memory[:AREA]]
+    memory[:AREA] = [0] * AREA
+    return words
+
+
+INDEX = "\0index\0"
+
+
+def scalar(k: int) -> str:
+    """The mark of a scalar."""
+    return f"\0{k}\0"
+
+
+def element(k: int, name: str, dtype: str, inner: Sequence[int | str] | None) -> str:
+    """An element that was read. `inner`: the dims but for the first, numbers or `#` and the number of a scalar; None of rank 0."""
+    return f"{k} {dtype} {'-' if inner is None else ','.join(map(str, inner))} {name}"
+
+
+def template(words: str, equation: str, elements: Sequence[str]) -> str:
+    """Of a refusal, for `refusal`: words with marks, the equation, and elements of which it tells those that the kernel told."""
+    return "\1".join((words, equation, *elements))
+
+
+def refusal(template: str, scalars: Sequence[int], told: Sequence[int]) -> str:
+    """The text. `told` are the words ahead of the scalars, the last one right before them."""
+    words, equation, *elements = template.split("\1")
+    values = {"index": told[Told.INDEX], **{str(k): n for k, n in enumerate(scalars)}}
+    said = "".join(str(values[piece]) if k % 2 else piece for k, piece in enumerate(words.split("\0")))
+    return whole(
+        said, equation, [_element(e, scalars, told) for k, e in enumerate(elements) if told[Told.ELEMENTS] >> k & 1]
+    )
+
+
+def whole(words: str, equation: str, elements: Sequence[str]) -> str:
+    """`words (equation: x[0] = 1, y[2] = 3)`."""
+    said = ": ".join(part for part in (equation, ", ".join(elements)) if part)
+    return f"{words} ({said})" if said else words
+
+
+def _element(text: str, scalars: Sequence[int], told: Sequence[int]) -> str:
+    number, dtype, inner, name = text.split(" ", 3)
+    place = Told.element(int(number))
+    return f"{name}{_subscript(told[place], inner, scalars)} = {value_text(told[place - 1], dtype)}"
+
+
+def _subscript(place: int, inner: str, scalars: Sequence[int]) -> str:
+    if inner == "-":
+        return ""
+    found: list[int] = []
+    for n in reversed(inner.split(",") if inner else []):
+        size = max(scalars[int(n[1:])] if n.startswith("#") else int(n), 1)
+        found.append(place % size)
+        place //= size
+    return f"[{', '.join(map(str, (place, *reversed(found))))}]"
+
+
+def value_text(word: int, name: str) -> str:
+    """The value that a word stands for, as an element of that dtype is written."""
+    dtype = parse_dtype(name)
+    if dtype.is_float:
+        return element_text(struct.unpack("d", struct.pack("q", word))[0], dtype)
+    return element_text(word % 2**64 if dtype.kind == "uint" else word, dtype)
+
+
+def element_text(value: Any, dtype: DType) -> str:
+    """A value as an element of that dtype is written."""
+    if dtype.is_float:
+        return str(dtype.numpy.type(value))
+    if dtype is CHAR:
+        return repr(chr(int(value)))
+    return str(bool(value)) if dtype.is_bool else str(int(value))
