@@ -16,11 +16,12 @@ from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
 from anyshape.lower.dag import Affine, LoopVar, Node, walk
-from anyshape.lower.llvm.types import I32, I64, Val, const, const_vector
+from anyshape.lower.llvm.types import I32, I64, PTR, Val, const, const_vector
 from anyshape.told import MOST_ELEMENTS, Told
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_value import Values
+    from anyshape.lower.llvm.builder import Module
 
 Element = tuple[Val, Val] | None
 """The number of an element in its tensor and the word for its value; None where they are not to be had."""
@@ -54,27 +55,37 @@ def refuse_index(
 
 
 def refuse(values: Values, error: int, elements: Sequence[Element], index: Val | None = None) -> None:
-    """Fills the words, unless a lower part has, and ends the kernel."""
-    f = values.f
-    table, part = f.args[0], f.add(f.args[3], 1)
+    """Ends the kernel by a call: what it takes to tell stays out of the code between checks."""
+    f, none = values.f, const(I64, 0)
     told = sum(1 << k for k, e in enumerate(elements) if e is not None)
-    words: dict[int, Val] = {Told.PART: part, Told.ERROR: const(I64, error), Told.ELEMENTS: const(I64, told)}
-    if index is not None:
-        words[Told.INDEX] = index
-    for k, e in enumerate(elements):
-        if e is not None:
-            words[Told.element(k)], words[Told.element(k) - 1] = e
-    again, mine = f.new_block(), f.new_block()
-    f.jump(again)
-    f.start(again)
-    f.branch(f.compare_exchange(table, 0, 1, I64, Told.LOCK), mine, again)
-    f.start(mine)
-    before = f.load(table, I64, Told.PART)
-    with f.if_(f.or_(f.compare("eq", before, 0), f.compare("lt", part, before))):
-        for at, word in words.items():
-            f.store(word, table, at)
-    f.atomic_store(const(I64, 0), table, Told.LOCK)
-    f.ret(const(I32, error))
+    words = [none if index is None else index, *(w for e in elements for w in (e or (none, none)))]
+    name = f"tell_{len(elements)}"
+    if not f.module.has(name):
+        _teller(f.module, name, len(elements))
+    f.ret(f.call(name, I32, [f.args[0], f.args[3], const(I64, error), const(I64, told), *words]))
+
+
+def _teller(module: Module, name: str, elements: int) -> None:
+    """A function that fills the words, unless a lower part has, and gives the error as a kernel's status."""
+    of_each = [(f"{what}{k}", I64) for k in range(elements) for what in ("place", "value")]
+    arguments = [("scalars", PTR), *((n, I64) for n in ("part", "error", "told", "index")), *of_each]
+    with module.function(name, I32, arguments, internal=True, inline=False, noalias=False, cold=True) as f:
+        table, part, error, told, index, *rest = f.args
+        words = {Told.PART: f.add(part, 1), Told.ERROR: error, Told.ELEMENTS: told, Told.INDEX: index}
+        again, mine = f.new_block(), f.new_block()
+        f.jump(again)
+        f.start(again)
+        f.branch(f.compare_exchange(table, 0, 1, I64, Told.LOCK), mine, again)
+        f.start(mine)
+        before = f.load(table, I64, Told.PART)
+        with f.if_(f.or_(f.compare("eq", before, 0), f.compare("lt", words[Told.PART], before))):
+            for at, word in words.items():
+                f.store(word, table, at)
+            for k in range(elements):
+                f.store(rest[2 * k], table, Told.element(k))
+                f.store(rest[2 * k + 1], table, Told.element(k) - 1)
+        f.atomic_store(const(I64, 0), table, Told.LOCK)
+        f.ret(f.convert("trunc", error, I32))
 
 
 def word_of(values: Values, value: Val, dtype: DType) -> Val:

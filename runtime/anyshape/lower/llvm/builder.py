@@ -45,15 +45,21 @@ class Module:
         internal: bool = False,
         inline: bool | None = None,
         noalias: bool = True,
+        cold: bool = False,
     ) -> Iterator[Function]:
-        """Open a function. `inline=False` keeps it a call; pointer arguments are noalias unless told otherwise."""
-        function = Function(self, name, result, args, internal, inline, noalias)
+        """Open a function. `inline=False` keeps it a call; pointer arguments are noalias unless told otherwise. What leads to a `cold`
+        one is laid out of the way."""
+        function = Function(self, name, result, args, internal, inline, noalias, cold)
         yield function
         if not function.block.terminated:
             raise TypeError(f"function {name} does not end in ret")
         self._functions.append(function)
         if not internal:
             self.symbols.append(name)
+
+    def has(self, name: str) -> bool:
+        """Whether a function of this name is closed."""
+        return any(function.name == name for function in self._functions)
 
     @contextmanager
     def kernel(self, name: str) -> Iterator[Function]:
@@ -116,6 +122,7 @@ class Function(Atomics, Control):
         internal: bool,
         inline: bool | None,
         noalias: bool,
+        cold: bool,
     ) -> None:
         super().__init__(module.target, name, module.declare_intrinsic)
         self.module = module
@@ -123,7 +130,7 @@ class Function(Atomics, Control):
         self.args = tuple(Val(f"%{arg}", type_) for arg, type_ in args)
         self._linkage = "internal " if internal else ""
         self._inline = inline
-        self._noalias = noalias
+        self._noalias, self._cold = noalias, cold
         self._allocas: list[str] = []
 
     def arg(self, name: str) -> Val:
@@ -144,6 +151,8 @@ class Function(Atomics, Control):
         attributes = f'nounwind "target-cpu"="{self.target.cpu}" "prefer-vector-width"="{self.target.vector_bytes * 8}"'
         if self._inline is not None:
             attributes += " alwaysinline" if self._inline else " noinline"
+        if self._cold:
+            attributes += " cold"
         lines = [f"define {self._linkage}{self.result} @{self.name}({', '.join(args)}) {attributes} {{"]
         for block in self.blocks:
             lines.append(f"{block.label}:")
