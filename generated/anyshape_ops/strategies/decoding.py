@@ -126,7 +126,7 @@ def decoded(
     beside = [
         np.broadcast_to(extra[:, None, None], (b, heads, s, 1)).astype(wide)
     ] if smooth or sink is not None else []
-    scores = np.concatenate([np.where(seen, dots, -np.inf), *beside], -1)
+    scores = np.concatenate([dots + np.where(seen, 0, -np.inf), *beside], -1)
     shares = np.exp(scores - np.max(scores, -1, keepdims=True, initial=-np.inf))
     shares = (shares / np.sum(shares, -1, keepdims=True))[..., :known.shape[2]]
     y = np.swapaxes(np.matmul(shares, many[1]), 1, 2).astype(v.dtype)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture.providers import HypothesisProvider
+from hypothesis.internal.constants_ast import Constants
 
 USUAL = 100
 WIDE = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
@@ -20,7 +22,11 @@ def usual() -> int:
 
 
 def load_profile(examples: int, shrink: bool = True) -> None:
-    """From here on a law is tested with so many random calls. Tests of the tests need no smallest call of those that fail."""
+    """From here on a law is tested with so many random calls. Tests of the tests need no smallest call of those that fail.
+
+    Which calls these are depends on nothing else: the library would draw numbers that stand in the code of modules, too, those that happen
+    to be imported."""
+    setattr(HypothesisProvider, "_local_constants", Constants())  # noqa: B010
     settings.register_profile(
         "laws",
         deadline=None,

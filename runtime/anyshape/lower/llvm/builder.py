@@ -122,7 +122,7 @@ class Function(Atomics, Control):
         internal: bool,
         inline: bool | None,
         noalias: bool,
-        cold: bool,
+        cold: bool = False,
     ) -> None:
         super().__init__(module.target, name, module.declare_intrinsic)
         self.module = module
