@@ -11,6 +11,7 @@ from anyshape.graph.infer import Inference
 from anyshape.graph.joining import born_in, exported_contents, exported_type, joined_contents, joined_type
 from anyshape.graph.loops import LOOP, no_relation
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
+from anyshape.graph.origins import reworded
 from anyshape.graph.regions import failed, spliced, symbols_of, typed
 from anyshape.graph.truth import check_condition, known_truth
 from anyshape.graph.value import Node, Value
@@ -63,7 +64,7 @@ class _If:
         except (ShapeError, DtypeError) as e:
             if not self.may_skip(node, k):
                 raise
-            return failed(region.name, list(region.params), str(e))
+            return failed(region.name, list(region.params), reworded(str(e), node))
 
     @staticmethod
     def _possible(node: Node, regions: tuple[Function, ...]) -> list[Function]:

@@ -76,7 +76,7 @@ def reworded(text: str, node: Node) -> str:
     if not asked:
         return text
     told: dict[str, str] = {}
-    known = origins(_with_operands(node))
+    known = {} if node.op.control is not None else origins(_with_operands(node))  # what regions capture has no names
     told.update((str(s), name) for s, name in known.items())
     if not asked <= told.keys():
         told = {str(s): name for s, name in origins(_behind(node)).items()} | told

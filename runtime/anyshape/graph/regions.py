@@ -115,10 +115,11 @@ def substituted_check(c: Check, values: Mapping[Dim, Size]) -> Check | None:
     cond = substitute(c.cond, values)
     if cond is True:
         return None
-    if cond is False:
-        raise ShapeError(located(c.op, c.where, c.message))
     parts = tuple(p if isinstance(p, str) else _part(substitute(p, values)) for p in c.parts)
-    return replace(c, cond=cond, parts=parts)
+    made = replace(c, cond=c.cond if cond is False else cond, parts=parts)
+    if cond is False:
+        raise ShapeError(located(made.op, made.where, made.message))
+    return made
 
 
 def _part(p: Size | bool | Cond) -> str | Dim | Cond:

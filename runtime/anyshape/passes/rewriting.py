@@ -15,6 +15,7 @@ from anyshape.errors import ShapeError, VerifyError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import build, rebuild
+from anyshape.graph.origins import reworded
 from anyshape.graph.regions import failed
 from anyshape.graph.value import Node, Value, mark
 
@@ -126,7 +127,7 @@ class _Rewriter:
         except ShapeError as e:
             if not control.may_skip(node, k):
                 raise
-            return failed(region.name, region.params, str(e))
+            return failed(region.name, region.params, reworded(str(e), node))
 
     def settled(self, v: Value) -> Value:
         """The value once everything new that it needs has been simplified."""
