@@ -11,7 +11,6 @@ import pytest
 
 import anyshape
 from anyshape.errors import AnyshapeError
-from anyshape.testing.profile import WIDE
 from tests.frontends.contrib import model_of
 from tests.frontends.contrib_forms import NO, WRONG, Form
 from tests.frontends.contrib_table import forms, table
@@ -42,7 +41,7 @@ def close(got: np.ndarray, want: np.ndarray) -> bool:
     return got.shape == want.shape and got.dtype == want.dtype and np.allclose(got, want, off, off)
 
 
-@pytest.mark.parametrize("f", FORMS if WIDE else FORMS[::3], ids=lambda f: f"{f.op}: {f.text}")
+@pytest.mark.parametrize("f", FORMS, ids=lambda f: f"{f.op}: {f.text}")
 def test_a_row_says_what_is(f):
     proto = model_of(f.op, f.feeds, f.outputs, "com.microsoft", **f.attributes)
     got = ours(f, proto)
