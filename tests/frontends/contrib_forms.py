@@ -5,7 +5,8 @@ Those of attentions; `contrib_small_forms.py` has the others, and `test_contrib_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,116 +61,111 @@ def tokens(b: int, s: int, past: int, room: int | None = None, packed: bool = Fa
 
 def coded(bits: int, channels: bool, feeds: Feeds) -> Feeds:
     """With a cache of integers of 8 bits, or of 4, and one scale or one for each element of a head."""
-    shape = feeds["past_k"].shape  # type: ignore[union-attr]
+    past = feeds["past_k"]
+    assert past is not None
     made = dict(feeds)
     for name in ("past_k", "past_v"):
         made[name] = (
-            RNG.integers(-128, 128, shape).astype(np.int8)
+            RNG.integers(-128, 128, past.shape).astype(np.int8)
             if bits == 8
-            else RNG.integers(0, 256, (*shape[:3], 8)).astype(np.uint8)
+            else RNG.integers(0, 256, (*past.shape[:3], 8)).astype(np.uint8)
         )
     for name in ("k_scale", "v_scale"):
         made[name] = (RNG.random((1, 2, 1, 16) if channels else 1) * 0.2 + 0.02).astype(np.float32)
     return made
 
 
-def grouped() -> Iterator[Form]:
-    def form(text: str, feeds: Feeds, outputs: str = "y keys values", why: str = "", **more: Any) -> Form:
-        theirs, ours = more.pop("theirs", YES), more.pop("ours", YES)
-        return Form(
-            "GroupQueryAttention", text, feeds, outputs, {"num_heads": 4, "kv_num_heads": 2, **more}, theirs, ours, why
-        )
-
-    yield form("a prompt", tokens(2, 3, 0))
-    yield form("of f16", halved(tokens(2, 3, 0)))
-    yield form("a prompt of batches of different lengths", tokens(2, 4, 0, last=[3, 1]))
-    yield form("packed queries, keys and values", tokens(2, 3, 0, packed=True), do_rotary=1)
-    yield form("past of the length that is filled", tokens(2, 1, 5, last=[5, 3]))
-    yield form("past in a buffer with room (`past_present_share_buffer`)", tokens(2, 1, 5, 9, last=[5, 3]))
-    yield form("several new tokens behind a past, one batch", tokens(1, 3, 5), do_rotary=1)
-    yield form("several new tokens behind a past, several batches", tokens(2, 3, 5), theirs=NO)
-    yield form(
-        "past whose present nobody asks for",
-        tokens(2, 1, 5),
-        "y",
-        theirs=WRONG,
-        why="onnxruntime reads memory that nothing was written to",
-    )
-    yield form("no new keys: the cache has them all", tokens(2, 1, 5, new=0, last=[4, 2]), do_rotary=1)
-    yield form("`do_rotary`, interleaved", tokens(1, 3, 5), do_rotary=1, rotary_interleaved=1)
-    yield form("`position_ids`, which go on from the first", tokens(1, 3, 0, place=np.array([[2, 3, 4]])), do_rotary=1)
-    yield form(
-        "`position_ids` that jump",
-        tokens(1, 3, 0, place=np.array([[2, 9, 4]])),
-        do_rotary=1,
-        theirs=WRONG,
-        why="onnxruntime reads the first one of a prompt only",
-    )
-    yield form("`attention_bias`", tokens(2, 3, 0, bias=real(1, 4, 3, 3)))
-    yield form("`head_sink`", tokens(2, 3, 0, sink=real(4)))
-    yield form("`smooth_softmax`", tokens(2, 3, 0), smooth_softmax=1)
-    yield form("`softcap`, `scale`", tokens(2, 3, 0), softcap=1.5, scale=0.3)
-    yield form("`local_window_size`", tokens(1, 3, 5), local_window_size=2)
-    yield form(
-        "`local_window_size` 0",
-        tokens(1, 3, 5),
-        local_window_size=0,
-        ours=NO,
-        why="nothing is seen then; onnxruntime gives 0",
-    )
-    for kind, text in ((1, "before softmax"), (2, "after it")):
-        yield form(
-            f"`qk_output` {kind}, scores {text}",
-            tokens(1, 3, 5, sink=real(4)),
-            SCORES,
-            softcap=2.0,
-            local_window_size=3,
-            qk_output=kind,
-        )
-    yield form(
-        "`qk_output` 0 and a result for scores",
-        tokens(1, 3, 0),
-        SCORES,
-        qk_output=0,
-        theirs=WRONG,
-        ours=NO,
-        why="nobody says which scores; onnxruntime writes none",
-    )
-    yield form("`causal` 0", tokens(2, 1, 5, last=[5, 3]), causal=0)
-    yield form("`causal` 0 with a window", tokens(1, 3, 0), causal=0, local_window_size=2, theirs=NO, ours=NO)
-    window = {"sliding_window_cache": 1, "local_window_size": 3}
-    yield form("`sliding_window_cache`", tokens(1, 1, 7, 5), do_rotary=1, **window)
-    yield form("… that fills, of several tokens", tokens(1, 6, 5, 5, bias=real(1, 4, 6, 11)), softcap=2.0, **window)
-    yield form("… of batches of different lengths", tokens(2, 1, 7, 5, last=[7, 4], sink=real(4)), **window)
-    yield form("… and scores", tokens(1, 1, 7, 5), SCORES, qk_output=1, theirs=NO, ours=NO, **window)
-    yield form("… without a past, or without room for the window", tokens(1, 1, 0), theirs=NO, ours=NO, **window)
-    for bits in (8, 4):
-        for channels in (False, True):
-            kind = "PER_CHANNEL" if channels else "PER_TENSOR"
-            codes = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
-            yield form(f"cache of {bits} bits, {kind}", coded(bits, channels, tokens(1, 3, 5)), do_rotary=1, **codes)
-            yield form(
-                f"cache of {bits} bits, {kind}, its prompt", coded(bits, channels, tokens(2, 3, 0, empty=True)), **codes
-            )
-    eight = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
-    yield form("cache of 8 bits and of a window", coded(8, False, tokens(1, 1, 7, 5)), do_rotary=1, **eight, **window)
-    yield form("cache of 8 bits, of f16 else", _coded_halves(), **eight)
-    yield form(
-        "quantised keys, and values that are not",
-        coded(8, False, tokens(1, 1, 5)),
-        **{**eight, "v_quant_type": "NONE"},
-        theirs=NO,
-        ours=NO,
-    )
-    norms = tokens(2, 3, 0, q_norm=real(16), k_norm=real(16))
-    yield form(
-        "`q_norm_weight`, `k_norm_weight`", norms, theirs=NO, ours=NO, why="only other providers of onnxruntime have it"
-    )
+def _coded(bits: int, kind: str, b: int, s: int, past: int) -> Feeds:
+    return coded(bits, kind == "PER_CHANNEL", tokens(b, s, past, empty=True))
 
 
 def _coded_halves() -> Feeds:
     whole = coded(8, False, tokens(2, 1, 5, last=[5, 3]))
     return {**halved(whole), "k_scale": whole["k_scale"], "v_scale": whole["v_scale"]}
+
+
+class Row(NamedTuple):
+    """A form whose numbers are not drawn yet."""
+
+    text: str
+    feeds: Callable[[], Feeds]
+    attributes: dict[str, Any] = {}  # noqa: RUF012, never changed
+    outputs: str = "y keys values"
+    theirs: str = YES
+    ours: str = YES
+    why: str = ""
+
+    def of(self, op: str, **more: Any) -> Form:
+        """Of that operator, with these attributes too."""
+        return Form(
+            op, self.text, self.feeds(), self.outputs, {**more, **self.attributes}, self.theirs, self.ours, self.why
+        )
+
+
+ROTARY, BUFFER = {"do_rotary": 1}, {"sliding_window_cache": 1, "local_window_size": 3}
+SEEN = {"softcap": 2.0, "local_window_size": 3}
+
+
+def kinds(keys: str, values: str, bits: int) -> dict[str, Any]:
+    return {"k_quant_type": keys, "v_quant_type": values, "kv_cache_bit_width": bits}
+
+
+EIGHT = kinds("PER_TENSOR", "PER_TENSOR", 8)
+
+GROUPED = (
+    Row("a prompt", lambda: tokens(2, 3, 0)),
+    Row("of f16", lambda: halved(tokens(2, 3, 0))),
+    Row("a prompt of batches of different lengths", lambda: tokens(2, 4, 0, last=[3, 1])),
+    Row("packed queries, keys and values", lambda: tokens(2, 3, 0, packed=True), ROTARY),
+    Row("past of the length that is filled", lambda: tokens(2, 1, 5, last=[5, 3])),
+    Row("past in a buffer with room (`past_present_share_buffer`)", lambda: tokens(2, 1, 5, 9, last=[5, 3])),
+    Row("several new tokens behind a past, one batch", lambda: tokens(1, 3, 5), ROTARY),
+    Row("several new tokens behind a past, several batches", lambda: tokens(2, 3, 5), theirs=NO),
+    Row("past whose present nobody asks for", lambda: tokens(2, 1, 5), {}, "y", WRONG,
+        why="onnxruntime reads memory that nothing was written to"),
+    Row("no new keys: the cache has them all", lambda: tokens(2, 1, 5, new=0, last=[4, 2]), ROTARY),
+    Row("`do_rotary`, interleaved", lambda: tokens(1, 3, 5), {**ROTARY, "rotary_interleaved": 1}),
+    Row("`position_ids`, which go on from the first", lambda: tokens(1, 3, 0, place=np.array([[2, 3, 4]])), ROTARY),
+    Row("`position_ids` that jump", lambda: tokens(1, 3, 0, place=np.array([[2, 9, 4]])), ROTARY, theirs=WRONG,
+        why="onnxruntime reads the first one of a prompt only"),
+    Row("`attention_bias`", lambda: tokens(2, 3, 0, bias=real(1, 4, 3, 3))),
+    Row("`head_sink`", lambda: tokens(2, 3, 0, sink=real(4))),
+    Row("`smooth_softmax`", lambda: tokens(2, 3, 0), {"smooth_softmax": 1}),
+    Row("`softcap`, `scale`", lambda: tokens(2, 3, 0), {"softcap": 1.5, "scale": 0.3}),
+    Row("`local_window_size`", lambda: tokens(1, 3, 5), {"local_window_size": 2}),
+    Row("`local_window_size` 0", lambda: tokens(1, 3, 5), {"local_window_size": 0}, ours=NO,
+        why="nothing is seen then; onnxruntime gives 0"),
+    Row("`qk_output` 1, scores before softmax", lambda: tokens(1, 3, 5, sink=real(4)), {**SEEN, "qk_output": 1}, SCORES),
+    Row("`qk_output` 2, scores after it", lambda: tokens(1, 3, 5, sink=real(4)), {**SEEN, "qk_output": 2}, SCORES),
+    Row("`qk_output` 0 and a result for scores", lambda: tokens(1, 3, 0), {"qk_output": 0}, SCORES, WRONG, NO,
+        "nobody says which scores; onnxruntime writes none"),
+    Row("`causal` 0", lambda: tokens(2, 1, 5, last=[5, 3]), {"causal": 0}),
+    Row("`causal` 0 with a window", lambda: tokens(1, 3, 0), {"causal": 0, "local_window_size": 2}, theirs=NO, ours=NO),
+    Row("`sliding_window_cache`", lambda: tokens(1, 1, 7, 5), {**ROTARY, **BUFFER}),
+    Row("… that fills, of several tokens", lambda: tokens(1, 6, 5, 5, bias=real(1, 4, 6, 11)), {"softcap": 2.0, **BUFFER}),
+    Row("… of batches of different lengths", lambda: tokens(2, 1, 7, 5, last=[7, 4], sink=real(4)), BUFFER),
+    Row("… and scores", lambda: tokens(1, 1, 7, 5), {"qk_output": 1, **BUFFER}, SCORES, NO, NO),
+    Row("… without a past, or without room for the window", lambda: tokens(1, 1, 0), BUFFER, theirs=NO, ours=NO),
+    *(
+        row
+        for bits in (8, 4)
+        for kind in ("PER_TENSOR", "PER_CHANNEL")
+        for row in (
+            Row(f"cache of {bits} bits, {kind}", partial(_coded, bits, kind, 1, 3, 5), {**ROTARY, **kinds(kind, kind, bits)}),
+            Row(f"cache of {bits} bits, {kind}, its prompt", partial(_coded, bits, kind, 2, 3, 0), kinds(kind, kind, bits)),
+        )
+    ),
+    Row("cache of 8 bits and of a window", lambda: coded(8, False, tokens(1, 1, 7, 5)), {**ROTARY, **EIGHT, **BUFFER}),
+    Row("cache of 8 bits, of f16 else", _coded_halves, EIGHT),
+    Row("quantised keys, and values that are not", lambda: coded(8, False, tokens(1, 1, 5)), kinds("PER_TENSOR", "NONE", 8),
+        theirs=NO, ours=NO),
+    Row("`q_norm_weight`, `k_norm_weight`", lambda: tokens(2, 3, 0, q_norm=real(16), k_norm=real(16)), theirs=NO, ours=NO,
+        why="only other providers of onnxruntime have it"),
+)  # fmt: skip
+
+
+def grouped() -> Iterator[Form]:
+    return (row.of("GroupQueryAttention", num_heads=4, kv_num_heads=2) for row in GROUPED)
 
 
 def many_headed() -> Iterator[Form]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -136,64 +136,69 @@ def rotations() -> Iterator[Form]:
     )
 
 
+BLOCKS = -(-K // BLOCK)
+
+
+def coded(bits: int, **more: np.ndarray) -> Feeds:
+    """Inputs of MatMulNBits; `more` of them that may be absent."""
+    return {
+        "a": real(3, K),
+        "b": RNG.integers(0, 256, (N, BLOCKS, BLOCK * bits // 8)).astype(np.uint8),
+        "scale": real(N * BLOCKS) / 8,
+        **{n: more.get(n) for n in ("zero", "order", "biased")},
+    }
+
+
+def packed(bits: int) -> np.ndarray:
+    return RNG.integers(0, 256, N * -(-BLOCKS * bits // 8)).astype(np.uint8)
+
+
+def of_floats() -> np.ndarray:
+    return real(N, BLOCKS) * 2 + 8
+
+
+def order() -> np.ndarray:
+    return ints(BLOCKS, K)
+
+
+class Code(NamedTuple):
+    """A form of MatMulNBits of so many bits, whose numbers are not drawn yet."""
+
+    text: str
+    bits: int
+    feeds: Callable[[int], Feeds] = coded
+    attributes: dict[str, int] = {}  # noqa: RUF012, never changed
+    theirs: str = YES
+    ours: str = YES
+    why: str = ""
+
+
+CODES = (
+    Code("2 bits", 2, lambda bits: coded(bits, biased=real(N))),
+    Code("2 bits, packed zero points", 2, lambda bits: coded(bits, zero=packed(bits))),
+    Code("2 bits, zero points of floats", 2, lambda bits: coded(bits, zero=of_floats())),
+    Code("4 bits", 4, lambda bits: coded(bits, biased=real(N))),
+    Code("4 bits, packed zero points", 4, lambda bits: coded(bits, zero=packed(bits))),
+    Code("4 bits, zero points of floats", 4, lambda bits: coded(bits, zero=of_floats())),
+    Code("8 bits", 8, lambda bits: coded(bits, biased=real(N))),
+    Code("8 bits, packed zero points", 8, lambda bits: coded(bits, zero=packed(bits))),
+    Code("8 bits, zero points of floats", 8, lambda bits: coded(bits, zero=of_floats()), theirs=NO, ours=NO),
+    Code("of f16", 4, lambda bits: halved(coded(bits))),
+    Code("`accuracy_level` 1", 4, attributes={"accuracy_level": 1}),
+    Code("`accuracy_level` 4", 4, attributes={"accuracy_level": 4}),
+    Code("3 bits", 3, theirs=NO, ours=NO),
+    Code("`g_idx`", 4, lambda bits: coded(bits, order=order())),
+    Code("`g_idx` and zero points of floats", 4, lambda bits: coded(bits, zero=of_floats(), order=order())),
+    Code("`g_idx` and packed zero points", 4, lambda bits: coded(bits, zero=packed(bits), order=order()), theirs=WRONG,
+         why="onnxruntime takes 8 for all of them"),
+    Code("`g_idx` of 2 bits", 2, lambda bits: coded(bits, order=order()), theirs=WRONG, why="onnxruntime takes them for 4"),
+    Code("`g_idx` of 8 bits", 8, lambda bits: coded(bits, order=order()), theirs=NO, ours=NO),
+    Code("`weight_prepacked`", 4, attributes={"weight_prepacked": 1}, ours=NO,
+         why="the weights are laid out for another device; onnxruntime's CPU provider reads them as if they were not"),
+)  # fmt: skip
+
+
 def codes() -> Iterator[Form]:
-    blocks = -(-K // BLOCK)
-
-    def form(text: str, bits: int, why: str = "", **more: Any) -> Form:
-        theirs, ours = more.pop("theirs", YES), more.pop("ours", YES)
-        feeds: Feeds = {
-            "a": real(3, K),
-            "b": RNG.integers(0, 256, (N, blocks, BLOCK * bits // 8)).astype(np.uint8),
-            "scale": real(N * blocks) / 8,
-            **{n: more.pop(n, None) for n in ("zero", "order", "biased")},
-        }
-        if more.pop("half", False):
-            feeds = halved(feeds)
-        return Form(
-            "MatMulNBits",
-            text,
-            feeds,
-            "y",
-            {"K": K, "N": N, "bits": bits, "block_size": BLOCK, **more},
-            theirs,
-            ours,
-            why,
-        )
-
-    def packed(bits: int) -> np.ndarray:
-        return RNG.integers(0, 256, N * -(-blocks * bits // 8)).astype(np.uint8)
-
-    order = ints(blocks, K)
-    for bits in (2, 4, 8):
-        yield form(f"{bits} bits", bits, biased=real(N))
-        yield form(f"{bits} bits, packed zero points", bits, zero=packed(bits))
-        yield form(
-            f"{bits} bits, zero points of floats",
-            bits,
-            zero=real(N, blocks) * 2 + 8,
-            theirs=YES if bits < 8 else NO,
-            ours=YES if bits < 8 else NO,
-        )
-    yield form("of f16", 4, half=True)
-    for level in (1, 4):
-        yield form(f"`accuracy_level` {level}", 4, accuracy_level=level)
-    yield form("3 bits", 3, theirs=NO, ours=NO)
-    yield form("`g_idx`", 4, order=order)
-    yield form("`g_idx` and zero points of floats", 4, zero=real(N, blocks) * 2 + 8, order=order)
-    yield form(
-        "`g_idx` and packed zero points",
-        4,
-        zero=packed(4),
-        order=order,
-        theirs=WRONG,
-        why="onnxruntime takes 8 for all of them",
-    )
-    yield form("`g_idx` of 2 bits", 2, order=order, theirs=WRONG, why="onnxruntime takes them for 4")
-    yield form("`g_idx` of 8 bits", 8, order=order, theirs=NO, ours=NO)
-    yield form(
-        "`weight_prepacked`",
-        4,
-        weight_prepacked=1,
-        ours=NO,
-        why="the weights are laid out for another device; onnxruntime's CPU provider reads them as if they were not",
-    )
+    for c in CODES:
+        attributes = {"K": K, "N": N, "bits": c.bits, "block_size": BLOCK, **c.attributes}
+        yield Form("MatMulNBits", c.text, c.feeds(c.bits), "y", attributes, c.theirs, c.ours, c.why)
