@@ -33,7 +33,7 @@ FUNCTIONS: dict[str, LanguageFunction] = {
     **_table("both", {"min": (1, None), "max": (1, None), "ravel": (2, 2), "unravel": (2, 2)}),
     # shapes
     **_table("both", {"shape": (1, 1), "rank": (1, 1), "broadcast": (2, None), "broadcasts": (2, 2), "inside": (2, 2)}),
-    **_table("both", {"present": (1, 1), "drop": (2, 2), "place": (3, 3)}),
+    **_table("both", {"present": (1, 1)}),
     **_table("rule", {"infer_size": (2, 2)}),
     # scalars
     **_table("both", {"ceil_div": (2, 2), "exact_div": (2, 2), "trunc_div": (2, 2), "fmod": (2, 2), "clamp": (3, 3)}),

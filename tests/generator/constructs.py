@@ -26,8 +26,6 @@ from anyshape_gen.parse_values import CLASSES, DTYPES, OTHER_DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk
 
-INTERNAL = {"drop", "place"}
-"""functions that only the analysis writes"""
 RESOLVED = {"TensorRead", "computed"}
 """nodes, and fields of nodes, that only the analysis writes"""
 WITH_OPTIONS = (model.Dim, model.Run, model.Signature, model.ParamSpec, model.Rewrite, model.OnnxMapping, nodes.Star, nodes.AttrRead,
@@ -51,7 +49,7 @@ def everything() -> set[str]:
     found |= {f"statement {name}" for name in members(nodes.Statement)}
     found |= {f"step {name}" for name in members(body_nodes.Step)}
     found |= {f"piece {name}" for name in members(model.Piece)}
-    found |= {f"function {name}" for name in set(FUNCTIONS) - INTERNAL}
+    found |= {f"function {name}" for name in FUNCTIONS}
     found |= {f"reduction {name}" for name in REDUCTIONS}
     found |= {f"keyword {name}.{k}" for name, f in FUNCTIONS.items() for k in f.keywords}
     found |= {f"string method {name}" for name in STRING_METHODS}
