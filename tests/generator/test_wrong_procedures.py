@@ -1,4 +1,4 @@
-"""Procedures that are wrong on purpose: the laws find each of them. Right ones are examples of docs/spec-language.md."""
+"""Procedures, and the default of a float, that are wrong on purpose: the laws find each of them. Right ones are examples of docs/spec-language.md."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ WRONG = {
     "no_break": ("bins_of", "\n                  break", ""),
     "never_counts": ("distinct", "k += 1", "k += 0"),
     "always_new": ("distinct", "known = True", "known = False"),
+    "another_default": ("scaled_by_length", '"sqrt(n)"', '"sqrt(n + 1)"'),
 }
 
 
@@ -38,7 +39,7 @@ def entry(op: str) -> str:
     return found[0]
 
 
-def test_laws_find_wrong_steps(tmp_path: Path) -> None:
+def test_laws_find_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     for name, (op, right, wrong) in WRONG.items():
         assert right in entry(op)
