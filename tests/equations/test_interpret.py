@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 
 from anyshape.dims import symbol
-from anyshape.dtypes import BOOL, F32, F64, I32, I64
+from anyshape.dtypes import BOOL, F16, F32, F64, I32, I64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import as_expr, const
 from anyshape.equations.functions import (
@@ -54,6 +54,16 @@ def test_equations_may_come_in_any_order():
     array = np.ones((2, 3), np.float32)
     got = interpret(eqs.equations[::-1], {x: array}, {N: 2, M: 3})[y]
     np.testing.assert_allclose(got, 1 / 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [F16, F64, I32])
+@pytest.mark.parametrize(("kind", "wanted"), [("sum", 1), ("prod", -2), ("max", 2)])
+def test_a_reduction_of_literals_takes_the_dtype_it_meets(kind, wanted, dtype):
+    x, y = Tensor("x", I64, (3,)), Tensor("y", dtype, ())
+    eqs = Equations("count", {"x": x}, {"y": y})
+    eqs.define(y[()], reduce_(kind, [3], lambda i: where(lt(x[i], 0), lambda: -1, lambda: 2), lambda i: lt(x[i], 2)))
+    got = interpret(eqs.equations, {x: np.array([-5, 1, 2])})[y]
+    assert got.dtype == dtype.numpy and got == wanted
 
 
 def test_gather_wraps_negative_indices_and_refuses_others():

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Union
 from weakref import WeakValueDictionary
 
 from anyshape.dims import Cond, Dim, Size
-from anyshape.dtypes import BOOL, I64, DType
+from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.dtypes import bitcast as same_width
 from anyshape.errors import SpecError
 
@@ -246,6 +246,10 @@ def adapt(e: Expr, dtype: DType) -> Expr:
         return const(e.value, dtype)
     if isinstance(e, Scalar):
         return scalar(e.size, dtype)
+    if isinstance(e, Reduce):
+        wide = accum(dtype) if e.kind in ("sum", "prod") else dtype
+        made = reduce_node(e.kind, e.vars, adapt(e.body, wide), e.where, wide)
+        return made if wide is dtype else _apply("cast", (made,), dtype)
     assert isinstance(e, Apply)
     return _apply(e.op, tuple(adapt(a, dtype) for a in e.args), dtype)
 
