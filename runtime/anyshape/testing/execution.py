@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import anyshape
 from anyshape.dtypes import CHAR, DType, from_numpy, parse_dtype
 from anyshape.equations import entropy
-from anyshape.equations.interpret import interpret
+from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.errors import TypeRelationError, UnsupportedError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
@@ -103,18 +103,23 @@ def run_equations(c: Call, node: Node) -> list[Array]:
     return c.remembered("equations", node, lambda: _equations(c, node))
 
 
-def _equations(c: Call, node: Node) -> list[Array]:
+def run_equations_with(c: Call, node: Node, arithmetic: Arithmetic) -> list[Array]:
+    """The same with elements computed in another way."""
+    return _equations(c, node, arithmetic)
+
+
+def _equations(c: Call, node: Node, arithmetic: Arithmetic | None = None) -> list[Array]:
     if node.op.view:
         source = c.inputs[next(iter(node.op.view.values()))]
         shape = node.outputs[0].type.shape
         assert shape is not None
         return [np.reshape(source, [int(str(n)) for n in shape])]
     if node.op.composition is not None:
-        return eager.run(node, operands_of(c))
+        return eager.run(node, operands_of(c), arithmetic)
     eqs, ins, outs = equations(node)
     arrays = dict(zip([t for t in ins if t.absent is None], c.flat_inputs(), strict=True))
     entropy.restart(0)
-    results = interpret(eqs.equations, arrays)
+    results = interpret(eqs.equations, arrays, arithmetic=arithmetic)
     return [results[t] for t in outs]
 
 

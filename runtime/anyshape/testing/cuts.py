@@ -1,0 +1,82 @@
+"""Integers that are cut from sums of floats: where another order of a sum may bring an element to the other side of a whole number.
+
+A sum in another order differs by rounding, and what cuts it to an integer makes that a difference of one. Which elements that concerns is told
+by the equations: they are read again with every sum of floats moved up or down by as much as its rounding is allowed, and an
+element may be what one of the readings gives. Nothing else is moved; an index that is cut from a float stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from anyshape.dtypes import from_numpy
+from anyshape.equations.expr import Apply, Reduce
+from anyshape.equations.interpret import Arithmetic
+from anyshape.equations.numeric import apply_numeric, reduce_numeric
+from anyshape.testing.tolerance import ULPS_REDUCTION
+
+Array = NDArray[Any]
+Reading = Callable[[Arithmetic], Sequence[Array]]
+"""The results of one call under an arithmetic."""
+
+MOST_APART = 4
+"""Sums of which each is moved on its own, in all ways; one more moves with the first."""
+
+
+class MovedSums:
+    """Sums of floats moved by ULPS_REDUCTION of their terms' magnitudes, the k-th sum in the direction `signs[k]`."""
+
+    def __init__(self, signs: Sequence[int] = (1,)) -> None:
+        self.signs = signs
+        self.sums: dict[Reduce, int] = {}
+
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        return apply_numeric(e, args)
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        out = reduce_numeric(e, body, keep, axes)
+        if e.kind != "sum" or e.dtype is None or not e.dtype.is_float:
+            return out
+        sign = self.signs[self.sums.setdefault(e, len(self.sums)) % len(self.signs)]
+        spread = np.abs(np.where(keep, body, 0)).sum(axis=axes, keepdims=True)
+        by = (sign * ULPS_REDUCTION * float(finfo(out.dtype).eps) * spread).astype(out.dtype)
+        return np.where(np.isfinite(out), out + by, out)
+
+
+def readings(read: Reading) -> Iterator[Sequence[Array]]:
+    """The results with the sums moved, in every combination of directions."""
+    first = MovedSums()
+    yield read(first)
+    count = min(len(first.sums), MOST_APART)
+    for signs in list(product((1, -1), repeat=count))[1:]:
+        yield read(MovedSums(signs))
+
+
+def as_cut(got: Sequence[Array], want: Sequence[Array], read: Reading) -> list[Array]:
+    """`want`, where integers of `got` differ from it with what a reading gives in their place. Nothing is read where none differ."""
+    ours = [_differ(g, w) for g, w in zip(got, want, strict=True)]
+    if not any(ours):
+        return list(want)
+    near = list(readings(read))
+    return [_explained(g, w, [n[k] for n in near]) if ours[k] else w for k, (g, w) in enumerate(zip(got, want))]
+
+
+def _differ(got: Array, want: Array) -> bool:
+    """Whether these are integers, of equal shape and dtype, that are not equal."""
+    alike = got.shape == want.shape and got.dtype == want.dtype and from_numpy(got.dtype).is_integer
+    return alike and not np.array_equal(got, want)
+
+
+def _explained(got: Array, want: Array, near: Sequence[Array]) -> Array:
+    fitting = [n for n in near if n.shape == got.shape]
+    agreed = np.any([got == n for n in fitting], axis=0)
+    return np.where(agreed, got, want)
+
+
+__all__ = ["MovedSums", "Reading", "as_cut", "readings"]

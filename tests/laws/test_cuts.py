@@ -1,0 +1,72 @@
+"""Integers that are cut from sums: only what the rounding of a sum explains may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anyshape.dtypes import F32, I32
+from anyshape.equations import Equations, Tensor
+from anyshape.equations.functions import abs_, cast, floor, reduce_
+from anyshape.equations.interpret import Arithmetic, interpret
+from anyshape.testing.cuts import as_cut
+
+Sums = Callable[[Tensor, Any], Any]
+
+
+def accepted(rows: Sequence[Sequence[float]], got: Sequence[int], body: Sums) -> np.ndarray:
+    """What the law compares `got` with, of y[i] = i32(body(x, i))."""
+    array = np.asarray(rows, np.float32)
+    x, y = Tensor("x", F32, array.shape), Tensor("y", I32, array.shape[:1])
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i = eqs.index("i", array.shape[0])
+    eqs.define(y[i], cast(body(x, i), I32))
+
+    def read(arithmetic: Arithmetic | None = None) -> list[np.ndarray]:
+        return [interpret(eqs.equations, {x: array}, arithmetic=arithmetic)[y]]
+
+    (wanted,) = as_cut([np.asarray(got, np.int32)], read(), read)
+    return wanted
+
+
+def total(x: Tensor, i: Any) -> Any:
+    return reduce_("sum", [x.shape[1]], lambda j: x[i, j])
+
+
+TENTHS, QUARTERS = [0.1] * 10, [0.25] * 10
+
+
+@pytest.mark.parametrize("got", [0, 1])
+def test_a_sum_next_to_a_whole_number_is_cut_to_either_side(got: int) -> None:
+    assert accepted([TENTHS, QUARTERS], [got, 2], total).tolist() == [got, 2]
+
+
+@pytest.mark.parametrize(("got", "wanted"), [([2, 2], [1, 2]), ([-1, 2], [1, 2]), ([1, 3], [1, 2]), ([1, 1], [1, 2])])
+def test_what_rounding_does_not_explain_stays_wrong(got: list[int], wanted: list[int]) -> None:
+    assert accepted([TENTHS, QUARTERS], got, total).tolist() == wanted
+
+
+def test_sums_move_apart_from_each_other() -> None:
+    """A quotient of equal sums is one, or a little less."""
+
+    def share(x: Tensor, i: Any) -> Any:
+        return total(x, i) / reduce_("sum", [x.shape[1]], lambda j: abs_(x[i, j]))
+
+    assert accepted([TENTHS], [0], share).tolist() == [0]
+    assert accepted([TENTHS], [2], share).tolist() == [1]
+
+
+def test_nothing_but_a_sum_moves() -> None:
+    assert accepted([[0.1]], [0], lambda x, i: floor(x[i, 0] * 10)).tolist() == [1]
+
+
+def test_other_shapes_and_dtypes_are_not_looked_at() -> None:
+    def never(arithmetic: Arithmetic) -> list[np.ndarray]:
+        raise AssertionError("nothing to read")
+
+    want = [np.zeros(2, np.int32), np.zeros(2, np.int32), np.zeros(2, np.float32)]
+    got = [np.ones(3, np.int32), np.ones(2, np.int64), np.ones(2, np.float32)]
+    assert all(w is v for w, v in zip(as_cut(got, want, never), want))
