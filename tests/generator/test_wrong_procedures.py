@@ -1,4 +1,7 @@
-"""Procedures, and the default of a float, that are wrong on purpose: the laws find each of them. Right ones are examples of docs/spec-language.md."""
+"""Procedures, and the default of a float, that are wrong on purpose: the laws find each of them.
+
+Right ones are examples of docs/spec-language.md.
+"""
 
 from __future__ import annotations
 

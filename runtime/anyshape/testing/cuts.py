@@ -1,8 +1,8 @@
 """Integers that are cut from sums of floats: where another order of a sum may bring an element to the other side of a whole number.
 
-A sum in another order differs by rounding, and what cuts it to an integer makes that a difference of one. Which elements that concerns is told
-by the equations: they are read again with every sum of floats moved up or down by as much as its rounding is allowed, and an
-element may be what one of the readings gives. Nothing else is moved; an index that is cut from a float stays what it is.
+A sum in another order differs by rounding, and what cuts it to an integer makes that a difference of one. Which elements that concerns
+is told by the equations: they are read again with every sum of floats moved up or down by as much as its rounding is allowed, and
+an element may be what one of the readings gives. Nothing else is moved; an index that is cut from a float stays what it is.
 """
 
 from __future__ import annotations
