@@ -20,8 +20,13 @@ from anyshape.rules import Bound, Choices, Chosen, Rule, Undetermined, Vec
 
 def related(node: Node, rule: Rule, shapes: Mapping[str, Any] | None = None) -> Bound:
     """One run of the op's rule on a call's operands. Raises what the rule raises, Undetermined too."""
-    found: Bound = node.op.relation(rule, **(shapes_of(node) if shapes is None else shapes), **parameter_values(node))
+    found: Bound = node.op.relation(rule, **_operands(node, shapes))
     return found
+
+
+def _operands(node: Node, shapes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What the relation takes. Raises Undetermined for an unknown rank, or for a value that is not known."""
+    return {**(shapes_of(node) if shapes is None else shapes), **parameter_values(node)}
 
 
 @dataclass(frozen=True)
@@ -37,20 +42,27 @@ def ways(node: Node, facts: Facts | None) -> list[Way] | None:
     """All that a call may be; None if these are too many, or if more than axes is open."""
     if node.sequence is not None:
         return None
-    found: list[Way] = []
     choices = Choices()
-    while choices.again():
-        rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
-        rule.choices = choices
-        try:
-            bound = related(node, rule)
-        except Undetermined:
-            return None
-        except ShapeError as e:
-            found.append(Way(choices.chosen, None, str(e)))
-        else:
-            found.append(Way(choices.chosen, bound))
+    try:
+        operands = _operands(node)
+        found = []
+        while choices.again():
+            rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
+            rule.choices = choices
+            found.append(_way(node, rule, operands))
+    except Undetermined:
+        return None
     return found if choices.exhausted else None
+
+
+def _way(node: Node, rule: Rule, operands: Mapping[str, Any]) -> Way:
+    """The way that the rule's choices make."""
+    assert rule.choices is not None
+    try:
+        bound = node.op.relation(rule, **operands)
+    except ShapeError as e:
+        return Way(rule.choices.chosen, None, str(e))
+    return Way(rule.choices.chosen, bound)
 
 
 def ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | None] | None:
