@@ -202,6 +202,13 @@ def many_headed() -> Iterator[Form]:
         why="onnxruntime takes the bias of another batch",
     )
     yield form(
+        "… with a mask of one axis",
+        cached(4, beams=ints(2, 2, 2, 8), mask=lengths(6, 6, 3, 6)),
+        "y keys values",
+        theirs=WRONG,
+        why="onnxruntime leaves the beams out",
+    )
+    yield form(
         "… of several new tokens",
         cached(4, 2, beams=ints(2, 2, 2, 8)),
         "y keys values",
