@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import mmap
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -18,6 +17,7 @@ from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, Type, Val, const
 from anyshape.lower.target import host_target
+from tests.lower.forbidden import before_forbidden_memory
 
 ELEMENTS: dict[str, Type] = {"float32": F32, "float64": F64, "int32": I32, "int64": I64}
 SIZES = [0, 1, 2, 3, 5, 7, 13, 14, 15, 16, 17, 31, 32, 33, 64, 77, 128, 129, 200]
@@ -336,18 +336,6 @@ def test_scratch_formula_takes_dims() -> None:
     for values in ((1, 1, 1), (0, 5, 9), (1000, 3000, 4000), (100_000, 7, 100_000)):
         numbers = gemm.scratch_bytes(tiles, *values, packs_b=True)
         assert dims.evaluate(formula, dict(zip((m, n, k), values))) == numbers
-
-
-def before_forbidden_memory(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy whose last byte is the last one of a page, the next page being unreadable: an access beyond is fatal."""
-    pages = -(-x.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
-    view = np.frombuffer(memory, np.uint8)
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(ctypes.c_void_p(view.ctypes.data + pages), ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
-    copy = view[pages - x.nbytes : pages].view(x.dtype).reshape(x.shape)
-    copy[...] = x
-    return copy
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])

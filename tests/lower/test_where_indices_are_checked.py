@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 
 from anyshape import dims
+from anyshape.dims import Size
 from anyshape.dtypes import I64
+from anyshape.equations import Tensor
 from anyshape.equations.functions import checked, lt, where, wrap
 from anyshape.lower import describe, host_target, lower_group
+from tests.lower.forbidden import before_forbidden_memory
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native
 
 
-def _rows() -> Builder:
+def _rows(width: Size = M) -> Builder:
     b = Builder("rows")
-    table, index, y = b.input([K, M]), b.input([N], I64), b.tensor([N, M])
+    table, index, y = b.input([K, width]), b.input([N], I64), b.tensor([N, width])
     i, j = b.eqs.indices("i", y.shape)
     b.eqs.define(y[i, j], table[wrap(index[i], K), j])
     b.output(y)
@@ -33,7 +36,7 @@ def _added() -> Builder:
 
 def test_a_row_is_tested_once() -> None:
     """Updates have forms for long rows and short ones, each with whole blocks of rows and what is left: see `test_updates`."""
-    text = lower_group(_rows().group(), host_target()).text
+    text = lower_group(_rows(64).group(), host_target()).text
     assert text.count("call i32 @tell") == 1
 
 
@@ -51,13 +54,38 @@ def test_a_row_without_elements_is_no_access(make, width: int, parts: int) -> No
         assert (native.run(arrays, sizes, parts)[0] != 0) == (wrong and width > 0)
 
 
-def test_of_two_indices_the_one_that_is_wrong_is_named() -> None:
+def _pairs() -> tuple[Native, Tensor, Tensor]:
     b = Builder("pairs")
     x, index, y = b.input([K, B, M]), b.input([N, 2], I64), b.tensor([N, M])
     i, j = b.eqs.indices("i", y.shape)
     b.eqs.define(y[i, j], x[wrap(index[i, 0], K), wrap(index[i, 1], B), j])
     b.output(y)
-    native = Native(b.group())
+    return Native(b.group()), x, index
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 31, 65, 200])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_rows_that_turn_out_to_have_one_element_are_picked_and_refused_in_their_order(count: int, parts: int) -> None:
+    native, x, index = _pairs()
+    sizes = {K: 3, B: 5, M: 1, N: count}
+    array = before_forbidden_memory(np.arange(15, dtype=np.float32).reshape(3, 5, 1))
+    pairs = before_forbidden_memory(np.random.default_rng(1).integers([-3, -5], [3, 5], (count, 2)))
+    status, (got,) = native.run({x: array, index: pairs}, sizes, parts)
+    assert status == 0
+    assert (got == array[pairs[:, 0], pairs[:, 1]]).all()
+    for at in sorted(
+        {0, count // 2, count - 1}, reverse=True
+    ):  # what is refused comes before all that is wrong already
+        for axis in (1, 0):
+            pairs[at, axis] = 9000 + at
+            status, _ = native.run({x: array, index: pairs}, sizes, parts)
+            assert status != 0
+            assert f"index {9000 + at} " in native.refusal
+            assert f"axis {axis}" in native.refusal
+
+
+def test_of_two_indices_the_one_that_is_wrong_is_named() -> None:
+    native, x, index = _pairs()
     sizes = {K: 2, B: 5, M: 3, N: 2}
     array = np.ones((2, 5, 3), np.float32)
     for pair, axis in (([1, 4], -1), ([2, 4], 0), ([1, 5], 1), ([-3, 0], 0), ([0, -6], 1)):

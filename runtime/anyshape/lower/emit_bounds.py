@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.dag import Access, Affine, Bound, LoopVar, Node
-from anyshape.lower.emit_told import loads_below, refuse_index
+from anyshape.lower.emit_told import first_lane, loads_below, refuse_index
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -187,12 +187,27 @@ def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[Lo
         for b in bounds:
             _count_from_end(values, b, copy)
     lanes = [_good(values, b, copy) for b in bounds]
-    asked = [_Asked(b, _whole(f, ok), ((copy, _is(ok)),)) for b, ok in zip(bounds, lanes, strict=True)]
     if any(ok.type.lanes for ok in lanes):
-        _refuse(values, asked, extents)
+        _refuse(values, _first_lane_that_fails(f, bounds, lanes, copy), extents)
         return
+    asked = [_Asked(b, _whole(f, ok), ((copy, _is(ok)),)) for b, ok in zip(bounds, lanes, strict=True)]
     for one in asked:
         _refuse(values, [one], extents)
+
+
+def _first_lane_that_fails(f: Function, bounds: Sequence[Bound], lanes: Sequence[Val], copy: int) -> list[_Asked]:
+    """Which bound is to blame is decided by the first element that has no place, not by the order of the bounds."""
+    width = max(ok.type.lanes for ok in lanes)
+
+    def there(ok: Val) -> Val:
+        first = first_lane(f, reduce(f.and_, (f.splat(each, width) for each in lanes)))
+        return f.or_(f.splat(ok, width), f.compare("ne", const_vector(I32, list(range(width))), f.splat(first, width)))
+
+    several = len(bounds) > 1
+    return [
+        _Asked(b, _whole(f, ok), ((copy, partial(there, ok) if several else _is(ok)),))
+        for b, ok in zip(bounds, lanes, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.lower import elementwise
 from anyshape.lower.classify import cost
-from anyshape.lower.dag import LoopVar, Node, Store, affine
+from anyshape.lower.dag import LoopVar, Node, Store, affine, walk
 from anyshape.lower.emit_choices import chosen_store, emit_choices
 from anyshape.lower.emit_idle import spans_of
 from anyshape.lower.emit_nest import Nests, Sums
@@ -22,7 +22,7 @@ from anyshape.lower.emit_row_blocks import Fetch, emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit_value import Buffer
 from anyshape.lower.inline_values import neutral
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import I1, Val, const
+from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.lower.reduction import accumulate, extreme, finish
 from anyshape.lower.schedule import Loop, Scope, bodies_of, loops_of, run_time_coefficients
 
@@ -89,7 +89,35 @@ class Rows(Nests):
         if chosen is not None:
             emit_choices(self, scope, chosen, tiers, split)
             return
-        self.nest(scope.variables, scope.vector, tiers, [], body, split)
+
+        def rows() -> None:
+            self.nest(scope.variables, scope.vector, tiers, [], body, split)
+
+        alone = self._perhaps_alone(scope)
+        if alone is None:
+            rows()
+            return
+        one = self.f.compare("eq", self.size(alone.extent), 1)
+        with self.when(one):
+            self.bind(alone)
+            self.indices[alone], self.assumed[alone.extent] = const(I64, 0), 1
+            self.nest(scope.variables[:-1], scope.variables[-2], (1,), [], body, split)
+            del self.assumed[alone.extent]
+        with self.when(self.f.not_(one)):
+            rows()
+
+    def _perhaps_alone(self, scope: Scope) -> LoopVar | None:
+        """The variable of rows that data picks, one by one, and that may turn out to have one element: lanes then run over the rows."""
+        loop = scope.steps[0] if len(scope.steps) == 1 else None
+        if not isinstance(loop, Loop) or loop.variables or loop.reductions or loop.keep or scope.fills:
+            return None
+        if self.vector is not None or len(scope.variables) < 2 or scope.variables[-1] is not scope.vector:
+            return None
+        along, down = scope.variables[-1], scope.variables[-2]
+        nodes = walk([r for s in loop.stores for r in s.roots])
+        picks = [n for n in nodes if n.kind == "load" and any(down in let.domain for let, _ in n.data.address.lets)]
+        by_row = picks and not any(along in let.domain for n in picks for let, _ in n.data.address.lets)
+        return along if by_row and dims.bounds(along.extent)[1] != dims.bounds(along.extent)[0] else None
 
     def steps(self, scope: Scope) -> None:
         for step in scope.steps:

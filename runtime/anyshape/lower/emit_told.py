@@ -21,7 +21,7 @@ from anyshape.told import MOST_ELEMENTS, Told
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_value import Values
-    from anyshape.lower.llvm.builder import Module
+    from anyshape.lower.llvm.builder import Function, Module
 
 Element = tuple[Val, Val] | None
 """The number of an element in its tensor and the word for its value; None where they are not to be had."""
@@ -88,6 +88,12 @@ def _teller(module: Module, name: str, elements: int) -> None:
         f.ret(f.convert("trunc", error, I32))
 
 
+def first_lane(f: Function, ok: Val) -> Val:
+    """The number of the first lane that is false."""
+    lanes = ok.type.lanes
+    return f.reduce("umin", f.select(ok, const(I32.vector(lanes), lanes), const_vector(I32, list(range(lanes)))))
+
+
 def word_of(values: Values, value: Val, dtype: DType) -> Val:
     """A scalar as it is told."""
     if dtype.is_float:
@@ -102,9 +108,7 @@ class _Place:
         self.values, self.copy = values, copy
         self.lane: Val | None = None
         if ok.type.lanes:
-            f, lanes = values.f, ok.type.lanes
-            numbers = const_vector(I32, list(range(lanes)))
-            self.lane = f.reduce("umin", f.select(ok, const(I32.vector(lanes), lanes), numbers))
+            self.lane = first_lane(values.f, ok)
 
     def element(self, load: Node) -> Element:
         value, place = self.node(load), self.affine(load.data.address)

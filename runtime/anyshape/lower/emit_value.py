@@ -27,6 +27,9 @@ from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 from anyshape.lower.padded import padded_load
 
+CLOSE = (2,)
+"""Steps of elements that are picked from whole vectors."""
+
 
 @dataclass(frozen=True, slots=True)
 class Vector:
@@ -267,10 +270,14 @@ class Values(Scalars):
         assert self.vector is not None
         lanes = self.vector.lanes
         type_ = element.vector(lanes)
-        form, offsets = self.lane_offsets(access.address, copy)
         mask = bounded if access.tensor in self.padded else self.conjunction(self.mask(copy), bounded)
         if mask is not None and not mask.type.lanes:
             mask = f.splat(mask, lanes)
+        step = self.coefficient(access.address.coefficient(self.vector.variable))
+        if step in CLOSE and mask is None and not any(self.varies(n) for n, _ in access.address.lets):
+            first = f.gep(pointer, f.mul(self.indices[self.vector.variable], step), element)
+            return elementwise.load_value(f, access.tensor.dtype, f.every(first, type_, step, copy * lanes * step))
+        form, offsets = self.lane_offsets(access.address, copy)
         if form == "same":
             raw = f.splat(self._scalar_load(pointer, element, None), lanes) if bounded is None else None
             if raw is None:
@@ -280,7 +287,8 @@ class Values(Scalars):
             raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
         else:
             assert offsets is not None
-            raw = f.gather(pointer, type_, offsets, mask)
+            picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
+            raw = f.pick(pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
 
     def _not_empty(self, t: Tensor) -> Val | None:

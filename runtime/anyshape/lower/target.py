@@ -49,6 +49,11 @@ class Target:
         return self.scalef or self.triple.startswith("riscv64")
 
     @property
+    def gathers(self) -> bool:
+        """Whether an instruction that loads from several places is faster than as many loads: on Zen it is not."""
+        return self.scalef and not self.cpu.startswith("znver")
+
+    @property
     def piece_bytes(self) -> int:
         """What is left to the C library to copy at once: what is larger than the second cache it copies in another way, which is no
         faster than vectors."""

@@ -7,7 +7,7 @@ so that any slice of an array may be an operand.
 from __future__ import annotations
 
 from .arithmetic import Arithmetic
-from .types import I1, I8, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector
+from .types import I1, I8, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector, undefined
 
 
 class Memory(Arithmetic):
@@ -63,6 +63,29 @@ class Memory(Arithmetic):
         other = passthru if passthru is not None else const(type_, 0)
         arguments = [addresses, const(I32, type_.bytes), where, other]
         return self.call_intrinsic("llvm.masked.gather", type_, arguments, f"{type_.suffix}.v{type_.lanes}p0")
+
+    def pick(self, base: Val, type_: Type, indices: Val) -> Val:
+        """The same where all lanes exist, by one instruction or by a load each, whichever the target is faster with."""
+        if self.target.gathers:
+            return self.gather(base, type_, indices)
+        row = undefined(type_)
+        for lane in range(type_.lanes):
+            row = self.insert(row, self.load(self.gep(base, self.extract(indices, lane), type_), type_.scalar), lane)
+        return row
+
+    def every(self, base: Val, type_: Type, step: int, index: Operand = 0) -> Val:
+        """Load lane i from element `index + i * step`, by whole vectors that touch nothing before the first of them or past the last."""
+        lanes = type_.lanes
+        last, row = (lanes - 1) * step, undefined(type_)
+        base = self.gep(base, index, type_)
+        for part in range(step):
+            first = min(part * lanes, last - lanes + 1)
+            places = [(i, i * step - first) for i in range(lanes) if part * lanes <= i * step < (part + 1) * lanes]
+            picks = list(range(lanes))
+            for i, place in places:
+                picks[i] = lanes + place
+            row = self.shuffle(row, self.load(base, type_, first), picks)
+        return row
 
     def scatter(self, value: Val, base: Val, indices: Val, mask: Val | None = None) -> None:
         """Store lane i of `value` to `base[indices[i]]`; of equal indices the last lane wins."""
