@@ -80,7 +80,7 @@ def products() -> list[Case]:
     node = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     found = []
     for k, n in ((256, 256), (256, 1024), (768, 768), (1024, 1024), (768, 3072), (3072, 768)):
-        for m in (1, 2, 4, 8, 64, 512):
+        for m in (1, 2, 4, 7, 8, 16, 33, 64, 512):
             w = normal(k, n) * k**-0.5
             found.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
     for k, n in ((256, 1024), (768, 3072)):

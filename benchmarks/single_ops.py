@@ -1,6 +1,6 @@
 """Single ops and short chains beside onnxruntime, OpenVINO and, for groups that name it and one thread, IREE: given outputs, in turns.
 
-    PYTHONPATH=runtime:generated python -m benchmarks.single_ops [transpose concat ...] [--threads 2] [--seconds 0.4] [--json out.json]
+    PYTHONPATH=runtime:generated python -m benchmarks.single_ops [transpose concat ...] [--threads 2] [--cases 512x] [--json out.json]
 
 For each case the least seconds of many short batches, the best peer's over ours, and the part of one core's limits (multiply-adds, bytes
 of a copy of that working set) that ours reaches; then the geometric mean of each group and its least. Words pick groups. A call goes
@@ -14,6 +14,7 @@ import functools
 import json
 import math
 import os
+import re
 import statistics
 import sys
 import time
@@ -89,6 +90,7 @@ def groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", help="beginnings of names of groups (all)")
+    parser.add_argument("--cases", default="", help="a regular expression to be found in the names of cases (all)")
     parser.add_argument("--seconds", type=float, default=0.4, help="of measuring a case (0.4)")
     parser.add_argument(
         "--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (onnxruntime openvino)"
@@ -109,6 +111,8 @@ def main() -> int:
         workers = {}
         for place, case in enumerate(cases()):
             if options.groups and not case.group.startswith(tuple(options.groups)):
+                continue
+            if not re.search(options.cases, case.name):
                 continue
             asked = [*names, *available(named.get(case.group, ()))]
             for n in asked:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from anyshape import dims
+from anyshape.dims import Size
 from anyshape.dtypes import F32, F64, I64
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
@@ -248,3 +249,14 @@ def test_text_is_deterministic() -> None:
     b.output(b.gelu(b.matmul(b.input([N, K]), b.input([K, M]))))
     group = b.group()
     assert lower_group(group, host_target()).text == lower_group(group, host_target()).text
+
+
+def test_columns_of_a_product_are_work_in_whole_vectors() -> None:
+    def work(columns: int) -> Size:
+        b = Builder("matmul")
+        b.output(b.matmul(b.input([N, 300]), b.input([300, columns])))
+        return lower_group(b.group(), host_target()).work
+
+    lanes = host_target().lanes(4)
+    assert work(2) == work(lanes) and work(lanes + 1) == work(2 * lanes)
+    assert dims.evaluate(work(lanes + 1), {N: 100}) > dims.evaluate(work(lanes), {N: 100})

@@ -27,10 +27,16 @@ def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: in
     for step, stores in steps:
         if isinstance(step, Product):
             rows = points((step.m,)) + _OPERAND_ROWS
-            halves = halves + points((*step.around, *step.batch, step.n, step.k)) * rows * (2 // _FMA_PER_CYCLE)
+            around = points((*step.around, *step.batch, step.k))
+            halves = halves + around * _columns(step.n.extent, lanes) * rows * (2 // _FMA_PER_CYCLE)
         elif step.variables:
             halves = halves + _rows(stores) * 2
     return halves // (2 * lanes)
+
+
+def _columns(n: Size, lanes: int) -> Size:
+    """What is computed of so many: whole vectors. Of a size that only the run knows, the columns: it is many vectors, or little work."""
+    return -(-n // lanes) * lanes if isinstance(n, int) else n
 
 
 def _rows(stores: tuple[Store, ...]) -> Size:
