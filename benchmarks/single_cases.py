@@ -95,7 +95,7 @@ def products() -> list[Case]:
 
 
 def rows() -> list[Case]:
-    shapes = ((8, 768), (512, 768), (6144, 128), (1000, 77), (8, 30522))
+    shapes = ((8, 768), (512, 768), (6144, 128), (1000, 77), (8, 30522), (64, 8192))
     found = [one("softmax", "Softmax", s, s, axis=-1) for s in shapes]
     node = [helper.make_node("LayerNormalization", ["x", "s", "b"], ["y"], axis=-1)]
     for s in shapes:

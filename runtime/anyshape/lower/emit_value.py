@@ -48,12 +48,13 @@ class Vector:
 class Buffer:
     """Scratch for a node: an element per value of `variables`, each `width` lanes (1, or all lanes of an outer vector).
 
-    Padded by a block, so that whole vectors are written at the end of a row and no access needs a mask.
+    Padded by a block, so that whole vectors are written at the end of a row and no access needs a mask, unless it is `exact`.
     """
 
     tensor: Tensor
     address: Affine
     width: int
+    exact: bool = False
 
 
 class Values(Scalars):
@@ -336,15 +337,15 @@ class Values(Scalars):
         element = elementwise.memory_type(n.dtype)
         if buffer.width == 1:
             access = Access(buffer.tensor, buffer.address)
-            return self._unmasked(access, n, copy)
+            return self._unmasked(access, n, copy, buffer.exact)
         pointer = self.pointer(buffer.tensor, buffer.address)
         lanes = self.lanes_of(True)
         raw = self.f.load(pointer, element.vector(lanes), copy * lanes)
         return elementwise.load_value(self.f, n.dtype, raw)
 
-    def _unmasked(self, access: Access, n: Node, copy: int) -> Val:
+    def _unmasked(self, access: Access, n: Node, copy: int, exact: bool) -> Val:
         varies = self.varies(n)
-        if not varies or self.coefficient(access.address.coefficient(self._lane_variable())) != 1:
+        if exact or not varies or self.coefficient(access.address.coefficient(self._lane_variable())) != 1:
             return self.load(access, copy, varies)
         pointer = self.pointer(access.tensor, access.address)
         lanes = self.lanes_of(True)
@@ -357,7 +358,9 @@ class Values(Scalars):
         vector = self.vector
         if vector is None:
             self.f.store(raw, pointer)
-        elif buffer.width > 1 or self.coefficient(buffer.address.coefficient(vector.variable)) == 1:
+        elif buffer.width > 1 or (
+            not buffer.exact and self.coefficient(buffer.address.coefficient(vector.variable)) == 1
+        ):
             self.f.store(self.f.splat(raw, vector.lanes), pointer, copy * vector.lanes)
         else:
             self.store(Access(buffer.tensor, buffer.address), self.value(n, copy), copy)

@@ -32,7 +32,7 @@ def reusable(
     pairs: list[tuple[int, int]] = []
     for k, result in enumerate(outputs):
         stores = [(at, s) for at, stores in enumerate(stages) for s in stores if s.access.tensor is result]
-        if len(stores) != 1 or not _is_plain(stores[0][1].access):
+        if len(stores) != 1 or not is_plain(stores[0][1].access):
             continue
         at, store = stores[0]
         for j, operand in enumerate(operands):
@@ -47,7 +47,7 @@ def _same_width(a: Tensor, b: Tensor) -> bool:
     return elementwise.memory_type(a.dtype).bytes == elementwise.memory_type(b.dtype).bytes
 
 
-def _is_plain(access: Access) -> bool:
+def is_plain(access: Access) -> bool:
     return not (access.bounds or access.checks or access.address.lets)
 
 
@@ -60,7 +60,7 @@ def is_safe(step: object, operand: Tensor, store: Store) -> bool:
         if operand in (step.a.tensor, step.b.tensor) or (step.computed and _loads([step.computed], operand)):
             return False
         loads = _loads(_roots(step.stores), operand)
-        return all(_matches(a, store) for a in loads) and not _read_after(step.stores, store, operand)
+        return all(matches(a, store) for a in loads) and not _read_after(step.stores, store, operand)
     return isinstance(step, Scope) and _is_safe_in_rows(step, operand, store)
 
 
@@ -76,15 +76,15 @@ def _is_safe_in_rows(scope: Scope, operand: Tensor, store: Store) -> bool:
             return False
         if isinstance(step, Loop) and store in step.stores:
             written = True
-            if not all(_matches(a, store) for a in loads) or _read_after(step.stores, store, operand):
+            if not all(matches(a, store) for a in loads) or _read_after(step.stores, store, operand):
                 return False
-        elif not all(_is_in_row(a, store, rows) for a in loads):
+        elif not all(is_in_row(a, store, rows) for a in loads):
             return False
     return written
 
 
-def _matches(load: Access, store: Store) -> bool:
-    return _is_plain(load) and load.address == store.access.address
+def matches(load: Access, store: Store) -> bool:
+    return is_plain(load) and load.address == store.access.address
 
 
 def _read_after(stores: Sequence[Store], store: Store, operand: Tensor) -> bool:
@@ -93,11 +93,11 @@ def _read_after(stores: Sequence[Store], store: Store, operand: Tensor) -> bool:
     return bool(_loads(_roots(later), operand))
 
 
-def _is_in_row(load: Access, store: Store, rows: frozenset[LoopVar]) -> bool:
+def is_in_row(load: Access, store: Store, rows: frozenset[LoopVar]) -> bool:
     """The load runs over the same addresses as the store in every row, in whatever order."""
     a, b = load.address, store.access.address
     same_row = a.offset == b.offset and all(a.coefficient(v) == b.coefficient(v) for v in rows)
-    return _is_plain(load) and same_row and _inner(a, rows) == _inner(b, rows)
+    return is_plain(load) and same_row and _inner(a, rows) == _inner(b, rows)
 
 
 def _inner(a: Affine, rows: frozenset[LoopVar]) -> Counter[tuple[object, object]]:
