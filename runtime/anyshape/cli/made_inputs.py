@@ -64,9 +64,7 @@ def make_inputs(
 ) -> tuple[dict[str, Any], Sizes]:
     """An array for every input, or a few of them for a list; a shape said for a list is that of each of its elements. `preferred`: sizes by
     the names of dims, if nothing else says them. Raises ArgumentError for names the model does not have and for ranks nobody gave."""
-    for name in (*shapes, *given):
-        if name not in names:
-            raise ArgumentError(f"the model has no input {name!r}; its inputs are {', '.join(names)}")
+    _demand_inputs(names, (*shapes, *given))
     strings = {name for name, t in zip(names, types) if t.dtype is CHAR}
     given = {name: as_chars(a) if name in strings else a for name, a in given.items()}
     shapes = {name: (*s, USUAL) if name in strings else s for name, s in shapes.items()}
@@ -79,15 +77,24 @@ def make_inputs(
     for name, t in zip(names, types):
         if name in given:
             made[name] = given[name].astype(t.dtype.numpy)
-            continue
-        if isinstance(t, ListType):
+        elif isinstance(t, ListType):
             made[name] = _elements(name, t, said.get(name), sizes, ints, random)
-            continue
-        if name not in said and t.shape is None:
-            raise ArgumentError(f"{name} is {t}: its rank is not known, so say a shape: --shape {name}=2x3")
-        shape = said[name] if name in said else tuple(sizes.size(d) for d in t.shape or ())
-        made[name] = _random(t.dtype, shape, ints, random)
+        else:
+            shape = said[name] if name in said else _sizes_of(name, t, sizes)
+            made[name] = _random(t.dtype, shape, ints, random)
     return made, sizes
+
+
+def _demand_inputs(names: Sequence[str], asked: Sequence[str]) -> None:
+    for name in asked:
+        if name not in names:
+            raise ArgumentError(f"the model has no input {name!r}; its inputs are {', '.join(names)}")
+
+
+def _sizes_of(name: str, t: TensorType, sizes: Sizes) -> tuple[int, ...]:
+    if t.shape is None:
+        raise ArgumentError(f"{name} is {t}: its rank is not known, so say a shape: --shape {name}=2x3")
+    return tuple(sizes.size(d) for d in t.shape)
 
 
 def accepted_inputs(

@@ -7,7 +7,7 @@ variable and each own a further one; which op it came from does not matter. What
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,12 +121,7 @@ class _Splitter:
             rows = [v for v in stores[0].variables if v in a.domain - b.domain]
             if step is None or not columns or not rows or not _is_free(b):
                 continue
-            extent: Size = 1
-            for v in over:
-                extent = extent * v.extent
-            k = self.dag.variable(extent)
-            kept = [(v, c) for v, c in a.data.address.terms if v not in over]
-            access = Access(a.data.tensor, affine([*kept, (k, step)], a.data.address.offset))
+            k, access = self.as_one(over, a.data, step)
             m, n = rows[-1], columns[0]
             seen = product_windows(self.dag, found, b, stores)
             windows = None
@@ -137,6 +132,15 @@ class _Splitter:
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             return Product(found, access, access, m, n, k, batch, tuple(stores), None, b, over, windows)
         return None
+
+    def as_one(self, over: Sequence[LoopVar], x: Access, step: Size) -> tuple[LoopVar, Access]:
+        """A variable in place of several that are contiguous in an access, and the access with it."""
+        extent: Size = 1
+        for v in over:
+            extent = extent * v.extent
+        k = self.dag.variable(extent)
+        kept = [(v, c) for v, c in x.address.terms if v not in over]
+        return k, Access(x.tensor, affine([*kept, (k, step)], x.address.offset))
 
     def in_memory(self, factor: Node, found: Node, stores: list[Store]) -> Access:
         """A factor that is more than a plain load is computed into scratch first."""

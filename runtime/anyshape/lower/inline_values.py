@@ -6,7 +6,7 @@ indices of data need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,6 +21,13 @@ from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
 Env = dict[Var, Affine]
 Element = tuple[Tensor, Sequence[Expr]]
+OF_SIZES: Mapping[str, Callable[[Size, Size], Size]] = {
+    "floordiv": lambda x, y: x // y,
+    "mod": lambda x, y: x % y,
+    "min": dims.minimum,
+    "max": dims.maximum,
+}
+"""What is a size of two sizes, and of nothing else."""
 
 
 @dataclass
@@ -76,33 +83,27 @@ class Values:
             if not _inside(index, extent.offset):
                 self.demanded.add(index)
             return index
-        if e.op in ("add", "sub", "neg", "mul", "floordiv", "mod", "min", "max"):
-            parts = [self.index(a, env, guard) for a in e.args]
-            if e.op == "neg":
-                return parts[0].scaled(-1)
-            a, b = parts
-            if e.op == "add":
-                return a + b
-            if e.op == "sub":
-                return a + b.scaled(-1)
-            if e.op == "mul" and (a.is_constant or b.is_constant):
-                return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
-            if a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset):
-                x, y = a.offset, b.offset
-                sizes = {"floordiv": lambda: x // y, "mod": lambda: x % y, "min": lambda: dims.minimum(x, y)}
-                return Affine((), sizes.get(e.op, lambda: dims.maximum(x, y))())
-            return None
+        if e.op == "neg":
+            return self.index(e.args[0], env, guard).scaled(-1)
+        if e.op in ("add", "sub", "mul", *OF_SIZES):
+            a, b = (self.index(x, env, guard) for x in e.args)
+            return self._of_two(e.op, a, b)
         if e.op == "select" and isinstance(e.args[0], Scalar) and isinstance(e.args[0].size, dims.Cond):
-            c = e.args[0].size
             a, b = (self.index(x, env, guard) for x in e.args[1:])
-            if a.lets != b.lets:
-                return None
-            variables = {v: None for v, _ in (*a.terms, *b.terms)}
-            terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]
-            return affine(terms, dims.select(c, a.offset, b.offset), a.lets)
+            return _either(e.args[0].size, a, b)
         if e.op == "cast" and e.dtype == I64 and e.args[0].dtype == I64:
             return self.index(e.args[0], env, guard)
         return None
+
+    def _of_two(self, op: str, a: Affine, b: Affine) -> Affine | None:
+        if op == "add":
+            return a + b
+        if op == "sub":
+            return a + b.scaled(-1)
+        if op == "mul" and (a.is_constant or b.is_constant):
+            return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
+        sizes = a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset)
+        return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
 
     def _moves(self, n: Size) -> bool:
         """Whether a size is one of the position of a recurrence, which it must depend on linearly."""
@@ -348,3 +349,12 @@ def _inside(i: Affine, n: Size) -> bool:
         else:
             low = low + (v.extent - 1) * c
     return dims.ge(low, 0) is True and dims.lt(high, n) is True
+
+
+def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
+    """One index or the other, if they are the same but for their coefficients."""
+    if a.lets != b.lets:
+        return None
+    variables = {v: None for v, _ in (*a.terms, *b.terms)}
+    terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]
+    return affine(terms, dims.select(c, a.offset, b.offset), a.lets)

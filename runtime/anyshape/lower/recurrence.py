@@ -140,20 +140,14 @@ def _as_rows(steps: Steps, stages: list[list[Store]], outputs: tuple[Tensor, ...
     variables = stores[0].variables
     if any(n.kind == "red" for n in nodes) or any(set(s.variables) != set(variables) for s in stores):
         return None
-    carried: list[tuple[Node, Store]] = []
-    kept = set(outputs)
-    for n in nodes:
-        if n.kind == "load" and n.data.tensor in written:
-            own = written[n.data.tensor]
-            if any(not _same_row(n.data, s.access) for s in own):
-                return None
-            if len(own) == 1 and _is_previous(steps, n.data, own[0].access):
-                carried.append((n, own[0]))
-            else:
-                kept.add(n.data.tensor)
+    loads = [(n, written[n.data.tensor]) for n in nodes if n.kind == "load" and n.data.tensor in written]
+    if any(not _same_row(n.data, s.access) for n, own in loads for s in own):
+        return None
+    carried = {n: own[0] for n, own in loads if len(own) == 1 and _is_previous(steps, n.data, own[0].access)}
+    kept = {*outputs, *(n.data.tensor for n, _ in loads if n not in carried)}
     vector = next((v for v in along_stores(stores) if v in variables), None)
     order = (*(v for v in variables if v is not vector), *([vector] if vector is not None else []))
-    return Rows(order, vector, tuple(carried), frozenset(t for t in written if t not in kept))
+    return Rows(order, vector, tuple(carried.items()), frozenset(t for t in written if t not in kept))
 
 
 def _same_row(load: Access, store: Access) -> bool:

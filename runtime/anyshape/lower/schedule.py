@@ -159,12 +159,7 @@ class _Planner:
         domains = [r.domain for r in reds] + [_domain(t) for t in targets]
         shared = frozenset.intersection(*domains) - bound
         order = _ordered(shared, targets, reds)
-        vector = None
-        if not vertical:
-            stores = targets_of(targets)
-            ranked = vote(stores, reds, self.done) if reds else along_stores(stores) or vote(stores, reds, self.done)
-            vector = next((v for v in ranked if v not in bound), None)
-            vector = vector if vector in shared else None
+        vector = None if vertical else self.vector(targets, reds, bound, shared)
         if vector is None and not vertical and not reds and order:
             vector = order[-1]
         if vector is not None:
@@ -172,6 +167,15 @@ class _Planner:
         scope = Scope(order, vector, fills=tuple(t for t in targets if isinstance(t, Scratch)))
         self.steps(scope, targets, bound | shared, vertical or vector is not None)
         return scope
+
+    def vector(
+        self, targets: list[Target], reds: list[Node], bound: frozenset[LoopVar], shared: frozenset[LoopVar]
+    ) -> LoopVar | None:
+        """The free variable with most votes, if all targets share it."""
+        stores = targets_of(targets)
+        ranked = vote(stores, reds, self.done) if reds else along_stores(stores) or vote(stores, reds, self.done)
+        first = next((v for v in ranked if v not in bound), None)
+        return first if first in shared else None
 
     def steps(self, scope: Scope, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> None:
         left = list(targets)

@@ -56,8 +56,11 @@ def fold_constants(node: Node) -> Sequence[Value] | None:
         source = node.grouped_inputs()[next(iter(node.op.view.values()))]
         assert isinstance(source, Value) and source.constant is not None
         return [constant(source.constant.reshape(_static_shape(node.outputs[0])), computed=True)]
-    if node.op.kernel is None:
-        return None
+    return None if node.op.kernel is None else _interpreted(node)
+
+
+def _interpreted(node: Node) -> Sequence[Value] | None:
+    """Its results, if its equations take few turns."""
     ins, outs = tensors_of(node)
     data = node.inputs[: len(node.inputs) - len(node.op.operands)]
     arrays = {t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None}

@@ -6,7 +6,9 @@ results, weighted at random, against the gradients times the direction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,13 @@ def _rounds(node: Node) -> bool:
     return any(d is not None and d.is_float and d is not F64 for d in dtypes)
 
 
+def _weighted(results: Sequence[Value], rng: np.random.Generator) -> Value:
+    """One number that every element of the results has a part in."""
+    weights = (constant(rng.normal(size=[int(str(n)) for n in v.type.shape or ()])) for v in results)
+    sums = [ops.sum(ops.mul(v, w)) for v, w in zip(results, weights, strict=True)]
+    return reduce(ops.add, sums)
+
+
 def holds(c: Call) -> bool:
     """False where the op has no gradient, or nothing of f64."""
     arrays: dict[str, Array] = {}
@@ -58,11 +67,7 @@ def holds(c: Call) -> bool:
     if not by or not results:
         return False
     rng = np.random.default_rng(0)
-    weighted = [ops.mul(v, constant(rng.normal(size=[int(str(n)) for n in v.type.shape or ()]))) for v in results]
-    sums = [ops.sum(v) for v in weighted]
-    total = sums[0]
-    for s in sums[1:]:
-        total = ops.add(total, s)
+    total = _weighted(results, rng)
     try:
         wanted = gradients(total, by)
     except UnsupportedError:
