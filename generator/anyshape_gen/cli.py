@@ -32,9 +32,32 @@ DEFAULT_PACKAGE = "anyshape_ops"
 MOST_LINES = 20
 
 
+COMMANDS = ("gen", "new-op", "watch")
+_EXAMPLES = """\
+examples:
+  python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
+  python -m anyshape_gen --check                         whether these are current
+  python -m anyshape_gen new-op halve                   a spec to start from, in specs/elementwise.yaml
+  python -m anyshape_gen watch halve                    then edit it
+  python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
+"""
+
+
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="anyshape_gen", description="Generate ops from their specs.")
-    parser.add_argument("command", nargs="?", choices=("gen", "new-op", "watch"), default="gen")
+    parser = argparse.ArgumentParser(
+        prog="anyshape_gen",
+        description="Generate ops from their specs.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=COMMANDS,
+        default="gen",
+        help="gen: write what follows from the specs (the default); new-op: append a spec to start from; "
+        "watch: generate and try an op whenever its spec changes",
+    )
     parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if anything is not current")
     parser.add_argument(

@@ -8,7 +8,7 @@ before, they capture.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyshape.dims import Dim, fresh
 from anyshape.dtypes import parse_dtype
@@ -98,37 +98,63 @@ def loop(
     forms = tuple(map(form_of, carried))
     initial = [as_value(v) for v in flats(carried)]
     given = names or [f"carried{k}" for k in range(len(carried))]
-    names = [n for name, form in zip(given, forms, strict=True) for n in member_names(name, form)]
+    members = [n for name, form in zip(given, forms, strict=True) for n in member_names(name, form)]
+    turn = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
+    captured = captures(turn.members, turn.params, turn.since)
+    region = close("body", turn.members, turn.params, captured, turn.since)
+    operands = (None if trip is None else as_value(trip), None if cond is None else as_value(cond))
+    outputs = build(
+        LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)
+    ).outputs
+    return _formed((*forms, *form_of(turn.collected)), outputs)
+
+
+class _Taken(NamedTuple):
+    """What a body takes and gives: the forms of carried values, whether a condition comes before them, how many values are collected."""
+
+    forms: tuple[Form, ...]
+    conditional: bool
+    collects: int
+
+    def demand(self, results: tuple[Any, ...]) -> None:
+        """Raises ArgumentError for results that a turn cannot have."""
+        first = int(self.conditional)
+        if len(results) != first + len(self.forms) + self.collects:
+            raise ArgumentError(
+                f"loop: the body must return {len(self.forms)} carried and {self.collects} collected values"
+                f"{', after a condition' if self.conditional else ''}; it returns {len(results)}"
+            )
+        after = form_of(results[first : first + len(self.forms)])
+        if after != self.forms:
+            raise ArgumentError(f"loop: it carries {spelled(self.forms)}, and a turn makes {spelled(after)} of it")
+
+
+class _Turn(NamedTuple):
+    """A body built on its parameters: all that it gives, flattened, the condition first; what is collected; the serial it began with."""
+
+    params: tuple[Value, ...]
+    members: tuple[Value, ...]
+    collected: tuple[Any, ...]
+    since: int
+
+
+def _settled(
+    body: Callable[..., Sequence[Any]], taken: _Taken, initial: Sequence[Value], names: Sequence[str], source: str
+) -> _Turn:
+    """The body on carried values of types that a turn does not change. Raises ShapeError where there are none."""
     states = [Carried(v) for v in initial]
     number = Value(TensorType(parse_dtype("i64"), ()), "turn", contents=(fresh("turn"),))
     for turn in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = mark()
-        results = _listed(body(number, *_formed(forms, params)))
-        first = int(cond is not None)
-        if len(results) != first + len(forms) + collects:
-            raise ArgumentError(
-                f"loop: the body must return {len(forms)} carried and {collects} collected values"
-                f"{', after a condition' if cond is not None else ''}; it returns {len(results)}"
-            )
-        after_forms = form_of(results[first : first + len(forms)])
-        if after_forms != forms:
-            raise ArgumentError(f"loop: it carries {spelled(forms)}, and a turn makes {spelled(after_forms)} of it")
-        again = _members(results if first else (constant(True), *results))
+        results = _listed(body(number, *_formed(taken.forms, params)))
+        taken.demand(results)
+        again = _members(results if taken.conditional else (constant(True), *results))
         after = again[1 : 1 + len(initial)]
         changed = [s.widen(r, f"loop: carried value {n}", turn >= PATIENCE) for s, r, n in zip(states, after, names)]
         if not any(changed):
-            break
-    else:
-        raise no_form(source)
-    own = (number, *params)
-    captured = captures(again, own, since)
-    region = close("body", again, own, captured, since)
-    operands = (None if trip is None else as_value(trip), None if cond is None else as_value(cond))
-    outputs = build(
-        LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)
-    ).outputs
-    return _formed((*forms, *form_of(results[first + len(forms) :])), outputs)
+            return _Turn((number, *params), again, results[len(results) - taken.collects :], since)
+    raise no_form(source)
 
 
 def function(name: str, params: Mapping[str, str | TensorType], results: Sequence[str | TensorType]) -> Callee:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import runpy
+import shlex
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 from anyshape.cli.made_inputs import TRIES, accepted_inputs, make_inputs
-from anyshape.cli.main import main
+from anyshape.cli.main import main, parser
 from anyshape.cli.progress import progress
 from anyshape.errors import AnyshapeError
 from anyshape.types import parse_type
@@ -118,6 +120,19 @@ def test_help_teaches(capsys):
         main(["--help"])
     out = capsys.readouterr().out
     assert left.value.code == 0 and "--shape ids=4x128" in out and "explain" in out
+
+
+def test_every_command_has_examples_that_it_takes(capsys):
+    (commands,) = [a for a in parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    for name in commands.choices:
+        with pytest.raises(SystemExit, match="0"):
+            main([name, "--help"])
+        _, _, examples = capsys.readouterr().out.partition("examples:\n")
+        lines = [line.split("  ")[0] for line in examples.replace("\n  ", "\n").strip().splitlines()]
+        assert lines
+        for line in lines:
+            program, *words = shlex.split(line)
+            assert program == "anyshape" and parser().parse_args(words)
 
 
 def test_progress_speaks_only_of_what_is_long(capsys, monkeypatch):

@@ -23,8 +23,8 @@ Command = Callable[["Executable", argparse.Namespace], str]
 
 _DESCRIPTION = "Compile ONNX models whose shapes are not known before they run, and run them at any shape."
 _EXAMPLES = """\
-examples:
   anyshape explain bert.onnx                             what is dynamic in it, and why
+  anyshape explain bert.onnx --memory --at batch=4 --at seq=128
   anyshape run bert.onnx --shape ids=4x128               random inputs; other inputs follow from shared dims
   anyshape run bert.onnx --shape ids=4x128 --ints 0:30000 --repeat 20
   anyshape run model.onnx --input x=x.npy --input newshape='[2, -1]'
@@ -33,7 +33,10 @@ examples:
   anyshape compile bert.onnx -o bert.anyshape            save it; then: anyshape run bert.anyshape
   anyshape simplify bert.onnx small.onnx --check         the same model with less in it, for any runtime
   anyshape diff model.onnx --shape x=4x128               which node first differs from onnxruntime, and what repeats it
-
+  anyshape show softmax                                  its spec, equations, loops, and how fast they are
+  anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
+"""
+_CODES = """\
 Exit codes: 0 done, 1 diff found a difference, 2 something is wrong with the model, the inputs or the command, as the message says.
 """
 
@@ -64,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "anyshape",
         description=_DESCRIPTION,
-        epilog=_EXAMPLES,
+        epilog=f"{_examples('')}\n{_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -87,9 +90,23 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _examples(name: str) -> str:
+    """Those of one command, or of all."""
+    return "examples:\n" + "".join(e for e in _EXAMPLES.splitlines(True) if e.startswith(f"  anyshape {name}"))
+
+
+def _parser(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, *more: str
+) -> argparse.ArgumentParser:
+    """That of a command: what it does, in a few lines, and how it is called."""
+    description = "\n".join([text[0].upper() + text[1:] + ".", *more])
+    form = argparse.RawDescriptionHelpFormatter
+    return commands.add_parser(name, help=text, description=description, epilog=_examples(name), formatter_class=form)
+
+
 def _add_profile(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     text = "say where the time of a call goes, by kernel and by op, against what the machine can do"
-    one = commands.add_parser("profile", help=text, description=text[0].upper() + text[1:] + ".")
+    one = _parser(commands, "profile", text)
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
     _add_dim(one)
     _add_inputs(one)
@@ -111,7 +128,7 @@ def _add_threads(one: argparse.ArgumentParser) -> None:
 
 def _add_simplify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     text = "write an ONNX model back with its constants, shapes and equal nodes found, for any runtime"
-    simplify = commands.add_parser("simplify", help=text, description=text[0].upper() + text[1:] + ".")
+    simplify = _parser(commands, "simplify", text)
     simplify.add_argument("model", metavar="IN", help="an ONNX file")
     simplify.add_argument("output", metavar="OUT", help="the file to write")
     _add_dim(simplify)
@@ -132,9 +149,10 @@ def _simplify(args: argparse.Namespace) -> str:
 def _add_diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     text = "run a model beside onnxruntime, and name the first node whose result differs"
     more = (
-        "Its inputs, both results and a script that repeats it are written to a folder. Exit code 1 if results differ."
+        "Its inputs, both results and a script that repeats it are written to a folder.",
+        "Exit code 1 if results differ.",
     )
-    one = commands.add_parser("diff", help=text, description=f"{text[0].upper()}{text[1:]}. {more}")
+    one = _parser(commands, "diff", text, *more)
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
     _add_dim(one)
     _add_inputs(one)
@@ -162,7 +180,7 @@ def _add_inputs(one: argparse.ArgumentParser) -> None:
 
 def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     text = "show one op from its YAML to machine code, and its speed against the machine's limits"
-    show = commands.add_parser("show", help=text, description=text[0].upper() + text[1:] + ".")
+    show = _parser(commands, "show", text)
     show.add_argument("op", metavar="OP", help="the name of an op, like softmax or dyn.reshape")
     show.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
     show.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter, like axis=0")
@@ -186,7 +204,7 @@ def _show(args: argparse.Namespace) -> str:
 def _command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, command: Command
 ) -> argparse.ArgumentParser:
-    one = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    one = _parser(commands, name, help)
     one.add_argument("model", metavar="MODEL", help="an ONNX file, or a saved model")
     _add_dim(one)
     one.add_argument("--timings", action="store_true", help="print the seconds of each phase")

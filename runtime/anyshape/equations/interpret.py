@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
 from anyshape.dtypes import CHAR
+from anyshape.equations.array_sizes import depth_of
 from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.equations.refusing import Refused, given, out_of_range, reads_below
 from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, fold_symbolic, select_symbolic
-from anyshape.equations.traversal import children
 from anyshape.errors import OverflowedError
 from anyshape.told import element_text
 
@@ -176,34 +176,34 @@ class Evaluation:
         from anyshape.equations import ordered
 
         over = tuple(self.size(v.extent) for v in q.over)
+        full = (*extents, *over)
         self.axis |= {v: len(extents) + k for k, v in enumerate(q.over)}
-        depth = len(extents) + len(over)
-        active = np.ones((1,) * self.rank, bool)
-        keep = np.ones((*extents, *over), bool)
-        if isinstance(q.form, Compaction) and q.form.where is not None:
-            keep = self.whole(q.form.where, active, depth, (*extents, *over)).copy()
-            if self.symbolic and not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
-                raise Unknown(f"a filter of {q}")
-            keep = keep.astype(bool)
-            active = keep.reshape((*extents, *over, *([1] * (self.rank - depth))))
-        value = self.whole(q.value, active, depth, (*extents, *over))
+        depth = len(full)
+        keep, active = self.filtered(q, full)
+        value = self.whole(q.value, active, depth, full)
         along = q.form.along if isinstance(q.form, (Compaction, Sorting)) else None
-        axis = len(q.index) if along is None else q.index.index(along)
-        index = [self.whole(i, active, depth, (*extents, *over)) for i in q.index if i is not along]
-        if self.symbolic and any(v is NOTHING or isinstance(v, (Dim, Cond)) for i in index for v in i.flat):
-            raise Unknown(f"an index of {q}")
+        index = [self.whole(i, active, depth, full) for i in q.index if i is not along]
+        if self.symbolic:
+            _demand_known(q, index, value, over)
         first: tuple[Any, ...] = (*(slice(None) for _ in extents), *(0 for _ in over))
         at = [i.astype(np.int64)[first] for i in index] if 0 not in over else []
         if isinstance(q.form, Update):
-            if self.symbolic and q.form.op != "set":
-                raise Unknown(f"what {q} adds up to")
             for k, (i, n) in enumerate(zip(at, target.shape, strict=True)):
                 self.demand_inside((i >= 0) & (i < n), k, q, n, depth)
             ordered.update(q.form.op, target, at, value, q.target)
         elif isinstance(q.form, (Compaction, Sorting)) and 0 not in over:
-            if self.symbolic and isinstance(q.form, Sorting) and not all(isinstance(v, int) for v in value.flat):
-                raise Unknown(f"the order of {q}")
-            ordered.put_vectors(q.form, target, at, axis, value, keep, q.target)
+            ordered.put_vectors(q.form, target, at, q.index.index(q.form.along), value, keep, q.target)
+
+    def filtered(self, q: Equation, full: tuple[int, ...]) -> tuple[Array, Array]:
+        """Which elements a filter keeps, and so at which points everything else is evaluated."""
+        everywhere = np.ones((1,) * self.rank, bool)
+        if not isinstance(q.form, Compaction) or q.form.where is None:
+            return np.ones(full, bool), everywhere
+        keep = self.whole(q.form.where, everywhere, len(full), full)
+        if self.symbolic and not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
+            raise Unknown(f"a filter of {q}")
+        keep = keep.astype(bool)
+        return keep, keep.reshape((*full, *([1] * (self.rank - len(full)))))
 
     def demand_inside(self, good: Array, axis: int, e: Read | Equation, n: Any, depth: int) -> None:
         """Refuses the first point of the array at which an index, of what is read or written, is out of range."""
@@ -374,37 +374,18 @@ class Evaluation:
         return (reduce_numeric if self.arithmetic is None else self.arithmetic.reduce)(e, body, keep, axes)
 
 
+def _demand_known(q: Equation, index: Sequence[Array], value: Array, over: tuple[int, ...]) -> None:
+    """Raises Unknown where what is put in order, or its place, is a symbol."""
+    if any(v is NOTHING or isinstance(v, (Dim, Cond)) for i in index for v in i.flat):
+        raise Unknown(f"an index of {q}")
+    if isinstance(q.form, Update) and q.form.op != "set":
+        raise Unknown(f"what {q} adds up to")
+    if isinstance(q.form, Sorting) and 0 not in over and not all(isinstance(v, int) for v in value.flat):
+        raise Unknown(f"the order of {q}")
+
+
 def first_false(good: Array) -> tuple[int, ...]:
     return tuple(map(int, np.unravel_index(int(np.argmin(good)), good.shape)))
-
-
-def depth_of(e: Expr) -> int:
-    """How many reduction variables can be bound at once below e."""
-    known: dict[int, int] = {}
-
-    def depth(node: Expr) -> int:
-        if node.serial not in known:
-            below = max(map(depth, children(node)), default=0)
-            known[node.serial] = below + (len(node.vars) if isinstance(node, Reduce) else 0)
-        return known[node.serial]
-
-    return depth(e)
-
-
-def turns_of(q: Equation) -> int:
-    """How many elements an array has that the interpreter makes for this equation, as far as bounds of sizes tell."""
-    known: dict[int, int] = {}
-
-    def extents(variables: Iterable[Var]) -> int:
-        return math.prod(most for v in variables if (most := dims.bounds(v.extent)[1]) is not None)
-
-    def turns(node: Expr) -> int:
-        if node.serial not in known:
-            below = max(map(turns, children(node)), default=1)
-            known[node.serial] = below * (extents(node.vars) if isinstance(node, Reduce) else 1)
-        return known[node.serial]
-
-    return extents((*q.variables, *q.over)) * max(map(turns, q.expressions), default=1)
 
 
 def _boxed(element: Any) -> Array:

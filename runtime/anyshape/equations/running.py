@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim
+from anyshape.equations.array_sizes import depth_of
 from anyshape.equations.expr import Expr, Tensor, Var
-from anyshape.equations.interpret import Arithmetic, Evaluation, depth_of
+from anyshape.equations.interpret import Arithmetic, Evaluation
 from anyshape.equations.ordered import stable_order, update
 from anyshape.equations.program import Action, Each, Leave, Let, Order, Program, Put, When
 

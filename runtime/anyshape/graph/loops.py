@@ -184,19 +184,25 @@ def _sizes_of_a_first_turn(
     """Of dims of stacks that only turns tell: what they are in a first turn, as far as that follows from what is known before it. A stack
     of no turns has these."""
     n = carried_count(node)
-    initial = [v for v in node.inputs[:n] if v is not None]
-    start: dict[Dim, Size] = dict.fromkeys((e for e in body.params[0].contents or () if isinstance(e, Dim)), 0)
-    for p, v in zip(body.params[1 : 1 + n], initial, strict=True):
-        pairs = [*zip(p.type.shape or (), v.type.shape or ()), *zip(p.contents or (), v.contents or ())]
-        start.update((a, b) for a, b in pairs if isinstance(a, Dim) and a.is_symbol and isinstance(b, Dim | int))
+    start = _before_a_turn(body, [v for v in node.inputs[:n] if v is not None])
     found: dict[Dim, Size] = {}
     for stack, one in zip(types[n:], body.results[1 + n :], strict=True):
         for size, inner in zip((stack.shape or ())[1:], one.type.shape or ()):
-            if isinstance(size, Dim) and size.is_symbol and size not in outside:
-                first = substitute(inner, start)
-                if free_symbols(first) <= outside:
-                    found[size] = maximum(first, 0)
+            if not isinstance(size, Dim) or not size.is_symbol or size in outside:
+                continue
+            first = substitute(inner, start)
+            if free_symbols(first) <= outside:
+                found[size] = maximum(first, 0)
     return found
+
+
+def _before_a_turn(body: Function, initial: Sequence[Value]) -> dict[Dim, Size]:
+    """What symbols of the body's parameters are in a first turn: its number is 0, and nothing has changed."""
+    start: dict[Dim, Size] = dict.fromkeys((e for e in body.params[0].contents or () if isinstance(e, Dim)), 0)
+    for p, v in zip(body.params[1 : 1 + len(initial)], initial, strict=True):
+        pairs = [*zip(p.type.shape or (), v.type.shape or ()), *zip(p.contents or (), v.contents or ())]
+        start.update((a, b) for a, b in pairs if isinstance(a, Dim) and a.is_symbol and isinstance(b, Dim | int))
+    return start
 
 
 def carried_count(node: Node) -> int:
@@ -248,18 +254,26 @@ def _agree(p: Value, first: Value, after: Value, turn: set[Dim], facts: Facts | 
         return all(joined_list(p.type, t, "a carried list") == p.type for t in found)
     if p.type.dtype is FUNCTION:
         return p.type == first.type == after.type
-    shapes = [spelled_type(v.type, facts).shape for v in (p, first, after)]
-    known = [s for s in shapes if s is not None]
-    if len({v.type.dtype for v in (p, first, after)}) > 1 or len(known) < 3 or len({len(s) for s in known}) > 1:
+    if len({v.type.dtype for v in (p, first, after)}) > 1 or not _agree_in_shape(p, first, after, turn, facts):
         return False
-    for a, b, c in zip(*known, strict=True):
-        if isinstance(a, Dim) and a in turn:
-            if min(low_of(b), low_of(c)) < low_of(a):
-                return False
-        elif not (same_element(a, b) and same_element(a, c)):
-            return False
     kept = [(k, e) for k, e in enumerate(p.contents or ()) if e not in turn]
     return all(v.contents is not None and same_element(e, v.contents[k]) for k, e in kept for v in (first, after))
+
+
+def _agree_in_shape(p: Value, first: Value, after: Value, turn: set[Dim], facts: Facts | None) -> bool:
+    """Whether each dim is what it is at first and after a turn, or a symbol of turns with room for both."""
+    shapes = [spelled_type(v.type, facts).shape for v in (p, first, after)]
+    known = [s for s in shapes if s is not None]
+    return (
+        len(known) == 3
+        and len({len(s) for s in known}) == 1
+        and all(
+            min(low_of(b), low_of(c)) >= low_of(a)
+            if isinstance(a, Dim) and a in turn
+            else same_element(a, b) and same_element(a, c)
+            for a, b, c in zip(*known, strict=True)
+        )
+    )
 
 
 def _turn_symbols(body: Function, n: int, outside: set[Dim]) -> set[Dim]:

@@ -68,10 +68,7 @@ def ensure(v: Value, wanted: TensorType, where: str, params: Sequence[Value]) ->
         if not fits and wanted != v.type:
             raise DtypeError(f"{where} must be {wanted}, got {v.type}")
         return v
-    if v.type.dtype is not wanted.dtype:
-        raise DtypeError(f"{where} must be {wanted}, got {v.type}")
-    if v.type.rank != wanted.rank:
-        raise ShapeError(f"{where} must be {wanted}, got {v.type}")
+    _demand_kind(v, wanted, where)
     known = {n for p in params for n in p.type.symbols()}
     open_: list[Size | None] = []
     for axis, (n, m) in enumerate(zip(wanted.shape or (), v.type.shape or ())):
@@ -83,6 +80,13 @@ def ensure(v: Value, wanted: TensorType, where: str, params: Sequence[Value]) ->
     if all(n is None for n in open_):
         return v
     return ensured(v, [None if n is None else _size(n, lambda s: _entry_dim(s, params)) for n in open_], where)
+
+
+def _demand_kind(v: Value, wanted: TensorType, where: str) -> None:
+    if v.type.dtype is not wanted.dtype:
+        raise DtypeError(f"{where} must be {wanted}, got {v.type}")
+    if v.type.rank != wanted.rank:
+        raise ShapeError(f"{where} must be {wanted}, got {v.type}")
 
 
 def ensured(v: Value, wanted: Sequence[Value | None], where: str) -> Value:

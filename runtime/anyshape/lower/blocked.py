@@ -74,17 +74,23 @@ def block_phases(dag: Dag, phases: Sequence[Phase], temporaries: Sequence[Tensor
         return None
     rows = first.m
     phases = [_with_rows(p, rows) if isinstance(p, Product) else p for p in phases]
-    products = [p for p in phases if isinstance(p, Product)]
-    inside = [s for p in phases for s in _stores(p) if rows in s.domain]
-    if not inside or any(not _has_rows(p, rows) for p in products):
-        return None
-    summed = {v for p in phases for n in _evaluated(p) if n.kind == "red" for v in n.data[1]}
-    summed.update(v for p in products for v in (p.n, p.k))
-    shared = frozenset.intersection(*(s.domain for s in inside)) - summed
+    shared = _outside(phases, rows)
     if rows not in shared or not _apart(phases, rows, frozenset(temporaries)):
         return None
-    loops = tuple(v for v in inside[-1].variables if v in shared and v is not rows)
+    inside = next(s for p in reversed(phases) for s in reversed(_stores(p)) if rows in s.domain)
+    loops = tuple(v for v in inside.variables if v in shared and v is not rows)
     return _Blocking(dag, loops, rows, frozenset(temporaries)).blocked(phases)
+
+
+def _outside(phases: Sequence[Phase], rows: LoopVar) -> frozenset[LoopVar]:
+    """Variables of all stores that have rows, which no phase sums over; none where a product has its rows otherwise."""
+    products = [p for p in phases if isinstance(p, Product)]
+    inside = [s.domain for p in phases for s in _stores(p) if rows in s.domain]
+    if not inside or any(not _has_rows(p, rows) for p in products):
+        return frozenset()
+    summed = {v for p in phases for n in _evaluated(p) if n.kind == "red" for v in n.data[1]}
+    summed.update(v for p in products for v in (p.n, p.k))
+    return frozenset.intersection(*inside) - summed
 
 
 def _stores(p: Phase) -> tuple[Store, ...]:

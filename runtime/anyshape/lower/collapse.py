@@ -7,6 +7,8 @@ is tested needs no loop of its own: it is in range wherever it is at both ends, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.dag import Access, Affine, Bound, Dag, LoopVar, Node, Store, affine, walk
@@ -27,21 +29,25 @@ def _find(stages: Stages, apart: frozenset[LoopVar]) -> tuple[LoopVar, LoopVar] 
     stores = [s for stage in stages for s in stage]
     nodes = walk([r for s in stores for r in s.roots])
     accesses = [s.access for s in stores] + [n.data for n in nodes if n.kind == "load"]
-    fixed: set[LoopVar] = {n.data for n in nodes if n.kind == "var"} | apart
-    for access in accesses:
-        for b in (*access.bounds, *(b for b in access.checks if not _is_straight(b))):
-            fixed |= {v for v, _ in b.index.terms}
-    sets = [frozenset(s.variables) for s in stores] + [frozenset(n.data[1]) for n in nodes if n.kind == "red"]
-    candidates: dict[tuple[LoopVar, LoopVar], None] = {}
-    for order in [s.variables for s in stores] + [n.data[1] for n in nodes if n.kind == "red"]:
-        for a in order:
-            for b in order:
-                if a is not b and a not in fixed and b not in fixed:
-                    candidates[a, b] = None
-    for a, b in candidates:
+    orders = [s.variables for s in stores] + [n.data[1] for n in nodes if n.kind == "red"]
+    fixed = apart | {n.data for n in nodes if n.kind == "var"} | _tested(accesses)
+    sets = [frozenset(order) for order in orders]
+    for a, b in _pairs(orders, fixed):
         if all((a in s) == (b in s) for s in sets) and all(_agrees(x.address, a, b) for x in accesses):
             return a, b
     return None
+
+
+def _tested(accesses: Iterable[Access]) -> set[LoopVar]:
+    """Variables of indices that are tested position by position."""
+    tests = (b for x in accesses for b in (*x.bounds, *(b for b in x.checks if not _is_straight(b))))
+    return {v for b in tests for v, _ in b.index.terms}
+
+
+def _pairs(orders: Iterable[Sequence[LoopVar]], fixed: frozenset[LoopVar]) -> dict[tuple[LoopVar, LoopVar], None]:
+    """Two variables of one loop nest each, in the order in which they come first."""
+    free = ([v for v in order if v not in fixed] for order in orders)
+    return {(a, b): None for order in free for a in order for b in order if a is not b}
 
 
 def _agrees(address: Affine, a: LoopVar, b: LoopVar) -> bool:

@@ -7,7 +7,7 @@ where several equations write it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from anyshape import dims
@@ -75,49 +75,62 @@ def _simple(q: Equation) -> bool:
     return True
 
 
+def _by_target(equations: Iterable[Equation]) -> dict[Tensor, list[Equation]]:
+    found: dict[Tensor, list[Equation]] = {}
+    for q in equations:
+        found.setdefault(q.target, []).append(q)
+    return found
+
+
+def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
+    """Whether the value can stand wherever its tensor is read: `once`, all read it in one form; `indexed`, some at an index from data."""
+    if not _simple(q):
+        return False
+    if not once and any(isinstance(e, Reduce) for e in walk_expr(q.value)):
+        return False  # it would be summed up anew for each
+    # What reads nothing has no load that could carry the check of an index.
+    return not indexed or any(isinstance(e, Read) for e in walk_expr(q.value))
+
+
 class _Inliner(Values):
     """What of a group is inlined, and the stores of the rest."""
 
     def run(self) -> Inlined:
-        defined: dict[Tensor, list[Equation]] = {}
-        programs = {q.form.program: None for q in self.group.equations if isinstance(q.form, Run)}
+        programs = dict.fromkeys(q.form.program for q in self.group.equations if isinstance(q.form, Run))
         if programs:
             return self.procedures(tuple(programs))
-        ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, Step)]
-        for q in self.group.equations:
-            if q.form is None:
-                defined.setdefault(q.target, []).append(q)
+        defined = _by_target(q for q in self.group.equations if q.form is None)
         cycles = [q for q in self.group.equations if isinstance(q.form, Step)]
-        forms = self._read_forms()
-        indexed = self._indexed_by_data()
+        kept = self.choose(defined, {q.target for q in cycles})
+        stores = [self.store(q) for t, qs in defined.items() if t in self.group.outputs or t in kept for q in qs]
+        recurrences = tuple(self.recurrence(unit) for unit in units(cycles))
+        kept += [s.access.tensor for r in recurrences for s in r.stores if s.access.tensor not in r.temporaries]
+        ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, Step)]
+        asked = [q.target for q in ordered if isinstance(q.form, Demand)]
+        last = self.ordered_all(ordered)
+        spilled = self.spilled or []
+        unnamed = [s.access.tensor for s in spilled]
+        stages = _staged([*stores, *spilled])
+        own = tuple(t for t in (*dict.fromkeys(kept), *asked) if t not in self.group.outputs)
+        return Inlined(
+            self.dag, stages, (*own, *unnamed), tuple(self.errors), last, recurrences, unnamed=frozenset(unnamed)
+        )
+
+    def choose(self, defined: Mapping[Tensor, list[Equation]], stepped: Set[Tensor]) -> list[Tensor]:
+        """Decides what is inlined; of the rest, all that are no results. `stepped` are tensors of recurrences."""
+        forms, indexed = self._read_forms(), self._indexed_by_data()
         kept: list[Tensor] = []
         for t, qs in defined.items():
-            recomputes = len(forms.get(t, ())) > 1 and any(isinstance(e, Reduce) for e in walk_expr(qs[0].value))
             if any(e.tensor is t for q in qs for e in walk_expr(q.value) if isinstance(e, Read)):
                 raise UnsupportedError(
                     f"{self.group.name}: {t.name} is read by its own equation, which is no recurrence"
                 )
-            stepped = any(q.target is t for q in cycles)
-            # What reads nothing has no load that could carry the check of an index.
-            unchecked = t in indexed and not any(isinstance(e, Read) for e in walk_expr(qs[0].value))
-            if len(qs) == 1 and _simple(qs[0]) and not recomputes and not stepped and not unchecked:
+            once = len(forms.get(t, ())) <= 1
+            if len(qs) == 1 and t not in stepped and _may_be_inlined(qs[0], once, t in indexed):
                 self.inlined[t] = qs[0]
             elif t not in self.group.outputs:
                 kept.append(t)
-        stores: list[Store] = []
-        for t, qs in defined.items():
-            if t in self.group.outputs or t in kept:
-                stores += [self.store(q) for q in qs]
-        recurrences = tuple(self.recurrence(unit) for unit in units(cycles))
-        kept += [s.access.tensor for r in recurrences for s in r.stores if s.access.tensor not in r.temporaries]
-        kept = [t for t in dict.fromkeys(kept) if t not in self.group.outputs]
-        kept += [q.target for q in ordered if isinstance(q.form, Demand) and q.target not in self.group.outputs]
-        last = self.ordered_all(ordered)
-        spilled = self.spilled or []
-        kept += [s.access.tensor for s in spilled]
-        unnamed = frozenset(s.access.tensor for s in spilled)
-        stages = _staged([*stores, *spilled])
-        return Inlined(self.dag, stages, tuple(kept), tuple(self.errors), last, recurrences, unnamed=unnamed)
+        return kept
 
     def procedures(self, programs: tuple[Program, ...]) -> Inlined:
         """Programs, which are kernels of their own."""

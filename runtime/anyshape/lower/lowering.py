@@ -83,6 +83,10 @@ class Schedule:
         return (*self.stages, *(stage for r in self.recurrences for stage in r.stages))
 
 
+Planned = tuple[Scope | Product | Blocked, ...]
+Stored = tuple[tuple[Store, ...], ...]
+
+
 def schedule_group(group: Group) -> Schedule:
     inlined = inline_group(group)
     if inlined.procedures:
@@ -90,28 +94,50 @@ def schedule_group(group: Group) -> Schedule:
     # one component after the other: that others have a variable alone keeps no pair from being one loop
     parts = [[collapse(inlined.dag, [part])[0] for part in components(stage)] for stage in inlined.stages]
     stages = [[s for part in stage for s in part] for stage in parts]
+    steps, stores, whole = _phases(inlined.dag, stages, group)
+    found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
+    serial = len(stages) > 1 or bool(whole) or serial_after(bool(steps or found), inlined.ordered)
+    temporaries = (*inlined.temporaries, *whole, *(t for r in found for t in r.temporaries))
+    dropped = _dropped(found, stages)
+    return Schedule(
+        steps,
+        stores,
+        tuple(t for t in temporaries if t not in dropped),
+        serial or _are_serial(found, stores),
+        inlined.errors,
+        inlined.ordered,
+        found,
+        unnamed=inlined.unnamed,
+    )
+
+
+def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[Planned, Stored, list[Tensor]]:
+    """The steps of the stages with their stores, and what one of them keeps for another as a whole."""
     steps: list[Scope | Product | Blocked] = []
     stores: list[tuple[Store, ...]] = []
     whole: list[Tensor] = []
-    for c in split_phases(inlined.dag, stages, group.constants):
-        blocked = block_phases(inlined.dag, c.items, c.temporaries) if c.temporaries else None
+    for c in split_phases(dag, stages, group.constants):
+        blocked = block_phases(dag, c.items, c.temporaries) if c.temporaries else None
         if blocked is not None:
             steps.append(blocked)
             stores.append(blocked.stores)
             continue
-        steps += [p if isinstance(p, Product) else _planned(inlined.dag, p) for p in c.items]
+        steps += [p if isinstance(p, Product) else _planned(dag, p) for p in c.items]
         stores += [tuple(p.stores) if isinstance(p, Product) else tuple(p) for p in c.items]
         whole += c.temporaries
-    found = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
-    serial = len(stages) > 1 or bool(whole) or serial_after(bool(steps or found), inlined.ordered)
-    serial = serial or any(r.rows is None and not r.around for r in found) or len(found) > 1
-    serial = serial or (bool(found and steps) and not all(_are_starts(step, found[0]) for step in stores))
-    temporaries = (*inlined.temporaries, *whole, *(t for r in found for t in r.temporaries))
+    return tuple(steps), tuple(stores), whole
+
+
+def _dropped(found: Sequence[Recurrence], stages: list[list[Store]]) -> set[Tensor]:
+    """What rows of recurrences hold in place of memory; a start is read from there."""
     dropped = {t for r in found if r.rows is not None for t in r.rows.dropped}
-    dropped -= {s.access.tensor for stage in stages for s in stage}  # a start is read from memory
-    temporaries = tuple(t for t in temporaries if t not in dropped)
-    ordered, unnamed = inlined.ordered, inlined.unnamed
-    return Schedule(tuple(steps), tuple(stores), temporaries, serial, inlined.errors, ordered, found, unnamed=unnamed)
+    return dropped - {s.access.tensor for stage in stages for s in stage}
+
+
+def _are_serial(found: Sequence[Recurrence], stores: Stored) -> bool:
+    """Whether recurrences, and what is stored before them, are for one part alone."""
+    alone = len(found) > 1 or any(r.rows is None and not r.around for r in found)
+    return alone or (bool(found) and not all(_are_starts(step, found[0]) for step in stores))
 
 
 def _are_starts(stores: tuple[Store, ...], r: Recurrence) -> bool:

@@ -6,7 +6,7 @@ comparisons that it asks for, and an integer as an affine form.
 
 from __future__ import annotations
 
-from anyshape.dims import Dim
+from anyshape.dims import Dim, Size
 from anyshape.lower.dag import Affine, Node, affine
 
 
@@ -17,6 +17,15 @@ def padded_load(n: Node) -> Node | None:
     condition, load, outside = n.args
     if load.kind != "load" or outside.kind != "const" or not load.data.bounds:
         return None
+    asked = _asked(condition)
+    bounds = load.data.bounds
+    plain = all(b.guard is None and not b.index.lets for b in bounds)
+    same = asked == ({b.index for b in bounds}, {(b.index, b.extent) for b in bounds})
+    return load if plain and same else None
+
+
+def _asked(condition: Node) -> tuple[set[Affine], set[tuple[Affine, Size]]] | None:
+    """The indices that are not below 0, and those below limits; None if the condition asks for anything else."""
     lower, upper = set(), set()
     for c in conjuncts(condition):
         index = index_of(c.args[0]) if c.kind == "op" and c.data in ("ge", "lt") else None
@@ -27,10 +36,7 @@ def padded_load(n: Node) -> Node | None:
             lower.add(index)
         else:
             upper.add((index, limit.offset))
-    bounds = load.data.bounds
-    plain = all(b.guard is None and not b.index.lets for b in bounds)
-    same = lower == {b.index for b in bounds} and upper == {(b.index, b.extent) for b in bounds}
-    return load if plain and same else None
+    return lower, upper
 
 
 def conjuncts(n: Node) -> list[Node]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from anyshape.dims import Size
@@ -147,25 +147,28 @@ def _staged(dag: Dag, r: Node, stores: Sequence[Store], body: Node | None = None
     nodes = walk([body])
     if any(n.kind == "red" for n in nodes):
         return None
-    reads = {}
-    for n in _reads(nodes):
-        access = _load(n).data
-        pairs = _pairs(access, over, shared)
-        if body is not r.args[0]:
-            pairs = tuple(m for m in pairs if m is pairs[-1] or m.step <= m.reach or _is_bounded(access, m))
-        if pairs and pairs[-1].position in along and _in_order(access, pairs) and _bounded(access, pairs):
-            reads[n] = pairs
-    if len(reads) != 1:
+    moving = {n: _moving(_load(n).data, over, shared, along, body is r.args[0]) for n in _reads(nodes)}
+    seen = [(n, pairs) for n, pairs in moving.items() if pairs]
+    if len(seen) != 1:
         return None
-    ((read, pairs),) = reads.items()
+    ((read, pairs),) = seen
     access = _load(read).data
     taps = [m.tap.extent for m in pairs]
-    if math.prod(n for n in taps if isinstance(n, int)) > TAPS:
+    if math.prod(n for n in taps if isinstance(n, int)) > TAPS or any(v not in access.domain for v in over):
         return None
-    channels = tuple(v for v in over if v in access.domain and all(v is not m.tap for m in pairs))
-    if any(v not in access.domain for v in over):
-        return None
+    channels = tuple(v for v in over if all(v is not m.tap for m in pairs))
     return _copy(dag, read, pairs, channels), read
+
+
+def _moving(
+    x: Access, over: Sequence[LoopVar], shared: Sequence[LoopVar], along: Set[LoopVar], whole: bool
+) -> tuple[Moving, ...]:
+    """The pairs of an access that sees windows along vectors, or none; `whole`, it is read by all of the sum."""
+    pairs = _pairs(x, over, shared)
+    if not whole:
+        pairs = tuple(m for m in pairs if m is pairs[-1] or m.step <= m.reach or _is_bounded(x, m))
+    fits = bool(pairs) and pairs[-1].position in along and _in_order(x, pairs) and _bounded(x, pairs)
+    return pairs if fits else ()
 
 
 def _reads(nodes: Sequence[Node]) -> list[Node]:

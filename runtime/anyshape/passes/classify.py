@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Expr, Read, Reduce
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor
 from anyshape.equations.traversal import walk
 
 TRANSCENDENTAL = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow", "sqrt", "div", "philox"))
@@ -81,3 +81,12 @@ def looks_up(equations: Iterable[Equation]) -> bool:
     """Whether an element is found by an index that is data: such reads are no vectors."""
     found = (e for q in equations for e in walk(q.value) if isinstance(e, Read))
     return any(isinstance(inner, Read) for e in found for i in e.index for inner in walk(i))
+
+
+def puts_rows(q: Equation, t: Tensor) -> bool:
+    """Whether the equation only puts the rows of a tensor elsewhere: it reads every axis once, the last one last."""
+    read = q.value
+    if not isinstance(read, Read) or read.tensor is not t or not read.index:
+        return False
+    each = set(read.index)
+    return read.index[-1] is q.index[-1] and each == set(q.index) and len(each) == len(read.index)

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anyshape.equations.dependencies import needed
-from anyshape.equations.expr import Read, Var
+from anyshape.equations.expr import Var
 from anyshape.equations.recurrences import as_steps, without_units
 from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
-from anyshape.passes.classify import Kind, classify, is_cheap, looks_up
+from anyshape.passes.classify import Kind, classify, is_cheap, looks_up, puts_rows
 from anyshape.passes.group_equations import GroupEquations, in_order
 from anyshape.passes.groups import Group, Shape, sizes_of, waits_for
 from anyshape.passes.parts import steps_of, takes_parts
@@ -232,8 +232,10 @@ class _Fusion:
             return same and consumer.kind is Kind.MAP
         if same and consumer.kind is Kind.MAP and producer.kind is Kind.MAP:
             return True
-        if not private:
-            return False
+        return private and self.computed_as_read(producer, consumer, value, node)
+
+    def computed_as_read(self, producer: Group, consumer: Group, value: Value, node: Node) -> bool:
+        """Whether maps may be computed where the consumer, which alone reads them, does."""
         if consumer.kind is Kind.CONTRACTION:
             # a permutation or slice folds into strides, a move of an epilogue's operand too; gathers do not come here
             return producer.kind is Kind.MOVE and len(producer.nodes) == 1
@@ -250,17 +252,11 @@ class _Fusion:
     def stores_by_rows(self, node: Node, value: Value) -> bool:
         """Whether the node only puts the value's rows elsewhere: every axis once, the last one staying last."""
         (q, *others) = self.equations[node]
-        read = q.value
-        if others or not isinstance(read, Read) or read.tensor is not self.tensors[value] or not read.index:
+        if others or not puts_rows(q, self.tensors[value]):
             return False
+        # where its elements are found by no index of the value, it would have to be in memory first
         made = self.equations[value.node][-1] if value.node in self.equations else q
-        if not all(isinstance(i, Var) for i in made.index):
-            return False  # its elements are found by no index of the value, so that it would have to be in memory first
-        return (
-            read.index[-1] is q.index[-1]
-            and set(read.index) == set(q.index)
-            and len(set(read.index)) == len(read.index)
-        )
+        return all(isinstance(i, Var) for i in made.index)
 
     def reads_once(self, node: Node, value: Value) -> bool:
         """Elementwise work before a row reduction: the rows are its own domain, so that nothing is computed twice per row pass."""

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from anyshape import dims
+from anyshape.equations.array_sizes import turns_of
 from anyshape.equations.expr import Read, Var
-from anyshape.equations.interpret import interpret, turns_of
+from anyshape.equations.interpret import interpret
 from anyshape.errors import AnyshapeError
 from anyshape.graph.infer import build, equations_of, flat, tensors_of
 from anyshape.graph.opdef import ParamDef

@@ -20,8 +20,8 @@ from anyshape.vm.address import address_of
 from anyshape.vm.arena import ALIGNMENT
 
 LARGE = 1 << 20
-"""Results of at least so many bytes are lent; of smaller ones, the allocator of the process has memory that is not fresh, and sooner than
-it can be lent."""
+"""Results of at least so many bytes are lent here; smaller ones by the direct entry (`native/lending.py`), as far as there is room, since
+this takes longer than the allocator of the process, which has memory for them that is not fresh."""
 HEAP = 1 << 23
 """A block of so many bytes is taken and given back once: glibc's allocator, which maps blocks from 128 KiB on and gives the end of its heap
 to the system from 128 KiB on, takes the size of a mapped block that is freed for its new bound, and twice that for the end of the heap

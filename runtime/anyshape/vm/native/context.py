@@ -166,7 +166,10 @@ class NativeContext:
         self._cells = self.words.data  # faster than the array itself, for one word
         self._begin = address_of(tables.code)
         self._point_to_tables()
-        self.call: Any = methods.function(self.words) if methods is not None else None
+        self.call: Any = None
+        if methods is not None:
+            self.words[Word.LENDER] = methods.lender
+            self.call = methods.function(self.words)
 
     def _point_to_tables(self) -> None:
         """The words that stay as they are from call to call."""

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anyshape.lower.llvm.builder import Function, Module
-from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const, null
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.fields import field, has, rank_of
 from anyshape.vm.native.frame import HEAD
 from anyshape.vm.native.given import END, GIVEN, can_be_given, end_of
 from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
+from anyshape.vm.native.lending import add_lending
 from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.results import LARGE
@@ -50,6 +51,7 @@ def entry_module(target: Target) -> Module:
         end_of(f)
     with module.function("can_be_given", I1, GIVEN, internal=True, noalias=False) as f:
         can_be_given(f)
+    add_lending(module)
     with module.function("make_result", I1, MAKE, internal=True, noalias=False) as f:
         _make_result(f)
     with module.function("run_unlocked", I64, [("state", PTR)], internal=True, noalias=False) as f:
@@ -102,13 +104,12 @@ def _make_result(f: Function) -> None:
             branch.give(given)
         with branch.otherwise():
             dtype = f.load(type_, PTR)
-            with f.if_else(f.compare("ge", f.mul(elements, f.load(type_, I64, 1)), LARGE)) as size:
+            bytes_ = f.mul(elements, f.load(type_, I64, 1))
+            with f.if_else(f.compare("ge", bytes_, LARGE)) as size:
                 with size.then():
                     size.give(f.call("anyshape_large_array", PTR, [dtype, rank, dims]))
                 with size.otherwise():
-                    f.call("Py_IncRef", VOID, [dtype])
-                    arguments = [f.load(state, PTR, Word.ARRAY_TYPE), dtype, f.convert("trunc", rank, I32), dims]
-                    size.give(f.call("anyshape_new_array", PTR, [*arguments, null(), null(), const(I32, 0), null()]))
+                    size.give(f.call("new_array", PTR, [state, dtype, rank, dims, bytes_]))
             (made,) = size.results
             with f.if_(f.compare("eq", f.convert("ptrtoint", made, I64), 0)):
                 f.call("PyErr_Clear", VOID, [])

@@ -23,6 +23,8 @@ from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.growth import as_number, entry_imports, grow, instruction, known
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Word
+from anyshape.vm.native.lender import new_lender
+from anyshape.vm.native.lending import ALLOCATED
 from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.verify import verify_program
@@ -90,17 +92,24 @@ def _forget() -> Callable[[int], None]:
 
 
 @cache
-def _methods() -> Methods | None:
-    """The direct entry of this machine; None where Python's objects are not as it expects them."""
+def _entry() -> Loaded | None:
+    """The code of the direct entry; None where Python's objects are not as it expects them."""
     from anyshape.vm.native.entry import entry_module
 
     imports = functions()
     if imports is None:
         return None
-    _, loop = _loop()
-    ours = {"anyshape_run": loop.address("anyshape_run"), **entry_imports()}
-    loaded = _load(entry_module, ("anyshape_call",), {**imports, **ours})
-    return Methods(loaded.address("anyshape_call"), (loaded, loop))
+    ours = {"anyshape_run": _loop()[1].address("anyshape_run"), **entry_imports()}
+    return _load(entry_module, ("anyshape_call", *ALLOCATED), {**imports, **ours})
+
+
+@cache
+def _methods() -> Methods | None:
+    """The direct entry of this machine, if there is one, and what lends memory to its results."""
+    loaded = _entry()
+    if loaded is None:
+        return None
+    return Methods(loaded.address("anyshape_call"), new_lender(loaded.address), (loaded, _loop()))
 
 
 class NativeExecutor:

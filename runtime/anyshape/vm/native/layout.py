@@ -66,7 +66,9 @@ class Word(IntEnum):
     """Of a function's state: per word of its arguments, the place in the state where it goes."""
     RETURNS = 30
     """Of a function's state: what it gives."""
-    COUNT = 31
+    LENDER = 31
+    """Address of what lends memory to results (`lending.py`), or 0."""
+    COUNT = 32
 
 
 WANTED_WORDS, RESULT_WORDS = 3, 2

@@ -15,18 +15,20 @@ import numpy as np
 
 from anyshape.vm.results import NATIVE
 
-TYPE, DATA, RANK, DIMS, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
+TYPE, DATA, RANK, DIMS, DTYPE, FLAGS, HANDLER = 8, 16, 24, 32, 56, 64, 88
 """Offsets in an array object: CPython's type pointer, then the fields of NumPy's published PyArrayObject."""
 KIND = 24
 """Offset in a dtype object of a word of kind, type, byte order, flags and number, which equal dtypes share: arrays that were unpickled have
 dtype objects of their own."""
 DENSE = 0x0001 | 0x0100
 """Flags of an array that kernels take as it is: C-contiguous and aligned."""
+OWNS = 0x0004
+"""Of an array whose memory is freed with it, by the functions that its field HANDLER names."""
 WRITABLE = DENSE | 0x0400
 FASTCALL = 0x0080
 """The calling convention `(self, arguments, count)` of built-in functions."""
-NEW_FROM_DESCR = 94
-"""The place of PyArray_NewFromDescr in NumPy's table of functions, which is part of its binary interface."""
+NEW_FROM_DESCR, GET_HANDLER = 94, 305
+"""The places of PyArray_NewFromDescr and PyDataMem_GetHandler in NumPy's table of functions, which is part of its binary interface."""
 
 Int64, Int32 = ctypes.c_int64, ctypes.c_int32
 PYTHON = (
@@ -37,6 +39,11 @@ PYTHON = (
     "Py_IncRef",
     "Py_DecRef",
     "PyErr_Clear",
+    "PyMem_RawMalloc",
+    "PyMem_RawCalloc",
+    "PyMem_RawRealloc",
+    "PyMem_RawFree",
+    "PyTraceMalloc_Track",
 )
 
 
@@ -99,6 +106,13 @@ def _is_described(dtype: np.dtype[Any]) -> bool:
     return letters == dtype.kind + dtype.char + dtype.byteorder and number == dtype.num
 
 
+def _is_handled(get_handler: int) -> bool:
+    """Whether an array that owns its memory names what frees it at HANDLER."""
+    handler = ctypes.PYFUNCTYPE(ctypes.py_object)(get_handler)()
+    owner = np.zeros(3)
+    return Int64.from_address(id(owner) + HANDLER).value == id(handler)
+
+
 @cache
 def functions() -> dict[str, int] | None:
     """Addresses by name, `anyshape_new_array` among them; None where the direct entry is not to be used."""
@@ -110,8 +124,10 @@ def functions() -> dict[str, int] | None:
         module = "numpy._core._multiarray_umath" if np.__version__ >= "2" else "numpy.core._multiarray_umath"
         pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
         table = pointer(import_module(module)._ARRAY_API, None)
-        entries = (ctypes.c_void_p * (NEW_FROM_DESCR + 1)).from_address(table)
+        entries = (ctypes.c_void_p * (GET_HANDLER + 1)).from_address(table)
         if entries[2] != id(np.ndarray):  # the type of arrays is at place 2 of the same table
+            return None
+        if not _is_handled(entries[GET_HANDLER] or 0):
             return None
         large = ctypes.cast(NATIVE, ctypes.c_void_p).value or 0
         return {**found, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0, "anyshape_large_array": large}
@@ -122,8 +138,9 @@ def functions() -> dict[str, int] | None:
 class Methods:
     """Makes functions of an address. `function(state)` calls it with the array `state` as its self."""
 
-    def __init__(self, address: int, keep: object) -> None:
-        self._keep = keep
+    def __init__(self, address: int, lender: int, keep: object) -> None:
+        """`lender`: of memory for results, or 0."""
+        self.lender, self._keep = lender, keep
         self._method = Method(b"anyshape_call", address, FASTCALL, None)
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self._make = make(("PyCFunction_NewEx", ctypes.pythonapi))

@@ -1,0 +1,86 @@
+"""What lends memory to results: one piece for the process, its words, and what NumPy finds the functions of `lending.py` by.
+
+In: the addresses of those functions. Out: the address of a lender, or 0 where there is no memory for one. All of it stays as long as the
+process lives, since arrays may be freed after everything else. So does the code of the functions: none is unloaded once the interpreter
+ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Callable
+from contextlib import suppress
+
+from anyshape.vm.native.lending import (
+    ALLOCATED,
+    BEFORE,
+    CAPSULE,
+    END,
+    HEAD,
+    LAST,
+    LENDER_WORDS,
+    LENT,
+    NEXT,
+    SIZE,
+    START,
+)
+
+BYTES = 1 << 21
+"""One huge page, where the system has them. What finds no room there is NumPy's to allocate."""
+_PAGE = 1 << 12
+_CAPSULE = b"mem_handler"
+"""What NumPy asks for by name."""
+
+
+class Handler(ctypes.Structure):
+    """NumPy's PyDataMem_Handler."""
+
+    _fields_ = (
+        ("name", ctypes.c_char * 127),
+        ("version", ctypes.c_uint8),
+        ("context", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in ALLOCATED),
+    )
+
+
+def new_lender(address: Callable[[str], int]) -> int:
+    """`address`: of a function by name. The memory is touched here, so that no call waits for pages."""
+    try:
+        memory = mmap.mmap(-1, 2 * BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, ValueError):
+        return 0
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a system may be built without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    mapped = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    start = mapped + -mapped % BYTES
+    for at in range(start - mapped, start - mapped + BYTES, _PAGE):
+        memory[at] = 0
+    words = (ctypes.c_int64 * LENDER_WORDS)()
+    lender = ctypes.addressof(words)
+    handler = Handler(b"anyshape", 1, lender, *(address(name) for name in ALLOCATED))
+    capsule = _new_capsule(ctypes.addressof(handler), _CAPSULE, None)
+    _begin(lender, start, start + BYTES - HEAD)
+    words[CAPSULE] = id(capsule)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object((memory, words, handler, _CAPSULE, capsule)))
+    return lender
+
+
+def _begin(lender: int, start: int, end: int) -> None:
+    """One free block between two that are lent for good: none of them has a neighbour beyond to be joined with."""
+    first = start + HEAD
+    _put(start, {SIZE: HEAD | LENT})
+    _put(first, {SIZE: end - first, BEFORE: HEAD, NEXT: lender, LAST: lender})
+    _put(end, {SIZE: HEAD | LENT, BEFORE: end - first})
+    _put(lender, {START: start, END: end, NEXT: first, LAST: first})
+
+
+def _put(at: int, words: dict[int, int]) -> None:
+    for place, value in words.items():
+        ctypes.c_int64.from_address(at + 8 * place).value = value
+
+
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)

@@ -1,0 +1,215 @@
+"""Memory of results below `LARGE`, from one piece that the process has touched: functions of the direct entry.
+
+In: the words of a lender (`lender.py`), and a size; who calls holds the interpreter's lock. Out: the address of so many bytes that
+nobody has, or null; taken back when NumPy frees the array over them, or moves it to be larger. An allocator has a block of a size that
+nobody had before from wherever there is room: not in the caches, perhaps not even a page yet, after a search that it did not have to do for
+the call before. Here the same bytes are lent again first, whatever their size.
+
+Blocks lie side by side, each with a head; free ones are in a ring through the lender, the one freed last in front, and are joined with free
+neighbours (Knuth, The Art of Computer Programming, volume 1, section 2.5: boundary tags). A block is cut from the low end, so that results
+that are dropped at once lie in the same place, one after the other.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const, null
+from anyshape.vm.native.fields import field
+from anyshape.vm.native.layout import Word
+from anyshape.vm.native.objects import FLAGS, HANDLER, OWNS, WRITABLE
+
+SIZE, BEFORE, NEXT, LAST = 0, 1, 2, 3
+"""Words of a head: bytes of the block with its head, and LENT; bytes of the block in front of it; if it is free, its neighbours in the
+ring, which are heads or the lender."""
+START, END, CAPSULE = 0, 1, 4
+"""Words of a lender, beside NEXT and LAST: where blocks begin and end, and what NumPy finds the functions below by."""
+LENDER_WORDS = 5
+LENT = 1
+HEAD = 64
+TRIES = 8
+"""Free blocks that are looked at before the last one of the memory, which is the largest as a rule."""
+DOMAIN = 389047
+"""NumPy's number for its own memory among what is traced."""
+ALLOCATED = {
+    "anyshape_allocate": (PTR, [("lender", PTR), ("size", I64)]),
+    "anyshape_allocate_zero": (PTR, [("lender", PTR), ("count", I64), ("size", I64)]),
+    "anyshape_reallocate": (PTR, [("lender", PTR), ("memory", PTR), ("size", I64)]),
+    "anyshape_free": (VOID, [("lender", PTR), ("memory", PTR), ("size", I64)]),
+}
+"""What NumPy calls for an array that is over such memory: `PyDataMem_Handler`, in its order."""
+NEW = [("state", PTR), ("dtype", PTR), ("rank", I64), ("dims", PTR), ("size", I64)]
+
+
+def add_lending(module: Module) -> None:
+    """Defines `new_array`, and for NumPy the functions of `ALLOCATED`."""
+    module.declare("PyMem_RawMalloc", PTR, [I64])
+    module.declare("PyMem_RawCalloc", PTR, [I64, I64])
+    module.declare("PyMem_RawRealloc", PTR, [PTR, I64])
+    module.declare("PyMem_RawFree", VOID, [PTR])
+    module.declare("PyTraceMalloc_Track", I32, [I32, PTR, I64])
+    block = [("lender", PTR), ("block", PTR)]
+    with module.function("lend", PTR, [("lender", PTR), ("size", I64)], internal=True, noalias=False) as f:
+        _lend(f)
+    with module.function("cut", PTR, [*block, ("wanted", I64)], internal=True, noalias=False) as f:
+        _cut(f)
+    with module.function("give_back", VOID, block, internal=True, noalias=False) as f:
+        _give_back(f)
+    for (name, (result, arguments)), write in zip(
+        ALLOCATED.items(), (_allocate, _allocate_zero, _reallocate, _free), strict=True
+    ):
+        with module.function(name, result, arguments, noalias=False) as f:
+            write(f)
+    with module.function("new_array", PTR, NEW, internal=True, noalias=False) as f:
+        _new_array(f)
+
+
+def _address(f: Function, block: Val, offset: Val) -> Val:
+    return f.gep(block, offset, I8)
+
+
+def _is_null(f: Function, pointer: Val) -> Val:
+    return f.compare("eq", f.convert("ptrtoint", pointer, I64), 0)
+
+
+def _join(f: Function, one: Val, next_: Val) -> None:
+    """Two that follow each other in the ring."""
+    f.store(next_, one, NEXT)
+    f.store(one, next_, LAST)
+
+
+def _bytes(f: Function, block: Val) -> Val:
+    return f.and_(f.load(block, I64, SIZE), ~LENT)
+
+
+def _is_free(f: Function, block: Val) -> Val:
+    return f.compare("eq", f.and_(f.load(block, I64, SIZE), LENT), 0)
+
+
+def _lend(f: Function) -> None:
+    """The address of `size` bytes, which are at least one, or null."""
+    lender, size = f.args
+    wanted = f.and_(f.add(size, 2 * HEAD - 1), -HEAD)
+    with f.for_range(0, TRIES, carried=[f.load(lender, PTR, NEXT)], at_least_once=True) as each:
+        (block,) = each.carried
+        with f.if_(f.compare("eq", f.convert("ptrtoint", block, I64), f.convert("ptrtoint", lender, I64))):
+            f.ret(null())
+        with f.if_(f.compare("ge", f.load(block, I64, SIZE), wanted)):
+            f.ret(f.call("cut", PTR, [lender, block, wanted]))
+        each.next(f.load(block, PTR, NEXT))
+    end = f.load(lender, PTR, END)
+    block = _address(f, end, f.sub(0, f.load(end, I64, BEFORE)))
+    with f.if_(f.and_(_is_free(f, block), f.compare("ge", f.load(block, I64, SIZE), wanted))):
+        f.ret(f.call("cut", PTR, [lender, block, wanted]))
+    f.ret(null())
+
+
+def _cut(f: Function) -> None:
+    """The low end of a free block, all of it if what is left would be a head and nothing."""
+    _, block, wanted = f.args
+    size, last, next_ = f.load(block, I64, SIZE), f.load(block, PTR, LAST), f.load(block, PTR, NEXT)
+    left = f.sub(size, wanted)
+    with f.if_else(f.compare("gt", left, HEAD)) as branch:
+        with branch.then():
+            rest = _address(f, block, wanted)
+            f.store(left, rest, SIZE)
+            f.store(wanted, rest, BEFORE)
+            f.store(left, _address(f, block, size), BEFORE)
+            _join(f, last, rest)
+            _join(f, rest, next_)
+            branch.give(wanted)
+        with branch.otherwise():
+            _join(f, last, next_)
+            branch.give(size)
+    f.store(f.or_(branch.results[0], LENT), block, SIZE)
+    f.ret(f.gep(block, HEAD, I8))
+
+
+def _give_back(f: Function) -> None:
+    lender, block = f.args
+    size = _bytes(f, block)
+    behind = _address(f, block, size)
+    with f.if_else(_is_free(f, behind)) as branch:
+        with branch.then():
+            _join(f, f.load(behind, PTR, LAST), f.load(behind, PTR, NEXT))
+            branch.give(f.add(size, f.load(behind, I64, SIZE)))
+        with branch.otherwise():
+            branch.give(size)
+    (size,) = branch.results
+    before = _address(f, block, f.sub(0, f.load(block, I64, BEFORE)))
+    with f.if_else(_is_free(f, before)) as branch:
+        with branch.then():
+            _join(f, f.load(before, PTR, LAST), f.load(before, PTR, NEXT))
+            branch.give(before, f.add(size, f.load(before, I64, SIZE)))
+        with branch.otherwise():
+            branch.give(block, size)
+    block, size = branch.results
+    f.store(size, block, SIZE)
+    f.store(size, _address(f, block, size), BEFORE)
+    first = f.load(lender, PTR, NEXT)
+    _join(f, lender, block)
+    _join(f, block, first)
+    f.ret()
+
+
+def _head(f: Function, memory: Val) -> Val:
+    return f.gep(memory, -HEAD, I8)
+
+
+def _is_ours(f: Function, lender: Val, memory: Val) -> Val:
+    at = f.convert("ptrtoint", memory, I64)
+    start, end = f.load(lender, I64, START), f.load(lender, I64, END)
+    return f.and_(f.compare("ge", at, start), f.compare("lt", at, end))
+
+
+def _allocate(f: Function) -> None:
+    f.ret(f.call("PyMem_RawMalloc", PTR, [f.arg("size")]))
+
+
+def _allocate_zero(f: Function) -> None:
+    f.ret(f.call("PyMem_RawCalloc", PTR, [f.arg("count"), f.arg("size")]))
+
+
+def _reallocate(f: Function) -> None:
+    """For `ndarray.resize`: the array goes to memory of its own."""
+    lender, memory, size = f.args
+    with f.if_(f.not_(_is_ours(f, lender, memory))):
+        f.ret(f.call("PyMem_RawRealloc", PTR, [memory, size]))
+    made = f.call("PyMem_RawMalloc", PTR, [size])
+    with f.if_(_is_null(f, made)):
+        f.ret(made)
+    block = _head(f, memory)
+    f.memmove(made, memory, f.umin(size, f.sub(_bytes(f, block), HEAD)))
+    f.call("give_back", VOID, [lender, block])
+    f.ret(made)
+
+
+def _free(f: Function) -> None:
+    lender, memory, _ = f.args
+    with f.if_(_is_ours(f, lender, memory)):
+        f.call("give_back", VOID, [lender, _head(f, memory)])
+        f.ret()
+    f.call("PyMem_RawFree", VOID, [memory])
+    f.ret()
+
+
+def _new_array(f: Function) -> None:
+    """A new array of `size` bytes, fewer than LARGE, over lent memory or over NumPy's own; or null, with Python's error set."""
+    state, dtype, rank, dims, size = f.args
+    f.call("Py_IncRef", VOID, [dtype])
+    asked = [f.load(state, PTR, Word.ARRAY_TYPE), dtype, f.convert("trunc", rank, I32), dims, null()]
+    lender = f.load(state, PTR, Word.LENDER)
+    with f.if_(f.or_(_is_null(f, lender), f.compare("le", size, 0))):
+        f.ret(f.call("anyshape_new_array", PTR, [*asked, null(), const(I32, 0), null()]))
+    memory = f.call("lend", PTR, [lender, size])
+    with f.if_(_is_null(f, memory)):
+        f.ret(f.call("anyshape_new_array", PTR, [*asked, null(), const(I32, 0), null()]))
+    made = f.call("anyshape_new_array", PTR, [*asked, memory, const(I32, WRITABLE), null()])
+    with f.if_(_is_null(f, made)):
+        f.call("give_back", VOID, [lender, _head(f, memory)])
+        f.ret(made)
+    flags, capsule = field(f, made, FLAGS), f.load(lender, PTR, CAPSULE)
+    f.store(f.or_(f.load(flags, I32), OWNS), flags)
+    f.call("Py_IncRef", VOID, [capsule])
+    f.store(capsule, field(f, made, HANDLER))
+    f.call("PyTraceMalloc_Track", I32, [const(I32, DOMAIN), memory, size])
+    f.ret(made)
