@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -237,7 +236,7 @@ def _dtype(op: OpDef, name: str) -> DType:
 
 
 def _speed(made: Made, executable: Any) -> str:
-    from anyshape.lower.limits import measure_copy, measure_peak
+    from anyshape.lower.limits import measure_copy, measure_peak, timed
 
     function = made.function
     rng = np.random.default_rng(0)
@@ -250,7 +249,7 @@ def _speed(made: Made, executable: Any) -> str:
         arrays[p.name] = (rng.random(shape) if p.type.dtype.is_float else np.zeros(shape)).astype(p.type.dtype.numpy)
     outputs = executable.run(arrays)
     again = {name: np.empty_like(a) for name, a in zip(executable.output_names, outputs, strict=True)}
-    seconds = min(_timed(lambda: executable.run(arrays, outputs=again)) for _ in range(50))
+    seconds = min(timed(lambda: executable.run(arrays, outputs=again)) for _ in range(50))
     moved = sum(a.nbytes for a in (*arrays.values(), *outputs))
     shapes = ", ".join(f"{k} {'x'.join(map(str, a.shape)) or 'scalar'}" for k, a in arrays.items())
     lines = [f"{shapes}: {seconds * 1e6:.1f} us, the call included{f' ({made.note})' if made.note else ''}"]
@@ -282,9 +281,3 @@ def _multiply_adds(function: Function) -> int:
 
 def _extent(v: Var) -> int:
     return v.extent if isinstance(v.extent, int) else int(evaluate(v.extent, {}))
-
-
-def _timed(run: Any) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start

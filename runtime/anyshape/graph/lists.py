@@ -37,7 +37,7 @@ def known_items(v: Value) -> Items | None:
     steps: list[Node] = []
     while v.node is not None and v.node.op in (INSERT, ERASE):
         steps.append(v.node)
-        v = _operand(v.node, 0)
+        v = operand(v.node, 0)
     if v.node is None or v.node.op is not LIST:
         return None
     items = [i for i in v.node.inputs if i is not None]
@@ -46,7 +46,7 @@ def known_items(v: Value) -> Items | None:
         if at is None:
             return None
         if node.op is INSERT:
-            items.insert(at, _operand(node, 1))
+            items.insert(at, operand(node, 1))
         else:
             del items[at]
     return items
@@ -62,14 +62,15 @@ def _position(at: Value | None, n: int, between: bool) -> int | None:
     return known if 0 <= known <= last else None
 
 
-def _operand(node: Node, k: int) -> Value:
+def operand(node: Node, k: int) -> Value:
+    """An operand that every such call has."""
     v = node.inputs[k]
     assert v is not None
     return v
 
 
 def _list_type(node: Node) -> ListType:
-    t = _operand(node, 0).type
+    t = operand(node, 0).type
     if not isinstance(t, ListType):
         raise DtypeError(f"{node.op.full_name}: its first operand must be a list, got {t}")
     return t
@@ -133,8 +134,8 @@ class _Insert(_Kept):
         _check_position(node)
         if t.optional:
             raise DtypeError(f"{node.op.full_name}: {t} is no list; an optional is made anew")
-        _check_elements(node, [_operand(node, 1).type])
-        added = list_of(_operand(node, 1).type)
+        _check_elements(node, [operand(node, 1).type])
+        added = list_of(operand(node, 1).type)
         return _inference(joined_list(t, added, f"{node.op.full_name}: the list"))
 
 
@@ -169,7 +170,7 @@ class _At:
     @staticmethod
     def _found(node: Node) -> Value | None:
         """The element if it is in sight."""
-        items = known_items(_operand(node, 0))
+        items = known_items(operand(node, 0))
         at = _position(node.inputs[-1], len(items), False) if items else None
         return None if items is None or at is None else items[at]
 
@@ -181,7 +182,7 @@ class _At:
 class _Length(_Kept):
     def infer(self, node: Node) -> Inference:
         _list_type(node)
-        items = known_items(_operand(node, 0))
+        items = known_items(operand(node, 0))
         length: Size = fresh("length", 0) if items is None else len(items)
         return _inference(INDEX, (length,))
 
@@ -190,7 +191,7 @@ class _Split:
     """Made of other ops as soon as the rank is known (`list_split`)."""
 
     def infer(self, node: Node) -> Inference:
-        x, sizes = _operand(node, 0).type, node.inputs[1]
+        x, sizes = operand(node, 0).type, node.inputs[1]
         if isinstance(x, ListType):
             raise DtypeError(f"{node.op.full_name}: what is split must be a tensor, got {x}")
         axis = self._axis(node)
@@ -208,7 +209,7 @@ class _Split:
     @staticmethod
     def _axis(node: Node) -> int | None:
         """From 0 on; None while the rank is not known."""
-        axis, t = int(node.attrs.get("axis", 0)), _operand(node, 0).type
+        axis, t = int(node.attrs.get("axis", 0)), operand(node, 0).type
         if t.rank is None:
             return None
         if not -t.rank <= axis < t.rank:
@@ -221,7 +222,7 @@ class _Split:
         axis, sizes = self._axis(node), node.inputs[1]
         if axis is None or (sizes is not None and sizes.type.rank is None):
             return None
-        return [split(_operand(node, 0), sizes, axis, bool(node.attrs.get("keepdims", True)), node.source)]
+        return [split(operand(node, 0), sizes, axis, bool(node.attrs.get("keepdims", True)), node.source)]
 
 
 def _op(

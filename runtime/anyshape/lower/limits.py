@@ -34,7 +34,7 @@ def measure_peak() -> float:
     run = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(loaded.address("peak"))
     memory = np.zeros(chains * lanes + 16, np.float32)
     to = memory.ctypes.data + -memory.ctypes.data % 64
-    best = min(_timed(lambda: run(to, turns)) for _ in range(30))
+    best = min(timed(lambda: run(to, turns)) for _ in range(30))
     return 2 * chains * lanes * turns / best / 1e9
 
 
@@ -48,10 +48,11 @@ def measure_copy(size: int) -> float:
         for _ in range(repeats):
             np.copyto(to, source)
 
-    return 2 * half * repeats / min(_timed(copies) for _ in range(10)) / 1e9
+    return 2 * half * repeats / min(timed(copies) for _ in range(10)) / 1e9
 
 
-def _timed(call: Callable[[], object]) -> float:
+def timed(call: Callable[[], object]) -> float:
+    """The seconds of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from anyshape.dims import Dim, fresh
-from anyshape.graph.lists import AT, ERASE, INSERT, LENGTH, LIST
+from anyshape.graph.lists import AT, ERASE, INSERT, LENGTH, LIST, operand
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import RegionStep, TableStep
 from anyshape.types import ListType
@@ -112,12 +112,6 @@ def _define(g: Emission, v: Value, handle: int) -> None:
     g.holds.own(v)
 
 
-def _operand(node: Node, k: int) -> Value:
-    v = node.inputs[k]
-    assert v is not None
-    return v
-
-
 def _is_wanted(g: Emission, at: int) -> bool:
     return bool(g.need.outputs.get(at))
 
@@ -133,24 +127,24 @@ def _make(g: Emission, at: int, node: Node) -> None:
 
 def _insert(g: Emission, at: int, node: Node) -> None:
     code = g.code
-    element = _element(g, at, _operand(node, 1))
-    own = code.new(Op.OWN, g.holds.take(_operand(node, 0), at))
+    element = _element(g, at, operand(node, 1))
+    own = code.new(Op.OWN, g.holds.take(operand(node, 0), at))
     code.emit(Op.INSERT, own, _position(g, node, own, between=True), element)
     _define(g, node.outputs[0], own)
 
 
 def _erase(g: Emission, at: int, node: Node) -> None:
     code = g.code
-    given = g.address(_operand(node, 0))
+    given = g.address(operand(node, 0))
     position = _position(g, node, given, between=False)
-    own = code.new(Op.OWN, g.holds.take(_operand(node, 0), at))
+    own = code.new(Op.OWN, g.holds.take(operand(node, 0), at))
     code.emit(Op.ERASE, own, position)
     _define(g, node.outputs[0], own)
 
 
 def _at(g: Emission, at: int, node: Node) -> None:
     code, (made,) = g.code, node.outputs
-    handle = g.address(_operand(node, 0))
+    handle = g.address(operand(node, 0))
     found = code.new(Op.ELEMENT, handle, _position(g, node, handle, between=False))
     if is_list(made):
         code.emit(Op.RETAIN, found)
@@ -171,7 +165,7 @@ def _define_dims(g: Emission, node: Node, register: Callable[[int], int]) -> Non
 
 def _length(g: Emission, at: int, node: Node) -> None:
     (made,) = node.outputs
-    length = g.code.new(Op.LENGTH, g.address(_operand(node, 0)))
+    length = g.code.new(Op.LENGTH, g.address(operand(node, 0)))
     g.code.emit(Op.STORE, g.allocate(made), 0, length, I64)
 
 

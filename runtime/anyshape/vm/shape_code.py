@@ -74,6 +74,12 @@ class ShapeCode:
     def move(self, to: int, register: int) -> None:
         self.emit(Op.MAX, to, register, register)
 
+    def zeroed(self) -> int:
+        """A register that is 0 at first."""
+        made = self.unset()
+        self.move(made, self.register(0))
+        return made
+
     def unless(self, register: int) -> int:
         """A jump for when the register is 0; `land` gives it its target."""
         self.emit(Op.UNLESS, register, 0)

@@ -25,17 +25,12 @@ class Stack:
     def __init__(self, g: Emission, node: Node, k: int, region: int) -> None:
         self.g, self.code, self.node, self.type, self.region = g, g.code, node, node.outputs[k].type, region
         own = {axis - 1: s for s, (result, axis) in node.bound.born.items() if result == k and axis > 0}
-        self.filled, self.dims = self._zero(), {axis: self._zero() for axis in own}
+        self.filled, self.dims = self.code.zeroed(), {axis: self.code.zeroed() for axis in own}
         firsts = first_sizes(node)
         self.firsts = {self.dims[axis]: firsts[s] for axis, s in own.items() if s in firsts}
         """what those dims are where there is no turn"""
         self.called = f"collected value {k - (node.op.control.captures_from(node) if node.op.control else 0)}"
         self.what = named(g, node, self.called)
-
-    def _zero(self) -> int:
-        made = self.code.unset()
-        self.code.move(made, self.code.register(0))
-        return made
 
     def of_a_turn(self) -> TensorType | None:
         """What one turn collects, if that is known before the first."""

@@ -74,8 +74,8 @@ class _Walking:
         code, sums, room = self.code, self.walk.elements.sums, self.g.need.rooms.get(self.at)
         if not (self.walk.checks or sums or room):
             return
-        totals = [self.zero() for _ in sums]
-        most = self.zero() if room else 0
+        totals = [self.code.zeroed() for _ in sums]
+        most = self.code.zeroed() if room else 0
         with self.each():
             for c in self.walk.checks:
                 self.g.check(c.cond, (*c.parts, *self.g.told(c.cond)), c.op, c.where)
@@ -93,7 +93,7 @@ class _Walking:
     def each(self) -> Iterator[int]:
         """A loop over the elements, in which the symbols of one are defined: gives the register of its block."""
         code, sums = self.code, self.walk.elements.sums
-        before = [self.zero() for _ in sums]
+        before = [self.code.zeroed() for _ in sums]
         with counted(code, self.count) as turn:
             block = code.new(Op.ELEMENT, self.handle, turn)
             code.define(self.walk.elements.turn, turn)
@@ -108,8 +108,3 @@ class _Walking:
     def define(self, block: int, places: tuple[tuple[Dim, int], ...]) -> None:
         for s, axis in places:
             self.code.define(s, self.code.new(Op.LOAD, block, DIMS + axis, I64))
-
-    def zero(self) -> int:
-        register = self.code.unset()
-        self.code.move(register, self.code.register(0))
-        return register
