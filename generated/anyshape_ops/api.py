@@ -1862,23 +1862,22 @@ def matmul_nbits(
     a: Operand,
     codes: Operand,
     scale: Operand,
-    zero: Operand,
+    zero: Operand = None,
     bias: Operand = None,
     bits: int = 4,
-    block_size: int = 32,
     *,
     source: str = "",
 ) -> Value:
-    """A product with the transpose of a matrix whose rows are blocks of few-bit integers, each with a scale and a
-    zero point.
+    """A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and a zero
+    point per column.
 
-    (a: F[*p, k], codes: u8[n, blocks, width], scale: F[n, blocks], zero: u8[n, packed], bias: F[n] = 0) -> (y:
-    F[*p, n])
+    (a: F[*p, (blocks, width, per)], codes: u8[g, blocks, width, c], scale: F[g, blocks, c], zero: F[g, blocks,
+    c] = 8, bias: F[g, c] = 0) -> (y: F[*p, (g, c)])
     """
-    return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits, "block_size": block_size}, source)[0]
+    return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:239
+# specs/quantisation.yaml:236
 def unpack_nbits(
     codes: Operand,
     scale: Operand,

@@ -44,6 +44,18 @@ def test_packed_zero_points(bits):
     product(coded(bits, packed, dtype=np.float16), bits, 2e-2)
 
 
+@pytest.mark.parametrize(("bits", "block"), [(4, 32), (8, 16), (2, 128)])
+def test_columns_in_groups_of_a_line_and_rows_that_are_few_or_many(bits, block):
+    n, k = 128, 256
+    weights = {
+        "b": whole(256, n, k // block, block * bits // 8, dtype=np.uint8),
+        "scale": real(n * k // block) / 8,
+        "zero": whole(256, n * -(-k // block * bits // 8), dtype=np.uint8),
+    }
+    cases = [{"a": real(rows, k), **weights} for rows in (1, 2, 3, 20)]
+    check("MatMulNBits", cases, tolerance=2e-3, K=k, N=n, bits=bits, block_size=block)
+
+
 @pytest.mark.parametrize("bits", [2, 4])
 def test_zero_points_of_floats(bits):
     zero = real(N, BLOCKS) * 2 + 8

@@ -199,7 +199,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
 
 # specs/quantisation.yaml:189
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
-    n, k, block_size, bits, p = bound.n, bound.k, bound.block_size, bound.bits, bound.p
+    g, blocks, width, per, c, bits, p = bound.g, bound.blocks, bound.width, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
     codes = eqs.tensor("codes")
     scale = eqs.tensor("scale")
@@ -207,52 +207,49 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     bias = eqs.tensor("bias")
     y = eqs.tensor("y")
     rule = Rule(eqs.op)
-    code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((n, k)))
-    j, l = eqs.index("j", n), eqs.index("l", k)
+    code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((g, blocks, width, per, c)))
+    u = eqs.index("u", g)
+    q = eqs.index("q", blocks)
+    r = eqs.index("r", width)
+    s = eqs.index("s", per)
+    j = eqs.index("j", c)
     eqs.define(
-        code[j, l],
+        code[u, q, r, s, j],
         bit_and(
-            shift_right(
-                cast(codes[j, l // block_size, l % block_size * bits // 8], parse_dtype("i32")),
-                cast(l % block_size * bits % 8, parse_dtype("i32")),
-            ),
+            shift_right(cast(codes[u, q, r, j], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:204",
+        "specs/quantisation.yaml:200",
     )
-    base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, k)))
-    j, l = eqs.index("j", n), eqs.index("l", k)
+    weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((g, blocks, width, per, c)))
+    u = eqs.index("u", g)
+    q = eqs.index("q", blocks)
+    r = eqs.index("r", width)
+    s = eqs.index("s", per)
+    j = eqs.index("j", c)
     eqs.define(
-        base[j, l],
-        bit_and(
-            shift_right(
-                cast(checked(zero)[j, l // block_size * bits // 8], parse_dtype("i32")),
-                cast(l // block_size * bits % 8, parse_dtype("i32")),
-            ),
-            cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
-        ),
-        "specs/quantisation.yaml:205: zero[j, l // block_size * bits // 8]",
+        weight[u, q, r, s, j],
+        (cast(code[u, q, r, s, j], eqs.dtypes["F"]) - zero[u, q, j]) * scale[u, q, j],
+        "specs/quantisation.yaml:201",
     )
-    weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((n, k)))
-    j, l = eqs.index("j", n), eqs.index("l", k)
+    i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
-        weight[j, l],
-        cast(code[j, l] - base[j, l], eqs.dtypes["F"]) * scale[j, l // block_size],
-        "specs/quantisation.yaml:206",
-    )
-    i, j = eqs.indices("i", p), eqs.index("j", n)
-    eqs.define(
-        y[*i, j],
+        y[*i, u * c + j],
         cast(
-            reduce_("sum", [k], lambda l: cast(a[*i, l], eqs.dtypes["U"]) * cast(weight[j, l], eqs.dtypes["U"])),
+            reduce_(
+                "sum",
+                [blocks, width, per],
+                lambda q, r, s: cast(a[*i, (q * width + r) * per + s], eqs.dtypes["U"])
+                * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
+            ),
             eqs.dtypes["F"],
         )
-        + bias[j],
-        "specs/quantisation.yaml:207",
+        + bias[u, j],
+        "specs/quantisation.yaml:202",
     )
 
 
-# specs/quantisation.yaml:239
+# specs/quantisation.yaml:236
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -273,7 +270,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:250",
+        "specs/quantisation.yaml:247",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -286,12 +283,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:251: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:248: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:252: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:249: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

@@ -110,7 +110,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:215
+# specs/quantisation.yaml:209
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (
@@ -129,6 +129,7 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
         n.refuse("a negative accuracy_level")
     if n.attr("weight_prepacked", 0) != 0:
         n.refuse("MatMulNBits with weights laid out for another device")
+    blocks_ = ((n.attr("K") + n.attr("block_size")) - 1) // n.attr("block_size")
     scales_ = api.reshape(n.input(2), (n.attr("N"), -1), source=n.source)
     middle_ = api.full(
         api.cast(
@@ -136,11 +137,43 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
             to=parse_dtype("u8"),
             source=n.source,
         ),
-        (n.attr("N"), ((n.attr("K") + n.attr("block_size")) - 1) // n.attr("block_size")),
+        (n.attr("N"), blocks_),
         source=n.source,
     )
     zeros__ = (api.reshape(n.input(3), (n.attr("N"), -1), source=n.source) if n.input(3) is not None else middle_)
     packed_ = (zeros__ if (n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8")) else None)
+    side_ = (64 if (n.attr("N") % 64) == 0 else needed(n, n.attr("N"), "N"))
+    whole_ = (
+        api.pad(n.input(0), pads=(0, (blocks_ * n.attr("block_size")) - n.attr("K")), axes=(-1,), source=n.source)
+        if (n.attr("K") % n.attr("block_size")) != 0 else n.input(0)
+    )
+    codes_ = api.transpose(
+        api.reshape(n.input(1), (-1, side_, blocks_, (n.attr("block_size") * n.attr("bits", 4)) // 8), source=n.source),
+        axes=(0, 2, 3, 1),
+        source=n.source,
+    )
+    laid_ = api.transpose(
+        api.reshape(n.input(2), (-1, side_, blocks_), source=n.source), axes=(0, 2, 1), source=n.source
+    )
+    ones_ = api.full(
+        api.cast(scalar(1), to=dtype_of(n, n.input(2)), source=n.source), (n.attr("N"), 1), source=n.source
+    )
+    points_ = (
+        api.unpack_nbits(
+            api.reshape(packed_, (n.attr("N"), 1, -1), source=n.source),
+            ones_,
+            api.full(api.cast(scalar(0), to=parse_dtype("u8"), source=n.source), (n.attr("N"), 1), source=n.source),
+            api.full(scalar(0), (blocks_,), source=n.source),
+            bits=n.attr("bits", 4),
+            source=n.source,
+        )
+        if (packed_ is not None) and ((n.input(3) is not None) or (n.attr("bits", 4) != 4)) else None
+    )
+    centre_ = (
+        api.transpose(api.reshape(points_, (-1, side_, blocks_), source=n.source), axes=(0, 2, 1), source=n.source)
+        if points_ is not None else None
+    )
+    added_ = (api.reshape(n.input(5), (-1, side_), source=n.source) if n.input(5) is not None else None)
     spread_ = (
         api.matmul(
             n.input(0),
@@ -173,18 +206,7 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
         if (n.input(4) is not None) or (packed_ is None) else None
     )
     return (
-        [
-            api.matmul_nbits(
-                n.input(0),
-                n.input(1),
-                scales_,
-                zeros__,
-                n.input(5),
-                bits=n.attr("bits", 4),
-                block_size=n.attr("block_size"),
-                source=n.source,
-            )
-        ]
+        [api.matmul_nbits(whole_, codes_, laid_, centre_, added_, bits=n.attr("bits", 4), source=n.source)]
         if (n.input(4) is None) and ((n.input(3) is None) or (dtype_of(n, n.input(3)) == parse_dtype("u8"))) else (
             [api.add(spread_, n.input(5), source=n.source)]
             if n.input(5) is not None else [needed(n, spread_, "spread")]

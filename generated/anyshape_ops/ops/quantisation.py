@@ -145,23 +145,20 @@ MATMUL_NBITS = OpDef(
         InputDef("a", "F"),
         InputDef("codes", "u8"),
         InputDef("scale", "F"),
-        InputDef("zero", "u8"),
+        InputDef("zero", "F", optional=True, default=8),
         InputDef("bias", "F", optional=True, default=0),
     ),
-    params=(
-        ParamDef("bits", "int", required=False, default=4),
-        ParamDef("block_size", "int", required=False, default=32),
-    ),
+    params=(ParamDef("bits", "int", required=False, default=4),),
     outputs=(OutputDef("y", "F"),),
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.matmul_nbits_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
-    summary="A product with the transpose of a matrix whose rows are blocks of few-bit integers, each with a scale and a zero point.",
+    summary="A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and a zero point per column.",
     source="specs/quantisation.yaml:189",
 )
 
-# specs/quantisation.yaml:239
+# specs/quantisation.yaml:236
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -179,5 +176,5 @@ UNPACK_NBITS = OpDef(
     relation=relations.unpack_nbits_relation,
     kernel=kernels.unpack_nbits_kernel,
     summary="Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero points is its own.",
-    source="specs/quantisation.yaml:239",
+    source="specs/quantisation.yaml:236",
 )

@@ -156,36 +156,42 @@ def qlinear_matmul_relation(
 
 # specs/quantisation.yaml:189
 def matmul_nbits_relation(
-    rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec, bias: Vec | None, bits: Any, block_size: Any
+    rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
     rule.require(ge(len(a), 1), lambda: f"a must have at least rank 1, got rank {len(a)}")
-    rule.require(eq(len(codes), 3), lambda: f"codes must have rank 3, got rank {len(codes)}")
-    rule.require(eq(len(scale), 2), lambda: f"scale must have rank 2, got rank {len(scale)}")
-    rule.require(eq(len(zero), 2), lambda: f"zero must have rank 2, got rank {len(zero)}")
+    rule.require(eq(len(codes), 4), lambda: f"codes must have rank 4, got rank {len(codes)}")
+    rule.require(eq(len(scale), 3), lambda: f"scale must have rank 3, got rank {len(scale)}")
     p = a[:-1]
-    k = a[-1]
-    n = codes[0]
+    g = codes[0]
     blocks = codes[1]
     width = codes[2]
-    n = rule.equal(n, scale[0], "n of scale")
+    c = codes[3]
+    g = rule.equal(g, scale[0], "g of scale")
     blocks = rule.equal(blocks, scale[1], "blocks of scale")
-    n = rule.equal(n, zero[0], "n of zero")
-    packed = zero[1]
+    c = rule.equal(c, scale[2], "c of scale")
+    per = rule.exact_div(a[-1], blocks * width)
+    if zero is not None:
+        rule.require(eq(len(zero), 3), lambda: f"zero must have rank 3, got rank {len(zero)}")
+        g = rule.equal(g, zero[0], "g of zero")
+        blocks = rule.equal(blocks, zero[1], "blocks of zero")
+        c = rule.equal(c, zero[2], "c of zero")
     if bias is not None:
-        rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
-        n = rule.equal(n, bias[0], "n of bias")
+        rule.require(eq(len(bias), 2), lambda: f"bias must have rank 2, got rank {len(bias)}")
+        g = rule.equal(g, bias[0], "g of bias")
+        c = rule.equal(c, bias[1], "c of bias")
     rule.require(
         rule.or_(eq(bits, 2), lambda: rule.or_(eq(bits, 4), lambda: eq(bits, 8))),
         lambda: f"integers of 2, 4 or 8 bits, got {bits}",
     )
-    rule.require(gt(block_size, 0), lambda: f"a block has a size, got {block_size}")
-    rule.require(eq(width * 8, block_size * bits), lambda: f"{block_size} integers of {bits} bits in {width} bytes")
-    rule.require(eq(blocks, rule.ceil_div(k, block_size)), lambda: f"{blocks} blocks of {block_size} for {k} columns")
-    rule.require(ge(packed * 8, blocks * bits), lambda: f"{packed} bytes hold less than {blocks} zero points")
-    return rule.bind(outputs={"y": Vec((*p, n))}, n=n, k=k, block_size=block_size, bits=bits, p=p)
+    rule.require(
+        eq(per * bits, 8),
+        lambda: f"{blocks} blocks of {width} bytes of integers of {bits} bits are as many as "
+        f"rows, got {per} of a byte",
+    )
+    return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, width=width, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:239
+# specs/quantisation.yaml:236
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

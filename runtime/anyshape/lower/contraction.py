@@ -115,7 +115,8 @@ class _Splitter:
         (found,) = reds
         over = found.data[1]
         inner = [v for v, c in stores[0].access.address.terms if c == 1]
-        for a, b in (found.args[0].args, found.args[0].args[::-1]):
+        for widened, b in (found.args[0].args, found.args[0].args[::-1]):
+            a = as_stored(widened)
             step = _joined(a, over)
             columns = [v for v in inner if v in b.domain - a.domain]
             rows = [v for v in stores[0].variables if v in a.domain - b.domain]

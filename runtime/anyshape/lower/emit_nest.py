@@ -24,6 +24,9 @@ Sums = list[list[Val]]
 """Per reduction, one accumulator per copy."""
 
 Body = Callable[[Sums], Sums]
+WRITTEN_OUT = 4
+"""Turns of an innermost loop that are no loop."""
+
 Range = tuple[Val, Val]
 
 
@@ -53,12 +56,27 @@ class Nests(Values):
             range_ = self.vector_share(v, tiers, split) if spans is None else spans.of(v)
             return self.vector_range(v, tiers, range_, sums, body)
         whole = (const(I64, 0), self.size(v.extent)) if spans is None else spans.of(v)
+        few = 0 if split or len(variables) > 1 else self._written_out(whole)
+        if few:
+            for index in range(few):
+                self.enter()
+                self.bind(v)
+                self.indices[v] = const(I64, index)
+                sums = body(sums)
+                self.leave()
+            return sums
         first, last = self.part_of(whole[1], 1) if split else whole
         with self.loop(first, last, 1, _flat(sums)) as turn:
             self.turn_of(v, turn.index)
             inner = self.nest(variables[1:], vector, tiers, _shaped(turn.carried, sums), body, spans=spans)
             turn.next(_flat(inner))
         return _shaped(turn.results, sums)
+
+    def _written_out(self, range_: Range) -> int:
+        """A few last turns around vectors, or 0: what they have in common, a byte of several codes, say, is then read once."""
+        first, last = range_
+        turns = 0 if last.number is None or first.number != 0 else int(last.number)
+        return turns if self.vector is not None and turns <= WRITTEN_OUT else 0
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -27,7 +27,11 @@ from anyshape.lower.emit_windows import fill, prepare
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import I8, I64, Val, const
+from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
+
+FEW = 2
+"""Rows for which a computed operand is not packed."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,17 @@ class _Emission:
         """Of the open piece of a row of results: the row, and where the vector begins in it."""
 
     def run(self, prepacked: Tensor | None) -> None:
+        rows, scope = self.rows, self.few_rows()
+        if scope is None:
+            self.contract(prepacked)
+            return
+        few = rows.f.compare("le", rows.size(self.p.m.extent), FEW)
+        with rows.when(few):
+            rows.top(scope)
+        with rows.when(rows.f.not_(few)):
+            self.contract(prepacked)
+
+    def contract(self, prepacked: Tensor | None) -> None:
         rows, p = self.rows, self.p
         with rows.section():
             if p.windows is not None:
@@ -71,6 +86,18 @@ class _Emission:
             sizes, computed = (m, p.n.extent, p.k.extent), p.computed is not None
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, spec.packs_b, dims.minimum, dims.maximum, computed)
             gemm.emit_contraction(rows.f, spec, self.reserve(bytes_), rows.part, rows.nparts)
+
+    def few_rows(self) -> Scope | None:
+        """Sums that compute the operand where they use it, row by row: what few rows are done with sooner than with packing it."""
+        p = self.p
+        if p.computed is None or p.windows is not None or self.block is not None or p.around:
+            return None
+        scope = plan(list(p.stores))
+        variables = (*p.batch, p.m, p.n)
+        if scope.vector is not p.n or set(scope.variables) != set(variables):
+            return None
+        scope.variables = variables
+        return scope
 
     def reserve(self, bytes_: Size) -> Val:
         """Scratch of this product alone."""
