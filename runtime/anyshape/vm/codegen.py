@@ -106,9 +106,19 @@ class Codegen(Entry, ABC):
         self.holds = Holds(self, self.own_lists())
         self.holds.after(BEGIN)
         self.arena.prepare(ENTRY)
+        if direct is None:
+            self.make_results()
         for at, _ in enumerate(self.schedule.steps):
             self.step(at)
             self.holds.after(at)
+
+    def make_results(self) -> None:
+        """Those whose sizes follow from the arguments, at once: for each that is made later, a call that kernels run in without the
+        interpreter's lock would wait for that once more."""
+        for k, v in enumerate(self.f.results):
+            storage = self.storages.get(v)
+            if storage is not None and storage.result == k and all(map(self.code.is_defined, v.type.shape or ())):
+                self.allocate(v)
 
     def own_lists(self) -> Iterable[Value]:
         """Parameters that are lists, which are this body's to release."""

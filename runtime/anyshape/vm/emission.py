@@ -170,7 +170,10 @@ class Emission:
         return self.code.pure(Op.CONSTANT, number)
 
     def allocate(self, v: Value) -> int:
+        """The register of its address. A result may have been made before."""
         storage = self.storages[v]
+        if storage.address is not None:
+            return storage.address
         if storage.result is not None:
             result = self.f.results[storage.result]
             storage.address = self.output(storage.result, result)
