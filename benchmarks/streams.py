@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from benchmarks.engines import Engine
@@ -84,9 +84,10 @@ class Local:
         self._made += 1
         passes = []
         for k in range(self._made, self._made + 2 + LATER):  # so that each engine begins with other data
-            self._warm(engine, self._calls[order[0]][0])
-            given = (self._calls[s][k % len(self._calls[s])] for s in order[1:])
-            passes.append([_seconds(engine, {n: a.copy() for n, a in arguments.items()}) for arguments in given])
+            data = [self._calls[s][k % len(self._calls[s])] for s in order]
+            calls = _once_warm(data[0], data[1:])
+            seconds = [_seconds(engine, {n: a.copy() for n, a in arguments.items()}) for arguments in calls]
+            passes.append(seconds[len(seconds) - len(order) + 1 :])
         return passes
 
     @staticmethod
@@ -104,6 +105,15 @@ def _seconds(engine: Engine, arguments: Arrays, repeats: int = 1) -> float:
     for _ in range(repeats):
         engine.run(arguments)
     return (time.perf_counter() - started) / repeats
+
+
+def _once_warm(first: Arrays, others: Sequence[Arrays]) -> Iterator[Arrays]:
+    """The first again and again until caches and threads are awake, then the others."""
+    end = time.perf_counter() + WARM_SECONDS
+    yield first
+    while time.perf_counter() < end:
+        yield first
+    yield from others
 
 
 def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> Times:
@@ -142,9 +152,11 @@ def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 
     call has data that the engine has not seen, as any call of a service has (a processor learns the branches that the same data take, which
     alone makes a later call of the detector 1.2 times as fast). Second calls tell the noise: their shape is new no more, and they are
     compared with the same later ones. Each time calls at the first shape of the order come before, which do not count: the very first calls
-    page in and start what an engine needs at any shape. Arguments are copied before each call, so that they are as warm the first time as
-    later. Engines take turns; one that is made slowly has fewer of them, but takes none from the others: medians of three or four first calls,
-    which is what all had when they shared the seconds, tell 1.3 where those of 25 tell 1.2.
+    page in and start what an engine needs at any shape. They are made just as those that count are: the first call from anywhere else takes
+    half a microsecond more, whatever its shape, since the processor has not come that way before. Arguments are copied before each call, so
+    that they are as warm the first time as later. Engines take turns; one that takes long to make is made fewer times, but takes no time
+    from the others: medians of three or four first calls, which is what all had when they shared the seconds, tell 1.3 where those of 25
+    tell 1.2.
     """
     first: Times = {r.name: {s: [] for s in shapes} for r in runners}
     second: Times = {r.name: {s: [] for s in shapes} for r in runners}

@@ -22,6 +22,7 @@ from anyshape.vm import Executable, compile
 from anyshape.vm.native import executor
 from anyshape.vm.native.lender import BYTES, new_lender
 from anyshape.vm.native.lending import BEFORE, END, HEAD, LENT, NEXT, SIZE, START
+from anyshape.vm.program import Op
 from anyshape.vm.results import LARGE
 from tests.in_threads import in_threads
 from tests.resident import HANGS
@@ -92,6 +93,19 @@ def doubling() -> Executable:
 
 def ones(n: int) -> np.ndarray[Any, Any]:
     return np.ones(n, np.float32)
+
+
+def test_results_are_made_before_the_first_kernel_unless_data_size_them() -> None:
+    x = anyshape.input("x", "f32[n]")
+    doubled = ops.add(x, x)
+    f = anyshape.function(
+        [x], {"places": ops.nonzero(doubled), "doubled": doubled, "sums": ops.cumsum(doubled, axis=0)}
+    )
+    (program,) = compile(f, threads=1).plan.programs
+    kernels = {Op.INVOKE, Op.SHARE}
+    listed = [op for _, op, _ in program.instructions() if op in kernels or op is Op.OUTPUT]
+    assert listed[:2] == [Op.OUTPUT, Op.OUTPUT] and listed[2] in kernels
+    assert listed.count(Op.OUTPUT) == 3
 
 
 def test_one_place_serves_all_sizes_in_turn(lender: Lender) -> None:
