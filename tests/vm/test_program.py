@@ -67,14 +67,14 @@ program main(x, y)
   r14 = 64
   r15 = r13 * r14
   r16 = region 0, r15
-  r17 = argument x
-  r18 = argument y
-  invoke add(r0; r17, r18, r16; scratch r10)
-  r19 = output total: f32[r0]
-  invoke sum(r0; r16, r19; scratch r10)
-  r20 = output shape: i64[r3]
+  r17 = output total: f32[r0]
+  r18 = output shape: i64[r3]
+  r19 = argument x
+  r20 = argument y
+  invoke add(r0; r19, r20, r16; scratch r10)
+  invoke sum(r0; r16, r17; scratch r10)
   r21 = r0 * r7
-  store i64 r20[0] = r21
+  store i64 r18[0] = r21
   return"""
 
 
