@@ -2011,7 +2011,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:157
+# specs/recurrent.yaml:161
 def gru(
     x: Operand,
     w: Operand,
@@ -2049,7 +2049,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:238
+# specs/recurrent.yaml:246
 def lstm(
     x: Operand,
     w: Operand,

@@ -51,13 +51,13 @@ class Need(IntEnum):
 
 @dataclass(frozen=True)
 class RankCheck(Node):
-    """The rank of an operand must equal (`exact`), or be at least, this."""
+    """The rank of an operand must be at least this, and at most `most` unless a run is open."""
 
     operand: str
     element: str | None
     """a variable of the enclosing `ForEach`, for a variadic"""
     rank: Expr
-    exact: bool
+    most: Expr | None
 
 
 @dataclass(frozen=True)

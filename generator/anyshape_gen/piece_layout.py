@@ -32,8 +32,8 @@ class PieceLayout:
     base: Expr
     known: set[str]
 
-    def locate(self) -> tuple[list[PieceTask], Expr, bool, list[Define]] | None:
-        """Tasks, the (least) rank, whether it is exact, and helper definitions; None while lengths are open."""
+    def locate(self) -> tuple[list[PieceTask], Expr, Expr | None, list[Define]] | None:
+        """Tasks, the least rank and the highest unless a run is open, and helper definitions; None while lengths are open."""
         pieces = list(self.operand.signature.pieces)
         tasks: list[PieceTask] = []
         base = self.base
@@ -53,10 +53,11 @@ class PieceLayout:
         if len(opens) > 1:
             return None
         tasks += self._place(pieces, lengths, base, opens[0] if opens else len(pieces))
-        fixed = [n for n, p in zip(lengths, pieces) if n is not None and not (isinstance(p, Dim) and p.optional)]
-        for length in fixed:
-            least = add(least, length)
-        return tasks, least, not opens and len(fixed) == len(pieces), extra
+        optional = sum(isinstance(p, Dim) and p.optional for p in pieces)
+        for length, piece in zip(lengths, pieces):
+            if length is not None and not (isinstance(piece, Dim) and piece.optional):
+                least = add(least, length)
+        return tasks, least, None if opens else add(least, Int(optional)), extra
 
     def _lengths(self, pieces: list[Piece]) -> list[Expr | None] | None:
         """The number of dims of every piece, None for an open run; None altogether while a name is missing."""
@@ -103,7 +104,7 @@ class PieceLayout:
             assert length is not None
             many = _is_run(piece)
             ends = add(at, length)
-            # Without an open run the rank is exact, so the last piece reaches to the end.
+            # Without an open run the rank is checked to be that of all pieces, so the last one reaches to the end.
             high = None if piece is pieces[-1] else ends
             value = part(base, at, high) if many else item(base, at)
             tasks.append(PieceTask(self.operand, piece, value))

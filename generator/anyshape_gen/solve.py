@@ -160,9 +160,9 @@ class Solver:
         located = PieceLayout(operand, base, self.known).locate()
         if located is None:
             return False
-        tasks, rank, exact, extra = located
-        check = RankCheck(operand.name, variadic.var if variadic else None, rank, exact, span=operand.span)
-        checks: list[SolveStep] = [check] if exact or rank != Int(0) else []
+        tasks, rank, most, extra = located
+        check = RankCheck(operand.name, variadic.var if variadic else None, rank, most, span=operand.span)
+        checks: list[SolveStep] = [check] if most is not None or rank != Int(0) else []
         if variadic is None:
             self.state.steps += [*checks, *extra]
             self.known.update(step.name for step in extra)

@@ -48,8 +48,9 @@ def lines(steps: tuple[SolveStep, ...]) -> list[str]:
     out: list[str] = []
     for step in steps:
         match step:
-            case RankCheck(operand=operand, rank=rank, exact=exact):
-                out.append(f"rank {operand} {'==' if exact else '>='} {to_text(rank)}")
+            case RankCheck(operand=operand, rank=rank, most=most):
+                out.append(f"rank {operand} {'==' if rank == most else '>='} {to_text(rank)}")
+                out += [f"rank {operand} <= {to_text(most)}"] if most not in (None, rank) else []
             case BindParam(param=param, defines_length=opens):
                 out.append(f"param {param.name}" + (f" opens {opens}" if opens else ""))
             case Define(name=name, value=value):

@@ -55,7 +55,7 @@ def rnn_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/recurrent.yaml:207
+# specs/recurrent.yaml:211
 def gru_1(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -73,7 +73,7 @@ def gru_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:208
+# specs/recurrent.yaml:212
 def gru_3(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -92,7 +92,7 @@ def gru_3(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:210
+# specs/recurrent.yaml:214
 def gru_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.gru(
         (api.transpose(n.input(0), (1, 0, 2), source=n.source) if n.attr("layout") == 1 else n.input(0)),
@@ -120,7 +120,7 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/recurrent.yaml:292
+# specs/recurrent.yaml:300
 def lstm_1(n: OnnxNode) -> Sequence[Value]:
     return api.lstm(
         n.input(0),
@@ -141,7 +141,7 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:294
+# specs/recurrent.yaml:302
 def lstm_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.lstm(
         (api.transpose(n.input(0), (1, 0, 2), source=n.source) if n.attr("layout") == 1 else n.input(0)),

@@ -112,7 +112,7 @@ def rnn_relation(
     )
 
 
-# specs/recurrent.yaml:157
+# specs/recurrent.yaml:161
 def gru_relation(
     rule: Rule,
     *,
@@ -218,7 +218,7 @@ def gru_relation(
     )
 
 
-# specs/recurrent.yaml:238
+# specs/recurrent.yaml:246
 def lstm_relation(
     rule: Rule,
     *,

@@ -300,6 +300,39 @@ RNN = Property(
             "specs/recurrent.yaml:144",
         ),
         Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
+            {"activations": ("Affine",), "activation_alpha": (0.5,), "activation_beta": (0.4,)},
+            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:145",
+        ),
+        Example(
+            {"x": Given(value=(((1.0,), (1.5,)),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((0.0,),),))},
+            {"activations": ("ThresholdedRelu",)},
+            {"y": Given(value=((((0.0,), (1.5,)),),))},
+            None,
+            "specs/recurrent.yaml:146",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
+            {
+                "direction": "bidirectional",
+                "activations": ("Tanh", "Affine"),
+                "activation_alpha": (0.5,),
+                "activation_beta": (0.4,),
+            },
+            {"y": Given((3, 2, 2, 5))},
+            None,
+            "specs/recurrent.yaml:147",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
+            {"direction": "bidirectional", "activations": ("Elu", "Softplus"), "activation_alpha": (0.5,)},
+            {"y": Given((3, 2, 2, 5))},
+            None,
+            "specs/recurrent.yaml:148",
+        ),
+        Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {
                 "direction": "bidirectional",
@@ -309,77 +342,77 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:145",
+            "specs/recurrent.yaml:149",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:146",
+            "specs/recurrent.yaml:150",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:147",
+            "specs/recurrent.yaml:151",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:148",
+            "specs/recurrent.yaml:152",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Cosine",)},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:149",
+            "specs/recurrent.yaml:153",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:150",
+            "specs/recurrent.yaml:154",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:151",
+            "specs/recurrent.yaml:155",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:152",
+            "specs/recurrent.yaml:156",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:153",
+            "specs/recurrent.yaml:157",
         ),
         Example(
             {"x": Given(value=(((nan,),),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((1.0,),),))},
             {"clip": 0.5},
             {"y": Given(value=((((nan,),),),))},
             None,
-            "specs/recurrent.yaml:154",
+            "specs/recurrent.yaml:158",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:155",
+            "specs/recurrent.yaml:159",
         ),
     ),
     "specs/recurrent.yaml:90",
@@ -392,7 +425,7 @@ RNN = Property(
 )
 
 
-# specs/recurrent.yaml:157
+# specs/recurrent.yaml:161
 def gru_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -426,7 +459,7 @@ def gru_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:202
+# specs/recurrent.yaml:206
 def gru_reference(
     x: Any,
     w: Any,
@@ -467,7 +500,7 @@ GRU = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:213",
+            "specs/recurrent.yaml:217",
         ),
         Example(
             {
@@ -480,21 +513,21 @@ GRU = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:214",
+            "specs/recurrent.yaml:218",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5)), "bias": Given((2, 30))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:215",
+            "specs/recurrent.yaml:219",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:216",
+            "specs/recurrent.yaml:220",
         ),
         Example(
             {
@@ -507,7 +540,7 @@ GRU = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:217",
+            "specs/recurrent.yaml:221",
         ),
         Example(
             {
@@ -521,49 +554,49 @@ GRU = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:218",
+            "specs/recurrent.yaml:222",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Affine", "LeakyRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:219",
+            "specs/recurrent.yaml:223",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("ThresholdedRelu", "ScaledTanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:220",
+            "specs/recurrent.yaml:224",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:221",
+            "specs/recurrent.yaml:225",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Relu", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:222",
+            "specs/recurrent.yaml:226",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Softsign")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:223",
+            "specs/recurrent.yaml:227",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:224",
+            "specs/recurrent.yaml:228",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -575,97 +608,145 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:225",
+            "specs/recurrent.yaml:229",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "bias": Given((1, 30))},
             {"linear_before_reset": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:226",
+            "specs/recurrent.yaml:230",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1.0,),),)),
+                "w": Given(value=(((1.0,), (-1.0,), (2.0,)),)),
+                "r": Given(value=(((1.0,), (2.0,), (-1.0,)),)),
+                "bias": Given(value=((0, 0, 0, 0, 0, 1.0),)),
+                "h0": Given(value=(((0.5,),),)),
+            },
+            {},
+            {"y": Given(value=((((0.58972777,),),),))},
+            None,
+            "specs/recurrent.yaml:231",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
+            {
+                "direction": "bidirectional",
+                "activations": ("Sigmoid", "Elu", "Softplus", "ScaledTanh"),
+                "activation_alpha": (0.7, 0.9),
+                "activation_beta": (0.4,),
+            },
+            {"y": Given((3, 2, 2, 5))},
+            None,
+            "specs/recurrent.yaml:232",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
+            {
+                "direction": "bidirectional",
+                "activations": ("LeakyRelu", "Tanh", "Elu", "Softsign"),
+                "activation_alpha": (0.7, 0.9),
+            },
+            {"y": Given((3, 2, 2, 5))},
+            None,
+            "specs/recurrent.yaml:233",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
+            {
+                "direction": "bidirectional",
+                "activations": ("HardSigmoid", "Affine", "HardSigmoid", "Affine"),
+                "activation_alpha": (0.3, 0.7, 0.9, 1.1),
+                "activation_beta": (0.4, 0.6, 0.8, 0.2),
+            },
+            {"y": Given((3, 2, 2, 5))},
+            None,
+            "specs/recurrent.yaml:234",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:227",
+            "specs/recurrent.yaml:235",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:228",
+            "specs/recurrent.yaml:236",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:229",
+            "specs/recurrent.yaml:237",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:230",
+            "specs/recurrent.yaml:238",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:231",
+            "specs/recurrent.yaml:239",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:232",
+            "specs/recurrent.yaml:240",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Sigmoid")},
             {},
             "activations for",
-            "specs/recurrent.yaml:233",
+            "specs/recurrent.yaml:241",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:234",
+            "specs/recurrent.yaml:242",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:235",
+            "specs/recurrent.yaml:243",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:236",
+            "specs/recurrent.yaml:244",
         ),
     ),
-    "specs/recurrent.yaml:157",
+    "specs/recurrent.yaml:161",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:179"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:180"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:183"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:184"),
     ),
 )
 
 
-# specs/recurrent.yaml:238
+# specs/recurrent.yaml:246
 def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -701,7 +782,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:287
+# specs/recurrent.yaml:295
 def lstm_reference(
     x: Any,
     w: Any,
@@ -744,7 +825,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:297",
+            "specs/recurrent.yaml:305",
         ),
         Example(
             {
@@ -757,21 +838,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:298",
+            "specs/recurrent.yaml:306",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:299",
+            "specs/recurrent.yaml:307",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:300",
+            "specs/recurrent.yaml:308",
         ),
         Example(
             {
@@ -784,7 +865,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:301",
+            "specs/recurrent.yaml:309",
         ),
         Example(
             {
@@ -798,35 +879,47 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:302",
+            "specs/recurrent.yaml:310",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:303",
+            "specs/recurrent.yaml:311",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:304",
+            "specs/recurrent.yaml:312",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:305",
+            "specs/recurrent.yaml:313",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:306",
+            "specs/recurrent.yaml:314",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1.0,),),)),
+                "w": Given(value=(((1.0,), (2.0,), (0.5,), (1.0,)),)),
+                "r": Given(value=(((0.0,), (0.0,), (0.0,), (0.0,)),)),
+                "c0": Given(value=(((2.0,),),)),
+            },
+            {},
+            {"y": Given(value=((((0.83409775,),),),)), "cell": Given(value=(((1.8016886,),),))},
+            None,
+            "specs/recurrent.yaml:315",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -838,7 +931,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:307",
+            "specs/recurrent.yaml:316",
         ),
         Example(
             {
@@ -852,84 +945,84 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:308",
+            "specs/recurrent.yaml:317",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:309",
+            "specs/recurrent.yaml:318",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:310",
+            "specs/recurrent.yaml:319",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:311",
+            "specs/recurrent.yaml:320",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:312",
+            "specs/recurrent.yaml:321",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:313",
+            "specs/recurrent.yaml:322",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:314",
+            "specs/recurrent.yaml:323",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:315",
+            "specs/recurrent.yaml:324",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:316",
+            "specs/recurrent.yaml:325",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:317",
+            "specs/recurrent.yaml:326",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:318",
+            "specs/recurrent.yaml:327",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:319",
+            "specs/recurrent.yaml:328",
         ),
         Example(
             {
@@ -942,28 +1035,28 @@ LSTM = Property(
             {},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:320",
+            "specs/recurrent.yaml:329",
         ),
         Example(
             {"x": Given((3, 2, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1)), "lens": Given(value=(2, 1))},
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 1)), "last": Given((1, 2, 1)), "cell": Given((1, 2, 1))},
             None,
-            "specs/recurrent.yaml:321",
+            "specs/recurrent.yaml:330",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:322",
+            "specs/recurrent.yaml:331",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "Tanh", "Affine")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:323",
+            "specs/recurrent.yaml:332",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
@@ -974,28 +1067,28 @@ LSTM = Property(
             },
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:324",
+            "specs/recurrent.yaml:333",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Elu", "Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:325",
+            "specs/recurrent.yaml:334",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Tanh", "Elu", "Tanh", "Elu", "Tanh", "Elu")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:326",
+            "specs/recurrent.yaml:335",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Tanh", "Affine", "HardSigmoid")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:327",
+            "specs/recurrent.yaml:336",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
@@ -1007,7 +1100,7 @@ LSTM = Property(
             },
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:328",
+            "specs/recurrent.yaml:337",
         ),
         Example(
             {
@@ -1020,14 +1113,14 @@ LSTM = Property(
             {},
             {"cell": Given(value=(((1,),),))},
             None,
-            "specs/recurrent.yaml:329",
+            "specs/recurrent.yaml:338",
         ),
     ),
-    "specs/recurrent.yaml:238",
+    "specs/recurrent.yaml:246",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:85"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:86"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:266"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:267"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:274"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:275"),
     ),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from anyshape_gen.analysis_model import (
     AtLeastOne,
@@ -209,14 +209,12 @@ class RelationEmitter:
         operand = self.name(step.operand)
         if step.element is not None:
             operand += f"[{self.name(step.element)}]"
-        rank = self.solve_text.text(step.rank)
-        test, words = ("eq", "rank") if step.exact else ("ge", "at least rank")
-        if not step.exact and step.rank == Int(0):
-            return
-        shown = rank if rank.isdigit() else "{" + rank + "}"
         name = step.operand if step.element is None else f"{step.operand}[{{{self.name(step.element)}}}]"
-        message = f'lambda: f"{name} must have {words} {shown}, got rank {{len({operand})}}"'
-        self.code.add(f"rule.require({test}(len({operand}), {rank}), {message})")
+        for test, words, bound in _rank_tests(step):
+            rank = self.solve_text.text(bound)
+            shown = rank if rank.isdigit() else "{" + rank + "}"
+            message = f'lambda: f"{name} must have {words} {shown}, got rank {{len({operand})}}"'
+            self.code.add(f"rule.require({test}(len({operand}), {rank}), {message})")
 
     def _param(self, step: BindParam) -> None:
         p, name = step.param, self.name(step.param.name)
@@ -288,6 +286,17 @@ class RelationEmitter:
             outputs.append(f"{quoted(o.name)}: {shape}")
         names = [f"{attribute_name(n)}={self.rule_text.rename(n)}" for n in bound]
         self.code.add(f"return rule.bind({', '.join(['outputs={' + ', '.join(outputs) + '}', *names])})")
+
+
+def _rank_tests(step: RankCheck) -> Iterator[tuple[str, str, Expr]]:
+    """Comparisons of a rank, by function, word and bound."""
+    if step.most == step.rank:
+        yield "eq", "rank", step.rank
+        return
+    if step.rank != Int(0):
+        yield "ge", "at least rank", step.rank
+    if step.most is not None:
+        yield "le", "at most rank", step.most
 
 
 def _known_parts(shape: Expr, known: Mapping[Expr, str]) -> Expr:

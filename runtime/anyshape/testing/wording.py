@@ -22,6 +22,10 @@ from anyshape.testing import Refusal
 _VARIANT = re.compile(r"^(static|dyn)\.")
 _SHAPE = re.compile(r"\[[^\[\]]*\]")
 _INDEX = re.compile(r"^index -?\d+ ")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
+_TERM = r"-?(?:\w+\([^:]*?\)|\([^:]*?\)|\w+)"
+_WRITTEN = rf"(?:{_TERM}(?: ?(?:\+|-|\*\*?|//|%) ?{_TERM})*)"
+"""A number, or what is written in its place."""
 
 
 def plain(message: str) -> str:
@@ -64,11 +68,9 @@ def _equated(words: Sequence[str]) -> str:
 
 
 def _as_written(told: str, said: str) -> bool:
-    """`view n*m elements` and `view 272 elements`."""
-    words, numbers = told.split(" "), said.split(" ")
-    return len(words) >= len(numbers) and all(
-        w == n or (n.isdigit() and not w.isdigit()) for w, n in zip(words, numbers)
-    )
+    """`view n*m elements` and `view 272 elements`, `n + 1 of n` and `5 of 4`."""
+    pieces = _NUMBER.split(said)
+    return re.match(_WRITTEN.join(map(re.escape, pieces)) + r"(?!\w)", told) is not None
 
 
 # --- everything that a call is refused for
