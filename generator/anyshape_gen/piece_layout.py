@@ -53,11 +53,11 @@ class PieceLayout:
         if len(opens) > 1:
             return None
         tasks += self._place(pieces, lengths, base, opens[0] if opens else len(pieces))
-        optional = sum(isinstance(p, Dim) and p.optional for p in pieces)
-        for length, piece in zip(lengths, pieces):
-            if length is not None and not (isinstance(piece, Dim) and piece.optional):
+        optional = [isinstance(p, Dim) and p.optional for p in pieces]
+        for length, absent in zip(lengths, optional):
+            if length is not None and not absent:
                 least = add(least, length)
-        return tasks, least, None if opens else add(least, Int(optional)), extra
+        return tasks, least, None if opens else add(least, Int(sum(optional))), extra
 
     def _lengths(self, pieces: list[Piece]) -> list[Expr | None] | None:
         """The number of dims of every piece, None for an open run; None altogether while a name is missing."""

@@ -225,7 +225,7 @@ class Evaluation:
                 case RankCheck(operand=operand, element=element, rank=rank, most=most):
                     shape = env[operand][env[element]] if element else env[operand]
                     wanted = self.expr(rank, env)
-                    if len(shape) < wanted or most is not None and len(shape) > self.expr(most, env):
+                    if len(shape) < wanted or (most is not None and len(shape) > self.expr(most, env)):
                         raise Refused(f"rank of {operand}: wanted {wanted}, got {shape}")
                 case Define(name=name, value=value):
                     env[name] = self.expr(value, env)

@@ -36,6 +36,8 @@ class Allowance:
     scale: Any
     order_matters: bool = False
     """A product that overflows or underflows in one order of its factors and not in another: nothing can be said."""
+    spread: Any = 0.0
+    """Besides: by how much elements may be off, as numbers."""
 
 
 def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[int, ...]) -> Allowance:
@@ -127,7 +129,7 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> None
     tiny = float(finfo(got.dtype).tiny)
     with np.errstate(all="ignore"):
         g, w = got.astype(np.float64), want.astype(np.float64)
-        margin = allowed.ulps * eps * (np.abs(w) + allowed.scale) + tiny
+        margin = allowed.ulps * eps * (np.abs(w) + allowed.scale) + allowed.spread + tiny
         good = (np.abs(g - w) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
     if not good.all():
         at = tuple(int(k) for k in np.argwhere(~good)[0])

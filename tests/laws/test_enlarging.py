@@ -1,0 +1,41 @@
+"""What a recurrence may be off by: much where it enlarges rounding, nothing where it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anyshape.dtypes import F32
+from anyshape.equations import Equations, Tensor
+from anyshape.equations.functions import reduce_
+from anyshape.equations.interpret import Arithmetic, interpret
+from anyshape.testing.enlarging import enlarged, recurs
+
+STEPS, WIDE = 40, 6
+
+
+def spread(factor: float) -> np.ndarray:
+    """Of y[s + 1, i] = the sum over j of factor * y[s, j] / WIDE, from ones on."""
+    array = np.ones(WIDE, np.float32)
+    x, y = Tensor("x", F32, (WIDE,)), Tensor("y", F32, (STEPS + 1, WIDE))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    s, i = eqs.index("s", STEPS), eqs.index("i", WIDE)
+    eqs.define(y[0, i], x[i])
+    eqs.step(y[s + 1, i], reduce_("sum", [WIDE], lambda j: y[s, j] * np.float32(factor / WIDE)), s)
+    assert recurs(eqs.equations)
+
+    def read(arithmetic: Arithmetic | None = None) -> list[np.ndarray]:
+        return [interpret(eqs.equations, {x: array}, arithmetic=arithmetic)[y]]
+
+    return enlarged(read)[0]
+
+
+@pytest.mark.parametrize(("factor", "least", "most"), [(2.0, 1.0, np.inf), (0.5, 0.0, 1e-5)])
+def test_only_what_enlarges_rounding_may_be_far_off(factor: float, least: float, most: float) -> None:
+    last = spread(factor)[-1]
+    assert (least <= last).all() and (last <= most).all()
+
+
+def test_early_steps_may_be_off_less_than_late_ones() -> None:
+    off = spread(2.0)
+    assert (off[0] == 0).all() and off[1].max() < 1e-4 < off[-1].min()
