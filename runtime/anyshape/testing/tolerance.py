@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.equations.builder import Equation, Run, Update
 from anyshape.equations.expr import Apply, Expr, Reduce
+from anyshape.equations.program import Put, every
 from anyshape.equations.traversal import walk
 from anyshape.strings import as_strings
 
@@ -49,6 +50,7 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
         return Allowance(ULPS_REDUCTION, _total(inputs), "prod" in kinds and _leaves_range(inputs))
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
     steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
+    steps += _steps_that_update(stated)
     if steps and any(isinstance(q.form, Run) for q in stated):  # a loop may add up what its turns round
         return Allowance(ULPS_REDUCTION, _total(inputs))
     if steps <= 1:
@@ -65,6 +67,13 @@ def _updates(stated: Sequence[Equation]) -> set[str]:
     """As which reductions updates count: an element of 16 bits is rounded after each, and an oracle computes in f32 and rounds once."""
     halves = [q.form for q in stated if _is_half(q.target.dtype)]
     return {UPDATES[form.op] for form in halves if isinstance(form, Update) and form.op in UPDATES}
+
+
+def _steps_that_update(stated: Sequence[Equation]) -> int:
+    """Of procedures, those that round to a float what they add to an element or multiply it with."""
+    programs = [q.form.program for q in stated if isinstance(q.form, Run)]
+    puts = [a for p in programs for a in every(p.actions) if isinstance(a, Put)]
+    return sum(a.op in UPDATES and a.target.dtype.is_float for a in puts)
 
 
 def _is_half(dtype: DType) -> bool:

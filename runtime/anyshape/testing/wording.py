@@ -24,7 +24,7 @@ _SHAPE = re.compile(r"\[[^\[\]]*\]")
 _INDEX = re.compile(r"^index -?\d+ ")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
 _TERM = r"-?(?:\w+\([^:]*?\)|\([^:]*?\)|\w+)"
-_WRITTEN = rf"(?:{_TERM}(?: ?(?:\+|-|\*\*?|//|%) ?{_TERM})*)"
+_WRITTEN = rf"({_TERM}(?: ?(?:\+|-|\*\*?|//|%) ?{_TERM})*)"
 """A number, or what is written in its place."""
 
 
@@ -69,8 +69,11 @@ def _equated(words: Sequence[str]) -> str:
 
 def _as_written(told: str, said: str) -> bool:
     """`view n*m elements` and `view 272 elements`, `n + 1 of n` and `5 of 4`."""
-    pieces = _NUMBER.split(said)
-    return re.match(_WRITTEN.join(map(re.escape, pieces)) + r"(?!\w)", told) is not None
+    pieces, numbers = _NUMBER.split(said), _NUMBER.findall(said)
+    found = re.match(_WRITTEN.join(map(re.escape, pieces)) + r"(?!\w)", told)
+    return found is not None and all(
+        w == n or not _NUMBER.fullmatch(w) for w, n in zip(found.groups(), numbers, strict=True)
+    )
 
 
 # --- everything that a call is refused for
