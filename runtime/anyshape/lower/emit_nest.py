@@ -59,11 +59,10 @@ class Nests(Values):
         few = 0 if split or len(variables) > 1 else self._written_out(whole)
         if few:
             for index in range(few):
-                self.enter()
-                self.bind(v)
-                self.indices[v] = const(I64, index)
-                sums = body(sums)
-                self.leave()
+                with self.section():
+                    self.bind(v)
+                    self.indices[v] = const(I64, index)
+                    sums = body(sums)
             return sums
         first, last = self.part_of(whole[1], 1) if split else whole
         with self.loop(first, last, 1, _flat(sums)) as turn:
