@@ -6,23 +6,7 @@ from __future__ import annotations
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import (
-    abs_,
-    and_,
-    cast,
-    checked,
-    eq,
-    exp,
-    fit,
-    ge,
-    gt,
-    log,
-    lt,
-    ne,
-    reduce_,
-    where,
-    wrap,
-)
+from anyshape.equations.functions import abs_, and_, cast, checked, eq, fit, ge, gt, ne, reduce_, where, wrap
 from anyshape.rules import Bound
 
 
@@ -114,33 +98,12 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
         s,
         source="specs/contraction.yaml:155",
     )
-    pivot = eqs.scratch("pivot", parse_dtype("f64"), rules.Vec((n, *b)))
-    s, g = eqs.index("s", n), eqs.indices("g", b)
-    eqs.define(
-        pivot[s, *g],
-        left[n, *g, s, s] * where(eq(top[s, *g], s), lambda: 1.0, lambda: -1.0),
-        "specs/contraction.yaml:156",
-    )
-    reach = eqs.scratch("reach", parse_dtype("f64"), b)
-    g = eqs.indices("g", b)
-    eqs.define(reach[*g], reduce_("sum", [n], lambda i: abs_(log(abs_(pivot[i, *g])))), "specs/contraction.yaml:157")
-    sign = eqs.scratch("sign", parse_dtype("f64"), b)
-    g = eqs.indices("g", b)
-    eqs.define(
-        sign[*g],
-        reduce_("prod", [n], lambda i: where(lt(pivot[i, *g], 0), lambda: -1.0, lambda: 1.0)),
-        "specs/contraction.yaml:158",
-    )
     g = eqs.indices("g", b)
     eqs.define(
         y[*g],
         cast(
-            where(
-                gt(reach[*g], 700.0),
-                lambda: sign[*g] * exp(reduce_("sum", [n], lambda i: log(abs_(pivot[i, *g])))),
-                lambda: reduce_("prod", [n], lambda i: pivot[i, *g]),
-            ),
+            reduce_("prod", [n], lambda i: left[n, *g, i, i] * where(eq(top[i, *g], i), lambda: 1.0, lambda: -1.0)),
             eqs.dtypes["F"],
         ),
-        "specs/contraction.yaml:159",
+        "specs/contraction.yaml:156",
     )
