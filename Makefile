@@ -56,7 +56,7 @@ else
 test: $(STAMP) check lint types
 	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests
 
-test-long: $(STAMP) lint  ## the same with nothing sampled, in about an hour: docs/testing.md (CHUNK=3: other draws; OP=name: 1000 calls a law)
+test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a half: docs/testing.md (CHUNK=3: other draws; OP=name: 1000 calls a law)
 	$(BIN)/python -m tests.long_run --jobs $(JOBS) --chunk $(or $(CHUNK),0) $(if $(ONLY),--only $(ONLY))
 endif
 
