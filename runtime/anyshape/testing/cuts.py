@@ -35,7 +35,6 @@ class MovedSums:
     def __init__(self, signs: Sequence[int] = (1,)) -> None:
         self.signs = signs
         self.sums: dict[Reduce, int] = {}
-        self.sum = 0
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         return apply_numeric(e, args)
@@ -44,14 +43,14 @@ class MovedSums:
         out = reduce_numeric(e, body, keep, axes)
         if e.kind != "sum" or e.dtype is None or not e.dtype.is_float:
             return out
-        self.sum = self.sums.setdefault(e, len(self.sums))
+        sign = self.direction(self.sums.setdefault(e, len(self.sums)), out.shape)
         spread = np.abs(np.where(keep, body, 0)).sum(axis=axes, keepdims=True)
-        by = (self.direction(out.shape) * ULPS_REDUCTION * float(finfo(out.dtype).eps) * spread).astype(out.dtype)
+        by = (sign * ULPS_REDUCTION * float(finfo(out.dtype).eps) * spread).astype(out.dtype)
         return np.where(np.isfinite(out), out + by, out)
 
-    def direction(self, shape: tuple[int, ...]) -> Any:
-        """-1, 0 or 1: of all elements, or of each of them."""
-        return self.signs[self.sum % len(self.signs)]
+    def direction(self, number: int, shape: tuple[int, ...]) -> Any:
+        """-1, 0 or 1, for the sum of that number: of all elements, or of each of them."""
+        return self.signs[number % len(self.signs)]
 
 
 def readings(read: Reading) -> Iterator[Sequence[Array]]:

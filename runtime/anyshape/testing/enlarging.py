@@ -28,7 +28,7 @@ class JoltedSums(MovedSums):
         super().__init__()
         self.random = np.random.default_rng(seed)
 
-    def direction(self, shape: tuple[int, ...]) -> Array:
+    def direction(self, number: int, shape: tuple[int, ...]) -> Array:
         return self.random.choice((-1, 1), shape)
 
 
