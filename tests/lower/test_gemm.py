@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 
 from anyshape import dims
 from anyshape.lower import gemm
+from anyshape.lower.gemm.library import library_module
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, Type, Val, const
-from anyshape.lower.target import host_target
+from anyshape.lower.target import Target, host_target
 from tests.lower.forbidden import before_forbidden_memory
 
 ELEMENTS: dict[str, Type] = {"float32": F32, "float64": F64, "int32": I32, "int64": I64}
@@ -46,10 +48,17 @@ def bias_relu(bias: Val, to: Val, row_stride: Val, batch_stride: Val) -> gemm.Ep
 NAMES = ["m", "n", "k", "am", "ak", "bk", "bn", "cm", "cn", "b1", "b2", "a1", "a2", "bb1", "bb2", "c1", "c2"]
 
 
+def processor(level: str) -> Target:
+    """This machine using less of itself; a number behind the level is KiB of its first cache."""
+    name, _, first_cache = level.partition(" ")
+    target = host_target().limited(name)
+    return replace(target, l1_bytes=int(first_cache) << 10) if first_cache else target
+
+
 @cache
 def kernel(dtype: str, level: str, b_kind: str, finish: str) -> Loaded:
     """Scalars: NAMES in order; buffers: a, b, c, bias."""
-    module = Module(host_target().limited(level))
+    module = Module(processor(level))
     with module.kernel("contract") as f:
         scalars, buffers, scratch, part, nparts = f.args
         s = {name: f.load(scalars, I64, at) for at, name in enumerate(NAMES)}
@@ -109,7 +118,7 @@ def contract(
     b1, b2, m, k = a.shape
     n = b.shape[-1]
     dtype = a.dtype
-    tiles = gemm.tiles_for(host_target().limited(level), ELEMENTS[dtype.name])
+    tiles = gemm.tiles_for(processor(level), ELEMENTS[dtype.name])
     bb1, bb2, bk, bn = steps(b)
     if b_kind == "prepacked":
         b = gemm.prepack_b(b, tiles)
@@ -197,16 +206,37 @@ def test_parts_are_bit_equal(m: int, n: int, k: int, batch: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("level", ["avx512 32", "avx512 48", "avx2", "sse"])
 def test_few_rows_of_a_matrix_beyond_the_second_cache(m: int, level: str) -> None:
     """Columns that several panels, one and a piece of one take; a part alone has few enough for the cache."""
     n = 203
-    k = gemm.tiles_for(host_target().limited(level), F32).near // (4 * n) + 5
+    k = gemm.tiles_for(processor(level), F32).near // (4 * n) + 5
     a, b = random_of("float32", 1, 1, m, k), random_of("float32", 1, 1, k, n)
     for kind in ("unit", "prepacked"):
         whole = contract(a, b, kind, level=level)
         check(whole, a, b)
         np.testing.assert_array_equal(contract(a, b, kind, level=level, nparts=3), whole)
+
+
+def test_few_rows_ask_ahead_where_the_first_cache_is_larger() -> None:
+    """There is a kernel of its own for that, or none."""
+    silent, asking = (library_module(processor(f"avx512 {first_cache}"), F32).text() for first_cache in (32, 48))
+    assert "f32_far_2" in asking
+    assert "f32_far_" not in silent
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_a_tile_takes_several_panels_before_the_next_one(level: str) -> None:
+    """As long as its rows stay in the first cache: a length that does, and one that does not."""
+    tiles = gemm.tiles_for(processor(level), F32)
+    m, n = 2 * tiles.rows + 1, 3 * tiles.columns + 5
+    for k in (tiles.strip // tiles.rows, tiles.strip // tiles.rows + 1):
+        a, b = random_of("float32", 1, 1, m, k), random_of("float32", 1, 1, k, n)
+        for kind in ("unit", "any", "prepacked"):
+            whole = contract(a, b, kind, level=level)
+            check(whole, a, b)
+            fused = contract(a, b, kind, "fused", level=level, bias=np.zeros(n + 1, np.float32))
+            np.testing.assert_array_equal(fused, np.maximum(whole, 0))
 
 
 def test_shared_operands_and_gaps_between_rows() -> None:

@@ -54,6 +54,13 @@ class Target:
         return self.scalef and not self.cpu.startswith("znver")
 
     @property
+    def asks_ahead(self) -> bool:
+        """Whether lines from the last cache are asked for ahead of a kernel that reads all of them once. Until a line is there it holds
+        one of the buffers for misses of the first cache, which the processor's own looking ahead, into the second cache, does not. A first
+        cache of 48 KiB comes with enough of them; one of 32 KiB does not, and asking costs a fifth of the rate (`matrix-product.md`)."""
+        return self.l1_bytes > 32 << 10
+
+    @property
     def piece_bytes(self) -> int:
         """What is left to the C library to copy at once: what is larger than the second cache it copies in another way, which is no
         faster than vectors."""

@@ -74,16 +74,29 @@ class Block:
     in_place: Val | None
 
 
+@dataclass(frozen=True)
+class Turn:
+    """What all tiles of a block do with some columns: the kernel, the columns of a call of it, and what is asked for meanwhile.
+
+    `share`: bytes of a panel that follows in a step of k; `ahead`: from a panel to that one, in elements.
+    """
+
+    kind: Val
+    count: Val
+    share: Val
+    ahead: Val
+
+
 def share_of_next(f: Function, tiles: Tiles, b: Type, panels: Panels, block: Block) -> Val:
-    """Bytes of the next panel that a tile asks for in a step of k, so that all tiles of the block ask for all of it; the first tile
-    would have to wait for it. A B in place has no panels that lie one behind the other."""
+    """Bytes of a panel of the next turn that a tile asks for in a step of k, so that all tiles of the block ask for all of it; the first
+    tile would have to wait for it. A B in place has no panels that lie one behind the other."""
     count = f.sub(block.end, block.first)
     share = f.binary("udiv", f.add(count, tiles.columns * b.bytes - 1), count)
     return share if panels.in_place is None else f.select(panels.in_place, const(I64, 0), share)
 
 
 def asked_from(f: Function, tiles: Tiles, block: Block, index: Val, b: Val, following: Val, share: Val) -> Val:
-    """Where a tile begins to ask: `share` bytes of the panel that follows `b`, each tile its own, or, if it is alone, what comes later."""
+    """Where a tile begins to ask: `share` bytes of the panel `following`, each tile its own, or, if it is alone, what comes later."""
     others = f.gep(following, f.mul(f.sub(index, block.first), share), I8)
     alone = f.compare("eq", f.sub(block.end, block.first), 1)
     return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)

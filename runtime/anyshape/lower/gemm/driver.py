@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from ..llvm.builder import Function
 from ..llvm.types import I1, I64, PTR, VOID, Operand, Type, Val, const
-from .blocks import Block, Operands, Panels, Rows, asked_from, share_of_next
-from .microkernels import DOT, FAR, FULL, MASKED, NARROW, STRIP, WIDE, table_index, table_name
+from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, share_of_next
+from .kinds import Product, choose, stretch, wide_columns
+from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
 from .spec import (
@@ -277,53 +278,32 @@ class _Driver:
     # tiles
 
     def _sweep(self, ops: Operands, panels: Panels, block: Block) -> None:
-        """All panels times all tiles of a block; the panel is the outer loop, so that it stays in cache."""
+        """All panels times all tiles of a block; a few panels are the outer loop, so that they stay in cache."""
         f, tiles = self.f, self.tiles
-        wide = const(I64, tiles.columns)
-        for height in range(tiles.rows, 0, -1):
-            if tiles.panels(height) != tiles.panels(height + 1):
-                limit = f.compare("le", block.count, height)
-                wide = f.select(limit, const(I64, tiles.panels(height) * tiles.columns), wide)
+        of = Product(tiles, self.b_type, self._all_rows(), self.n, self.k)
+        wide = wide_columns(f, tiles, block.count)
         share = share_of_next(f, tiles, self.b_type, panels, block)
         body, after = f.new_block(), f.new_block()
         before = f.block
         f.jump(body)
         f.start(body)
         column = Val(f.fresh(), I64)
-        kind, count = self._choose(panels, f.sub(panels.end, column), wide)
-        with f.for_range(block.first, block.end, at_least_once=True) as loop:
-            self._tile(ops, panels, block, loop.index, kind, column, count, share)
-        following = f.add(column, count)
+        left = f.sub(panels.end, column)
+        kind, count = choose(f, of, panels, left, wide)
+        taken = stretch(f, of, block, left, count)
+        following = f.add(column, taken)
+        turn = Turn(kind, count, share, f.mul(taken, panels.column_step))
+        with (
+            f.for_range(block.first, block.end, at_least_once=True) as loop,
+            f.for_range(column, following, count, at_least_once=True) as inner,
+        ):
+            self._tile(ops, panels, block, turn, loop.index, inner.index)
         f.set_phi(column, [(panels.first, before), (following, f.block)], body)
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
 
-    def _choose(self, panels: Panels, left: Val, wide: Val) -> tuple[Val, Val]:
-        """The kind of kernel for the next columns, and how many of the columns left it takes."""
-        f, tiles = self.f, self.tiles
-        full, masked, narrow, several, far, dot, strip = (
-            const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP)
-        )
-        size = f.mul(f.mul(f.sub(panels.end, panels.first), self.k), self.b_type.bytes)
-        several = f.select(f.compare("gt", size, tiles.near), far, several)
-        fits_wide, fits = f.compare("ge", left, wide), f.compare("ge", left, tiles.columns)
-        ragged = f.select(f.compare("le", left, tiles.lanes), narrow, masked)
-        kind = f.select(fits_wide, several, f.select(fits, full, ragged))
-        count = f.select(fits_wide, wide, f.smin(left, tiles.columns))
-        if panels.dot is not None:
-            kind = f.select(panels.dot, dot, kind)
-        if panels.in_place is not None:
-            # by the sizes of the whole product, so that every part adds up in one order
-            long = f.compare("gt", self.n, tiles.panels(1) * tiles.columns)
-            single = f.and_(panels.in_place, f.and_(long, f.compare("eq", self._all_rows(), 1)))
-            kind = f.select(single, strip, kind)
-            count = f.select(single, f.smin(left, tiles.strip), count)
-        return kind, count
-
-    def _tile(
-        self, ops: Operands, panels: Panels, block: Block, index: Val, kind: Val, column: Val, count: Val, share: Val
-    ) -> None:
-        f, spec, element = self.f, self.spec, self.spec.element
+    def _tile(self, ops: Operands, panels: Panels, block: Block, turn: Turn, index: Val, column: Val) -> None:
+        f, spec, element, count = self.f, self.spec, self.spec.element, turn.count
         row = block.rows.start(f, index)
         height = f.sub(block.rows.start(f, f.add(index, 1)), row)
         a = f.gep(block.a, f.mul(f.sub(row, block.row), block.tile_step), element)
@@ -339,10 +319,10 @@ class _Driver:
             assert ops.c is not None
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
-        kernel = f.load(self.table, PTR, f.add(kind, height))
-        following = f.gep(b, b_panel, self.b_type)
-        soon = asked_from(f, self.tiles, block, index, b, following, f.mul(share, self.k))
-        args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
+        kernel = f.load(self.table, PTR, f.add(turn.kind, height))
+        following = f.gep(b, turn.ahead, self.b_type)
+        soon = asked_from(f, self.tiles, block, index, b, following, f.mul(turn.share, self.k))
+        args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, turn.share]
         f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:
             self._finish(ops, spec.epilogue or self._strided_store(ops), row, height, column, count, c_step)

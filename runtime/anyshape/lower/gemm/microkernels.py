@@ -21,8 +21,8 @@ AHEAD = 12
 """Lines of each panel that a `FAR` kernel asks for ahead of those it reads."""
 FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
-panels (few rows only); the same of a B beyond the second cache; rows and columns that are both contiguous along k (few rows
-only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
+panels (few rows only); the same of a B beyond the second cache (a kernel of its own where `Tiles.asks_ahead`); rows and columns that
+are both contiguous along k (few rows only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
 
 
 def table_name(element: Type, stored: Type | None = None) -> str:
@@ -49,6 +49,8 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
                 names.append("")
             elif kind in (WIDE, FAR) and panels == 1:
                 names.append(_name(tiles, FULL, rows))
+            elif kind == FAR and not tiles.asks_ahead:
+                names.append(_name(tiles, WIDE, rows))
             else:
                 names.append(_name(tiles, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
