@@ -17,7 +17,7 @@ from anyshape.equations.expr import cast
 from anyshape.equations.functions import maximum, where
 from anyshape.lower import Group, Packed, host_target, lower_group
 from tests.lower.groups import B, Builder, K, M, N
-from tests.lower.native import Array, check
+from tests.lower.native import Array, Native, check
 
 SIZES = [
     {N: n, M: m, K: k, B: 2}
@@ -71,6 +71,25 @@ def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
     assert native.kernel.schedule == ("product",)
     (packed,) = (t for t in native.kernel.inputs if isinstance(t, Packed))
     assert packed.array.dtype == values.dtype
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_constant_weights_are_widened_once_for_many_rows(dtype: str) -> None:
+    """With a second cache that holds a widened panel, and with one that does not: the same bits, for any number of parts."""
+    b = Builder("matmul")
+    x, w = b.input([N, 40]), b.input([40, 200], dtype)
+    b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
+    rng = np.random.default_rng(2)
+    values = rng.standard_normal((40, 200)).astype(w.dtype.numpy)
+    rows = rng.standard_normal((70, 40)).astype(np.float32)
+    results = []
+    for l2_bytes in (1 << 20, 8 << 10):
+        target = replace(host_target(), l2_bytes=l2_bytes)
+        native = Native(with_constants(b.group(), {w: values}), target)
+        results += [native.run({x: rows}, {N: 70}, parts)[1][0] for parts in (1, 2, 3)]
+    np.testing.assert_allclose(results[0], rows @ values.astype(np.float32), rtol=1e-4, atol=1e-4)
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
 
 
 @pytest.mark.parametrize("batch", [((B,), (B,)), ((B,), ()), ((), (B,)), ((B, 3), (3,)), ((1, 3), (B, 1))])

@@ -83,8 +83,9 @@ class _Emission:
                 prepare(rows, p.windows.staged)
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
-            sizes, computed = (m, p.n.extent, p.k.extent), p.computed is not None
-            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, spec.packs_b, dims.minimum, dims.maximum, computed)
+            sizes, made = (m, p.n.extent, p.k.extent), p.computed is not None or spec.widens_b
+            packs = spec.packs_b or spec.widens_b
+            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, made)
             gemm.emit_contraction(rows.f, spec, self.reserve(bytes_), rows.part, rows.nparts)
 
     def few_rows(self) -> Scope | None:

@@ -78,13 +78,18 @@ class Block:
 class Turn:
     """What all tiles of a block do with some columns: the kernel, the columns of a call of it, and what is asked for meanwhile.
 
-    `share`: bytes of a panel that follows in a step of k; `ahead`: from a panel to that one, in elements.
+    `share`: bytes of a panel of the next turn in a step of k; `kernels`: the table; `b`: the `first` of the columns, of elements of so many
+    bytes as `size` says; `following`: the first column of the next turn.
     """
 
     kind: Val
     count: Val
     share: Val
-    ahead: Val
+    first: Val
+    kernels: Val
+    b: Val
+    size: Val
+    following: Val
 
 
 def share_of_next(f: Function, tiles: Tiles, b: Type, panels: Panels, block: Block) -> Val:

@@ -14,7 +14,7 @@ micro-kernels cut it by its length alone: results do not depend on the number of
 from __future__ import annotations
 
 from ..llvm.builder import Function
-from ..llvm.types import I1, I64, PTR, VOID, Operand, Type, Val, const
+from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
 from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, share_of_next
 from .kinds import Product, choose, stretch, wide_columns
 from .microkernels import table_name
@@ -30,6 +30,7 @@ from .spec import (
     Tile,
 )
 from .tiles import ALIGN, Tiles, tiles_for
+from .widening import pays, widen
 
 
 def emit_contraction(f: Function, spec: ContractionSpec, scratch: Val, part: Operand = 0, nparts: Operand = 1) -> None:
@@ -292,7 +293,7 @@ class _Driver:
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)
         following = f.add(column, taken)
-        turn = Turn(kind, count, share, f.mul(taken, panels.column_step))
+        turn = self._turn(panels, block, of, column, taken, (kind, count, share))
         with (
             f.for_range(block.first, block.end, at_least_once=True) as loop,
             f.for_range(column, following, count, at_least_once=True) as inner,
@@ -302,6 +303,21 @@ class _Driver:
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
 
+    def _turn(
+        self, panels: Panels, block: Block, of: Product, first: Val, taken: Val, chosen: tuple[Val, Val, Val]
+    ) -> Turn:
+        f, tiles = self.f, self.tiles
+        base = f.gep(panels.base, f.mul(f.sub(first, panels.first), panels.column_step), self.b_type)
+        kernels, start, size = self.table, base, const(I64, self.b_type.bytes)
+        if self.spec.widens_b:
+            once = pays(f, of, block)
+            with f.if_(once):
+                widen(f, of, base, taken, self.b_scratch)
+            kernels = f.select(once, f.module.declare_table(table_name(tiles.element)), kernels)
+            start, size = f.select(once, self.b_scratch, start), f.select(once, const(I64, tiles.element.bytes), size)
+        following = f.gep(base, f.mul(taken, panels.column_step), self.b_type)
+        return Turn(*chosen, first, kernels, start, size, following)
+
     def _tile(self, ops: Operands, panels: Panels, block: Block, turn: Turn, index: Val, column: Val) -> None:
         f, spec, element, count = self.f, self.spec, self.spec.element, turn.count
         row = block.rows.start(f, index)
@@ -310,7 +326,8 @@ class _Driver:
         a_step = height
         if block.in_place is not None:
             a_step = f.select(block.in_place, block.k_step, height)
-        b = f.gep(panels.base, f.mul(f.sub(column, panels.first), panels.column_step), self.b_type)
+        offset = f.mul(f.sub(column, turn.first), panels.column_step)
+        b = f.gep(turn.b, f.mul(offset, turn.size), I8)
         b_panel = f.mul(panels.column_step, self.tiles.columns)
         if self.temporary is not None:
             c, c_step = self.temporary, f.smax(count, self.tiles.columns)
@@ -319,8 +336,8 @@ class _Driver:
             assert ops.c is not None
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
-        kernel = f.load(self.table, PTR, f.add(turn.kind, height))
-        following = f.gep(b, turn.ahead, self.b_type)
+        kernel = f.load(turn.kernels, PTR, f.add(turn.kind, height))
+        following = f.gep(turn.following, offset, self.b_type)
         soon = asked_from(f, self.tiles, block, index, b, following, f.mul(turn.share, self.k))
         args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, turn.share]
         f.call_pointer(kernel, VOID, args)

@@ -63,7 +63,7 @@ def stretch(f: Function, of: Product, block: Block, left: Val, count: Val) -> Va
     tiles = of.tiles
     whole = f.and_(f.compare("eq", count, tiles.columns), f.compare("gt", f.sub(block.end, block.first), 1))
     stays = f.compare("le", of.k, tiles.strip // tiles.rows)
-    panel = f.mul(f.smax(of.k, 1), tiles.columns * of.stored.bytes)
-    most = f.smax(f.binary("udiv", const(I64, tiles.computed_block * tiles.element.bytes), panel), 1)
+    panel = f.mul(f.smax(of.k, 1), tiles.columns)
+    most = f.smax(f.binary("udiv", const(I64, tiles.computed_block), panel), 1)
     fitting = f.smin(f.binary("udiv", left, const(I64, tiles.columns)), most)
     return f.select(f.and_(whole, stays), f.mul(fitting, tiles.columns), count)

@@ -128,3 +128,8 @@ class ContractionSpec:
         if isinstance(self.b, Strided):
             return self.b.inner != 1 and self.b.panels is None
         return isinstance(self.b, Packed)
+
+    @property
+    def widens_b(self) -> bool:
+        """B may be widened for several tiles at once, so scratch for that."""
+        return isinstance(self.b, Prepacked) and self.b_stored is not None and self.b_stored != self.element

@@ -117,7 +117,8 @@ def scratch_bytes(
 ) -> Any:
     """Scratch of one part, in bytes. Sizes may be ints or dims (then pass `dims.minimum` and `dims.maximum`).
 
-    `packs_b`: B is neither prepacked nor known to have a unit column stride. `computed`: it is computed while it is packed.
+    `packs_b`: B is neither prepacked nor known to have a unit column stride. `computed`: it is computed while it is packed, or widened
+    (a prepacked one too).
     """
     size = tiles.element.bytes
     total = (minimum(m * k, maximum(tiles.rows * k, tiles.a_block)) + tiles.slack) * size + ALIGN
