@@ -27,6 +27,7 @@ import numpy as np
 
 from benchmarks import accuracy, streams
 from benchmarks.engines import available
+from benchmarks.kept import with_kept
 from benchmarks.models import MODELS, Arrays, Model, load
 from benchmarks.workers import Worker, workers
 
@@ -178,6 +179,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10, help="of measuring a model, loading left out (10)")
     parser.add_argument("--errors", action="store_true", help="compute every model in float64 as well")
     parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--keep", action="store_true", help="with --json: models not named stay as the file has them")
     options = parser.parse_args()
     names = available([US, *options.engines])
     with tempfile.TemporaryDirectory() as folder:
@@ -185,10 +187,15 @@ def main() -> int:
         for name in options.models:
             results.append(measure(name, Path(folder), names, options))
             if options.json:  # what there is, should the time run out
-                options.json.write_text(json.dumps(results, indent=1))
+                found = kept(options, results) if options.keep else results
+                options.json.write_text(json.dumps(found, indent=1))
     means = {kind: mean(r[f"{kind}_mean"] for r in results) for kind in ("shuffled", "steady")}
     print(f"\nall models, best peer / {US}: " + ", ".join(f"{kind} mean {m:.2f}" for kind, m in means.items()))
     return judged(results)
+
+
+def kept(options: argparse.Namespace, anew: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return with_kept(options.json, anew, lambda r: r["model"], MODELS, options.threads)
 
 
 def judged(results: list[dict[str, Any]]) -> int:

@@ -8,6 +8,7 @@ learned, in words, is in `performance_notes.md` beside this file and is taken ov
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from anyshape.lower.target import host_target
 from benchmarks.models_bench import US, mean
 from benchmarks.single_ops import groups
 from benchmarks.streams import ANEW
@@ -24,20 +26,28 @@ Results = list[dict[str, Any]]
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 NOTES = Path(__file__).with_name("performance_notes.md")
 CAUSES = Path(__file__).with_name("performance_causes.yaml")
-HEAD = f"""\
+HEAD = """\
 # Performance
 
-Made by `make performance` from the figures of one run: engines in turns, the same threads, outputs compared. Models run in a process for
-each engine, all of them stopped but the one that is measured, since engines' threads look for work for a while after a call. A turn begins
-with some milliseconds of calls that do not count.
+Made by `make performance`, or from its figures after some were measured again (`--keep` of `benchmarks.models_bench` and `single_ops`),
+on one machine: {machine}. Engines in turns, the same threads,
+outputs compared. Models run in a process for each engine, all of them stopped but the one that is measured, since engines' threads look
+for work for a while after a call. A turn begins with some milliseconds of calls that do not count.
 Ratios are the best peer's time over ours: above 1 we are ahead. *Steady* is the least of many short batches of equal calls, *shuffled*
 the median in a stream of all shapes in random order. *First* is the first call of a new executable at a shape over later calls at that
 shape: when the executable is warm at one shape, it goes through all others in some order, and then again in the same order, so that the
-call before is the same; every call has data of its own, and so nothing but the shape's newness differs; medians of up to {ANEW[1]}
+call before is the same; every call has data of its own, and so nothing but the shape's newness differs; medians of up to {most}
 executables, p50 and p95 over the shapes. *Second* is the same of the second call at a shape, over the same later ones: the noise of
 the figure.
 *Noise* is the largest median over least of any engine: where it is far above 1, other work was running.
 """
+
+
+def machine() -> str:
+    """This one: a page is written where it was measured."""
+    target = host_target()
+    caches = ", ".join(f"{n >> 10} KiB" for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes))
+    return f"{os.cpu_count()} processors that LLVM calls {target.cpu}, vectors of {8 * target.vector_bytes} bits, caches of {caches}"
 
 
 def size(row: dict[str, Any]) -> str:
@@ -235,7 +245,7 @@ def main() -> None:
         raise SystemExit(__doc__)
     folder = Path(sys.argv[1])
     figures = {f.stem: json.loads(f.read_text()) for f in folder.glob("*.json")}
-    parts = [HEAD]
+    parts = [HEAD.format(machine=machine(), most=ANEW[1])]
     streams, singles = ("one_thread", "all_threads"), ("single_ops", "single_ops_all_threads")
     lost = losses(*([r for n in names for r in figures.get(n, [])] for names in (streams, singles)))
     for name, writers in SECTIONS:

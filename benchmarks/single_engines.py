@@ -21,7 +21,10 @@ from benchmarks.workers import Stopped, serve
 
 Call = Callable[[], object]
 WARM_SECONDS = 0.003
-"""Of calls at the beginning of a turn: longer than threads need to wake, and caches to fill."""
+"""Of calls at the beginning of a turn, at least: longer than threads need to wake, and caches to fill."""
+WARM_PASSES, PASS_BYTES = 10, 30e9
+"""Where the working set is large, as long as so many passes over it take at so many bytes a second: a last cache that the process before
+has filled changes hands slowly. The first calls of 33 MB took 1470 to 1120 us, and 650 once it had."""
 BATCH_SECONDS = 4e-4
 TURN_SECONDS = 0.01
 """Of batches in a turn."""
@@ -112,6 +115,7 @@ class _Engine:
     def take(self, place: int) -> None:
         case = self._cases[place]
         self._y = _placed(np.zeros(case.shape, case.dtype))
+        self._warm = max(WARM_SECONDS, WARM_PASSES * case.moved / PASS_BYTES)
         self._held = case.model().SerializeToString(), {n: _placed(a) for n, a in case.inputs.items()}
         """Engines keep addresses of it only."""
         self._call = self._make(*self._held, self._y, self._threads)
@@ -119,7 +123,7 @@ class _Engine:
 
     def turn(self) -> list[float]:
         last = _timed(self._call, 1)
-        end = time.perf_counter() + WARM_SECONDS
+        end = time.perf_counter() + self._warm
         while time.perf_counter() < end:
             last = _timed(self._call, 1)
         repeats = max(1, int(BATCH_SECONDS / last))

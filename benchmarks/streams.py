@@ -24,7 +24,7 @@ BATCH_SECONDS = 0.002
 """Shorter than the turn that a scheduler gives, so that some batches see no other process."""
 TURN_SECONDS = 0.01
 """Of batches in a turn."""
-FIRST_SECONDS = 6.0
+FIRST_SECONDS = 12.0
 """Of first calls of one engine, those of making it among them, after which they are not measured again."""
 ROUNDS, PASSES, ANEW = (2, 400), (3, 200), (1, 25)
 """At least and at most, whatever the time."""
