@@ -105,3 +105,14 @@ def asked_from(f: Function, tiles: Tiles, block: Block, index: Val, b: Val, foll
     others = f.gep(following, f.mul(f.sub(index, block.first), share), I8)
     alone = f.compare("eq", f.sub(block.end, block.first), 1)
     return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)
+
+
+def asked_of_rows(
+    f: Function, panels: Panels, block: Block, a: Val, step: Val, k: Val, of_b: tuple[Val, Val]
+) -> tuple[Val, Val]:
+    """From where and how much in a step of k a tile asks: of B, or, where B lies in place and rows of A one behind the other, of the rows
+    of the next tile. `step`: bytes of the tile's own rows, which begin at `a`, for a step of k."""
+    if panels.in_place is None or block.in_place is None:
+        return of_b
+    follow = f.and_(f.and_(panels.in_place, block.in_place), f.compare("eq", block.row_step, k))
+    return f.select(follow, f.gep(a, f.mul(step, k), I8), of_b[0]), f.select(follow, step, of_b[1])

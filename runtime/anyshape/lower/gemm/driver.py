@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..llvm.builder import Function
 from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
-from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, share_of_next
+from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, asked_of_rows, share_of_next
 from .kinds import Product, choose, stretch, wide_columns
 from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
@@ -339,7 +339,9 @@ class _Driver:
         kernel = f.load(turn.kernels, PTR, f.add(turn.kind, height))
         following = f.gep(turn.following, offset, self.b_type)
         soon = asked_from(f, self.tiles, block, index, b, following, f.mul(turn.share, self.k))
-        args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, turn.share]
+        step = f.mul(height, element.bytes)
+        soon, share = asked_of_rows(f, panels, block, a, step, self.k, (soon, turn.share))
+        args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
         f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:
             self._finish(ops, spec.epilogue or self._strided_store(ops), row, height, column, count, c_step)
