@@ -59,9 +59,9 @@ def choose(f: Function, of: Product, panels: Panels, left: Val, wide: Val) -> tu
 
 def stretch(f: Function, of: Product, block: Block, left: Val, count: Val) -> Val:
     """Columns that a tile takes before the next tile does, a multiple of the `count` of a call: several panels that fit the second cache
-    beside A, if the rows of the tile stay in the first one meanwhile."""
+    beside A, if the rows of the tile stay in the first one meanwhile, and those of all tiles would not."""
     tiles = of.tiles
-    whole = f.and_(f.compare("eq", count, tiles.columns), f.compare("gt", f.sub(block.end, block.first), 1))
+    whole = f.and_(f.compare("eq", count, tiles.columns), f.compare("gt", f.mul(block.count, of.k), 2 * tiles.strip))
     stays = f.compare("le", of.k, tiles.strip // tiles.rows)
     panel = f.mul(f.smax(of.k, 1), tiles.columns)
     most = f.smax(f.binary("udiv", const(I64, tiles.computed_block), panel), 1)
