@@ -3,6 +3,8 @@
 static     numbers in every type              symbolic   every dim of every input a symbol of its own
 operands   the dyn variant, operands as inputs of known length
 lengths    the same with i64[?], cut and continued          ranks   data of unknown rank, cut and continued
+
+What is walked instead of run natively, and what is saved and loaded, gives the same bits.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from anyshape_gen.model import Example, ExampleValue
 
 ROOT = Path(__file__).parents[2]
 WAYS = ("static", "symbolic", "operands", "lengths", "ranks")
+SAVED = ("symbolic", "operands")
 LOADED = load_specs([*(ROOT / "specs").glob("*.yaml")], ROOT).ops
 CASES = [
     pytest.param(op, example, id=f"{op.spec.name}-{k}") for op in LOADED for k, example in enumerate(op.spec.examples)
@@ -115,8 +118,8 @@ class Case:
         return self.params[-1]
 
     def compiled(self, kernels: str) -> Executable:
-        results = call(self.definition, self.inputs, self.settings)
-        return anyshape.compile(anyshape.function(self.params, results), kernels=kernels)
+        self.function = anyshape.function(self.params, call(self.definition, self.inputs, self.settings))
+        return anyshape.compile(self.function, kernels=kernels)
 
     def run(self, exe: Executable) -> list[Array]:
         anyshape.seed(0)
@@ -132,6 +135,17 @@ def wanted(op: OpAnalysis, example: Example) -> list[Array]:
     return case.run(case.compiled("interpret"))
 
 
+def saved_and_loaded(exe: Executable, folder: Path) -> Executable:
+    exe.save(folder / "f")
+    return anyshape.load(folder / "f", rebuild=False)
+
+
+def assert_same(results: list[Array], others: list[Array]) -> None:
+    for a, b in zip(results, others, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_array_equal(plain_floats(a), plain_floats(b))
+
+
 def plain_floats(a: Array) -> Array:
     """Of a dtype that NumPy knows: of others it does not see that NaN is no number."""
     return a if a.dtype.kind in "UO" or not from_numpy(a.dtype).is_narrow_float else a.astype(np.float32)
@@ -139,7 +153,7 @@ def plain_floats(a: Array) -> Array:
 
 @pytest.mark.parametrize(("op", "example"), CASES)
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example, way: str) -> None:
+def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example, way: str, tmp_path: Path) -> None:
     definition = variant(op, way)
     if definition is None or variant(op, "static") is None:
         pytest.skip("no such variant")
@@ -152,13 +166,16 @@ def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example
     try:
         case = Case(op, example, definition, way)
         native = case.compiled("native")
-        results, walked = case.run(native), case.run(native.by(walk=True))
+        results = case.run(native)
     except AnyshapeError as e:
         if way in ("lengths", "ranks") and "number of outputs depends" in str(e):
             return  # a function has as many results as it has: this is refused when it is built
         raise
-    for a, b in zip(results, walked, strict=True):
-        np.testing.assert_array_equal(plain_floats(a), plain_floats(b), "both executors do the same")
+    assert_same(case.run(native.by(walk=True)), results)
+    if way in SAVED:
+        loaded = saved_and_loaded(native, tmp_path)
+        assert str(loaded.function) == str(case.function)
+        assert_same(case.run(loaded), results)
     for got, w in zip(results, want, strict=True):
         assert got.dtype == w.dtype and got.shape == w.shape
         if got.dtype.kind in "UTO":
