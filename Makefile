@@ -50,8 +50,9 @@ test-long: export ANYSHAPE_EXAMPLES = 1000
 test-long: test
 
 test: $(STAMP)  ## everything that must hold (OP=name: only that op's laws and examples, in seconds)
-	$(BIN)/python -m anyshape_gen --check
-	$(BIN)/python -m anyshape.testing.quick $(OP) --jobs $(JOBS)
+	@$(BIN)/python -m anyshape_gen --check & checked=$$!; \
+	$(BIN)/python -m anyshape.testing.quick $(OP) --jobs $(JOBS); held=$$?; \
+	wait $$checked && exit $$held
 else
 test: $(STAMP) check lint types
 	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests

@@ -6,6 +6,7 @@ In: command line arguments. Out: files, and 0 if all is well, 1 if `--check` fin
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -178,9 +179,15 @@ def prove(
 ) -> tuple[Analysis, dict[str, Safety]]:
     """Every index proved, or marked to be checked. Raises SpecError for kernels that leave their tensors."""
     findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
-    found = prove_indices(analysis, {} if options.prove else read_record(record_path(options)), findings, memo)
+    kept = {} if options.prove else read_record(record_path(options))
+    found = prove_indices(analysis, kept, findings, memo, processes())
     findings.raise_if_any()
     return found
+
+
+def processes() -> int:
+    """How many can run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def read_folder(specs: Path) -> dict[str, str]:

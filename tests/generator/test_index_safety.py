@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from anyshape_gen.analysis import analyse, load_specs
+from anyshape_gen.bounds.beside import FEW
 from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_gen.bounds.report import page
 from anyshape_gen.bounds.safety import prove_indices
@@ -195,6 +196,22 @@ def test_what_is_kept_is_proved_again_only_where_it_changed() -> None:
     changed = analyse({"specs/m.yaml": spec(RIGHT["flip"].replace("n - 1 - i", "i"))}, complete=False)
     _, other = prove_indices(changed, kept, Findings(), Memo())
     assert other["an_op"] is not kept["an_op"]
+
+
+def test_processes_beside_each_other_find_what_one_does() -> None:
+    """Of more ops than are proved in one, one of them wrong."""
+    kernels = ["n - 1 - i", "i", "n - i", "bit_and(i, n)"] * 3
+    ops = [spec(FLIP.replace("n - i", k)).replace("an_op", f"op_{number}") for number, k in enumerate(kernels)]
+    text = "ops:\n" + "".join(op.removeprefix("ops:\n") for op in ops)
+    analysis = analyse({"specs/m.yaml": text}, complete=False)
+    several = []
+    for processes in (1, 2):
+        findings = Findings()
+        marked, found = prove_indices(analysis, {}, findings, Memo(), processes)
+        several.append((findings.render(), found, [a.unproved for a in marked.ops]))
+    assert len(kernels) > FEW
+    assert several[0] == several[1]
+    assert several[0][0].count("is out of bounds") == kernels.count("n - i")
 
 
 def test_what_is_not_modelled_is_unknown_and_not_proved() -> None:

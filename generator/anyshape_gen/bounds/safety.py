@@ -11,29 +11,27 @@ from dataclasses import replace
 from functools import partial
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
+from anyshape_gen.bounds.beside import safeties
 from anyshape_gen.bounds.counterexample import counterexample
-from anyshape_gen.bounds.store import Safety, key_of, safety
+from anyshape_gen.bounds.store import Safety, key_of
 from anyshape_gen.memo import Memo
 from anyshape_gen.source import Findings
 
 
 def prove_indices(
-    analysis: Analysis, kept: Mapping[str, Safety], findings: Findings, memo: Memo
+    analysis: Analysis, kept: Mapping[str, Safety], findings: Findings, memo: Memo, processes: int = 1
 ) -> tuple[Analysis, dict[str, Safety]]:
     """Verdicts on all ops; what has not changed since they were kept is not proved again."""
-    found: dict[str, Safety] = {}
-    ops = []
-    for a in analysis.ops:
-        if a.kernel is None:
-            ops.append(a)
-            continue
-        key, known = memo.get(a.file, "proof", (a,), partial(key_of, a)), kept.get(a.spec.name)
-        if known is None or known.key != key:
-            known = safety(a, key)
-            _refute(a, known, findings)
-        found[a.spec.name] = known
-        ops.append(_marked(a, known.unproved, memo))
-    return replace(analysis, ops=tuple(ops)), found
+    keys = {
+        a.spec.name: memo.get(a.file, "proof", (a,), partial(key_of, a)) for a in analysis.ops if a.kernel is not None
+    }
+    found = {op: known for op, key in keys.items() if (known := kept.get(op)) is not None and known.key == key}
+    anew = [a for a in analysis.ops if a.spec.name in keys and a.spec.name not in found]
+    for a, safe in zip(anew, safeties([(a, keys[a.spec.name]) for a in anew], processes), strict=True):
+        found[a.spec.name] = safe
+        _refute(a, safe, findings)
+    ops = tuple(_marked(a, found[a.spec.name].unproved, memo) if a.spec.name in keys else a for a in analysis.ops)
+    return replace(analysis, ops=ops), found
 
 
 def _marked(a: OpAnalysis, unproved: frozenset[int], memo: Memo) -> OpAnalysis:
