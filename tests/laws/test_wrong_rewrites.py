@@ -15,6 +15,7 @@ from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 
 WRONG = {
+    "unsigned": ("abs", "abs(neg(x)) >> abs(x)", "in place of"),
     "value": ("abs", "abs(neg(x)) >> neg(x)", "in place of"),
     "order of composition": ("transpose", "transpose(transpose(x, p), q) >> transpose(x, q[p])", "in place of"),
     "shape": ("squeeze", "squeeze(x, _) >> x", "type .* in place of"),

@@ -41,20 +41,8 @@ def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("abs", [x], {}, node.source)]
 
 
-# specs/elementwise.yaml:135
-def abs_rewrite_2(node: Node) -> Sequence[Value] | None:
-    if node.bound is None:
-        return None
-    inner = producer(node.inputs[0], "neg")
-    if inner is None:
-        return None
-    x = inner.inputs[0]
-    return [make("abs", [x], {}, node.source)]
-
-
 ABS = (
     RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:135"),
-    RewriteDef("abs(neg(x)) >> abs(x)", abs_rewrite_2, "specs/elementwise.yaml:135"),
 )
 
 

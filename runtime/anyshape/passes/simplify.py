@@ -12,6 +12,7 @@ from anyshape.equations.array_sizes import turns_of
 from anyshape.equations.expr import Read, Var
 from anyshape.equations.interpret import interpret
 from anyshape.errors import AnyshapeError
+from anyshape.graph.alike import alike
 from anyshape.graph.infer import build, equations_of, flat, tensors_of
 from anyshape.graph.opdef import ParamDef
 from anyshape.graph.registry import all_ops
@@ -169,7 +170,7 @@ class CommonSubexpressions:
     def __call__(self, node: Node) -> Sequence[Value] | None:
         if node.op.is_random:
             return None
-        key = (node.op, node.regions, tuple(self._key(v) for v in node.inputs), tuple(sorted(node.attrs.items())))
+        key = (node.op, node.regions, tuple(self._key(v) for v in node.inputs), alike(node.attrs))
         first = self.seen.setdefault(key, node)
         return None if first is node else first.outputs
 

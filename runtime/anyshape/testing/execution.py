@@ -19,6 +19,7 @@ from anyshape.dtypes import CHAR, DType, from_numpy, parse_dtype
 from anyshape.equations import entropy
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.errors import TypeRelationError, UnsupportedError
+from anyshape.graph.alike import alike
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
@@ -48,19 +49,21 @@ def run_reference(c: Call, node: Node) -> list[Array]:
     """The outputs by `reference:`, flattened; absent inputs are their constants, or None where they have none.
 
     Where a 16-bit float comes in or out, NumPy computes in f32 and the results are rounded once: NumPy itself would round after every
-    operation (f16), or knows few of them (bf16). Remembered with the call.
+    operation (f16), or knows few of them (bf16). An op that reads bits is given the very numbers. Remembered with the call.
     """
     return c.remembered("reference", node, lambda: _reference(c, node))
 
 
 def _reference(c: Call, node: Node) -> list[Array]:
     given: dict[str, Any] = {}
+    reads_bits = any(name == "bitcast" for name, *_ in node.op.computed.values())
+    shown = np.asarray if reads_bits else _shown
     for i in node.op.inputs:
         v = c.inputs[i.name]
         if v is None and i.default is not None:
             dtype = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
             v = np.asarray(i.absent(dtype), dtype.numpy)
-        given[i.name] = [_shown(a) for a in v] if isinstance(v, list) else None if v is None else _shown(v)
+        given[i.name] = [shown(a) for a in v] if isinstance(v, list) else None if v is None else shown(v)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         result = c.property.reference(**given, **resolved(node))
@@ -167,7 +170,7 @@ def arguments(c: Call, static: bool = False) -> dict[str, Array]:
 def program_key(c: Call, static: bool = False) -> Hashable:
     """Equal for calls that are one program."""
     operands = operand_arrays(c) if has_dyn(c, static) else {}
-    attributes = tuple((k, v) for k, v in c.params.items() if k not in operands)
+    attributes = alike({k: v for k, v in c.params.items() if k not in operands})
     return call_key(c), attributes, tuple((k, a.shape) for k, a in operands.items()), has_dyn(c, static)
 
 

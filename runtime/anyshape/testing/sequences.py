@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import anyshape
 from anyshape.dtypes import from_numpy
 from anyshape.errors import ShapeError
+from anyshape.graph.alike import alike
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
@@ -44,7 +45,7 @@ def listed(c: Call) -> Mapping[str, anyshape.Executable]:
         native = anyshape.compile(Function([v for v in given.values() if v is not None], results))
         return {way: native.by(**options) for way, options in WAYS.items()}
 
-    return _compiled.of((call_key(c), tuple(c.params.items())), make)
+    return _compiled.of((call_key(c), alike(c.params)), make)
 
 
 def run_listed(c: Call, arrays: list[Array]) -> list[Array]:
