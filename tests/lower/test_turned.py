@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from anyshape.equations.functions import exp
 from anyshape.lower import Group, lower_group
+from anyshape.lower.gemm.library import library_module, resolve
+from anyshape.lower.gemm.turning import TURN_ARGUMENTS, turn_name
+from anyshape.lower.llvm.jit import compile_module
+from anyshape.lower.llvm.types import F32
 from anyshape.lower.target import host_target
+from benchmarks.gemm_measure import aligned
 from tests.lower.groups import B, Builder, M, N
 from tests.lower.native import check
 
+PAST = [(64, 48), (300, 64), (64, 80), (33, 65), (17, 48), (80, 40), (16, 16), (600, 32), (2, 64)]
 SIZES = [(16, 16), (17, 33), (100, 70), (3, 90), (90, 3), (1, 1), (15, 16), (0, 20), (20, 0), (65, 129)]
 
 
@@ -37,6 +47,37 @@ def test_few_planes(few: int, level: str) -> None:
     ]
     for dtype in ("f32", "i64"):
         check(turned(True, dtype), sizes, target=host_target().limited(level))
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_copies_past_the_caches(level: str) -> None:
+    """Where the last cache holds less than is moved, whole lines of results that begin at lines are stored past it; others, and ends, are
+    not. Results lie at lines in runs of one part and of three."""
+    target = replace(host_target().limited(level), l3_bytes=8 << 10)
+    for dtype in ("f32", "f64", "i32"):
+        check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in PAST], target=target)
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_part_of_a_line_is_stored_otherwise(level: str) -> None:
+    """Rows that end within a line of a result, whose own rows go on behind them."""
+    module = library_module(host_target().limited(level), F32)
+    loaded = compile_module(module, resolve(module.imports, module.target))
+    turn = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(TURN_ARGUMENTS))(loaded.address(turn_name(F32)))
+    rows, columns, step = 40, 33, 64
+    x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    y = aligned(columns * step)
+    y[:] = -1.0
+    turn(x.ctypes.data, columns, rows, 0, columns, columns, y.ctypes.data, step, 1 << 40)
+    y = y.reshape(columns, step)
+    assert np.array_equal(y[:, :rows], x.T)
+    assert (y[:, rows:] == -1.0).all()
+
+
+def test_what_the_last_cache_holds_stays_there() -> None:
+    """Three quarters of it, read and written."""
+    text = library_module(replace(host_target(), l3_bytes=4 << 20), F32).text()
+    assert f"icmp sgt i64 %moved, {3 << 20}\n" in text
 
 
 def test_maps() -> None:

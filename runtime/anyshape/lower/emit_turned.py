@@ -20,6 +20,7 @@ from anyshape.lower.gemm.turning import TURN_ARGUMENTS, turn_name
 from anyshape.lower.llvm.types import F32, I1, I64, VOID, Type, Val, const
 from anyshape.lower.schedule import Loop, Scope, turned_loads
 from anyshape.lower.target import Target
+from anyshape.lower.work import points
 
 Side = tuple[Access, LoopVar]
 
@@ -130,9 +131,10 @@ class _Blocks:
         steps = (rows.size(x.address.coefficient(v)) for x, v in ((load, self.along), (store.access, self.across)))
         row_step, to_step = steps
         source, to = f.gep(source, f.mul(right[0], row_step), element), f.gep(to, right[0], element)
+        moved = rows.size(2 * element.bytes * points(store.variables))
         with rows.when(f.compare("lt", right[0], right[1])):
             count = f.sub(right[1], right[0])
-            f.call(turn_name(element), VOID, [source, row_step, count, down[0], down[1], n, to, to_step])
+            f.call(turn_name(element), VOID, [source, row_step, count, down[0], down[1], n, to, to_step, moved])
 
     def _chosen(self, condition: Val, yes: Range, no: Range) -> Range:
         return self.rows.f.select(condition, yes[0], no[0]), self.rows.f.select(condition, yes[1], no[1])

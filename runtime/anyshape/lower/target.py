@@ -61,6 +61,12 @@ class Target:
         return self.l1_bytes > 32 << 10
 
     @property
+    def last_cache_holds(self) -> int:
+        """Bytes that a kernel may read and write, each once, and find there at the next call: other work wants some of the cache. The usual
+        limit from which C libraries copy past the caches."""
+        return self.l3_bytes // 4 * 3
+
+    @property
     def piece_bytes(self) -> int:
         """What is left to the C library to copy at once: what is larger than the second cache it copies in another way, which is no
         faster than vectors."""

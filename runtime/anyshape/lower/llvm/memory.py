@@ -30,6 +30,18 @@ class Memory(Arithmetic):
         address = self.gep(base, index, value.type)
         self.line(f"store {value}, {address}, align {align or value.type.bytes}")
 
+    def store_past_caches(self, value: Val, place: Val) -> None:
+        """A vector at a multiple of its size, into memory itself: what lies there is not read first, nothing else leaves a cache for it.
+        Other threads may see it only after `end_past_caches`."""
+        size = value.type.bytes * value.type.lanes
+        self.line(f"store {value}, {place}, align {size}, !nontemporal !{{i32 1}}")
+
+    def end_past_caches(self) -> None:
+        """Stores past the caches are in memory ahead of any that follow: elsewhere than on x86 those of a release wait for them anyway."""
+        if self.target.triple.startswith("x86_64"):
+            self._declare_intrinsic("llvm.x86.sse.sfence", VOID, [])
+            self._call("@llvm.x86.sse.sfence", VOID, [])
+
     def iota(self, element: Type, lanes: int) -> Val:
         """0, 1, 2 ... as a literal."""
         return const_vector(element, list(range(lanes)))
