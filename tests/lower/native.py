@@ -46,8 +46,10 @@ class Native:
         parts: int = 1,
         shift: int = 0,
         over: Sequence[tuple[int, int]] = (),
+        ran: int | None = None,
     ) -> tuple[int, list[Array]]:
-        """The status and the outputs; `shift` bytes move every output off its alignment. `over`: (output, input) in one place."""
+        """The status and the outputs; they begin at lines of the cache, or `shift` bytes further on. `over`: (output, input) in one place.
+        `ran`: how many of the parts are run, if not all."""
         scalars = np.array([*[0] * AREA, *(int(dims.evaluate(s, sizes)) for s in self.kernel.scalars), 0], np.int64)
         inputs = []
         for t in self.kernel.inputs:
@@ -56,7 +58,8 @@ class Native:
         for t in self.kernel.outputs:
             shape = tuple(int(dims.evaluate(n, sizes)) for n in t.shape)
             size = int(np.prod(shape)) * t.dtype.itemsize
-            block = np.full(size + 256 + 64, CANARY, np.uint8)
+            block = np.full(size + 256 + 128, CANARY, np.uint8)
+            block = block[-block.ctypes.data % 64 :]
             blocks.append((block, size, shape, t))
         places = [b.ctypes.data + 64 + shift for b, *_ in blocks]
         for k, j in over:
@@ -69,7 +72,7 @@ class Native:
         start = -pool.ctypes.data % 64
         table = np.array(addresses + places or [0], np.uintp)
         status, self.refusal = 0, ""
-        for part in range(parts):
+        for part in range(parts if ran is None else ran):
             pool[: start + bytes_] = 0xFF
             status = status or self.call(
                 scalars[AREA:].ctypes.data, table.ctypes.data, pool.ctypes.data + start, part, parts

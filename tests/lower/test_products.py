@@ -15,9 +15,10 @@ from anyshape.dtypes import F32, F64, I64
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import maximum, where
-from anyshape.lower import Group, Packed, host_target, lower_group
+from anyshape.lower import Group, Packed, elementwise, host_target, lower_group
+from anyshape.lower.gemm import tiles_for
 from tests.lower.groups import B, Builder, K, M, N
-from tests.lower.native import Array, Native, check
+from tests.lower.native import CANARY, Array, Native, check
 
 SIZES = [
     {N: n, M: m, K: k, B: 2}
@@ -90,6 +91,21 @@ def test_constant_weights_are_widened_once_for_many_rows(dtype: str) -> None:
     np.testing.assert_allclose(results[0], rows @ values.astype(np.float32), rtol=1e-4, atol=1e-4)
     for other in results[1:]:
         np.testing.assert_array_equal(other, results[0])
+
+
+def test_weights_that_are_widened_once_are_shared_out() -> None:
+    """By columns, although there are rows enough: each part would widen all of them."""
+    b = Builder("matmul")
+    x, w = b.input([N, 40]), b.input([40, 200], "f16")
+    b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
+    values = np.random.default_rng(2).standard_normal((40, 200)).astype(np.float16)
+    rows = np.random.default_rng(3).standard_normal((70, 40)).astype(np.float32)
+    native = Native(with_constants(b.group(), {w: values}))
+    (whole,), (half,) = (native.run({x: rows}, {N: 70}, 2, ran=ran)[1] for ran in (2, 1))
+    columns = tiles_for(host_target(), elementwise.memory_type(F32)).columns
+    mine = -(-200 // columns) // 2 * columns
+    np.testing.assert_array_equal(half[:, :mine], whole[:, :mine])
+    assert (np.ascontiguousarray(half[:, mine:]).view(np.uint8) == CANARY).all()
 
 
 @pytest.mark.parametrize("batch", [((B,), (B,)), ((B,), ()), ((), (B,)), ((B, 3), (3,)), ((1, 3), (B, 1))])

@@ -52,7 +52,7 @@ def test_few_planes(few: int, level: str) -> None:
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_copies_past_the_caches(level: str) -> None:
     """Where the last cache holds less than is moved, whole lines of results that begin at lines are stored past it; others, and ends, are
-    not. Results lie at lines in runs of one part and of three."""
+    not. Results begin at lines in runs of one part and of three."""
     target = replace(host_target().limited(level), l3_bytes=8 << 10)
     for dtype in ("f32", "f64", "i32"):
         check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in PAST], target=target)

@@ -111,12 +111,7 @@ class _Driver:
             return low, f.binary("udiv", f.mul(total, f.add(part, 1)), nparts)
 
         by_batch = f.compare("ge", count, nparts)
-        tall = (
-            const(I1, 1)
-            if self.spec.rows_done
-            else f.or_(f.compare("ge", self.m, f.mul(nparts, self.tiles.rows)), f.compare("ge", self.m, self.n))
-        )
-        by_rows = f.and_(f.not_(by_batch), tall)
+        by_rows = f.and_(f.not_(by_batch), self._is_tall(nparts))
         by_columns = f.not_(f.or_(by_batch, by_rows))
         batches, heights = share(count), share(self.m)
         panels = share(f.ceil_div(self.n, self.tiles.columns))
@@ -129,6 +124,16 @@ class _Driver:
             f.select(by_columns, columns[0], zero),
             f.select(by_columns, columns[1], self.n),
         )
+
+    def _is_tall(self, nparts: Val) -> Val:
+        """Whether rows are shared out. A B that is widened for several tiles would be widened by every part."""
+        f, tiles = self.f, self.tiles
+        if self.spec.rows_done:
+            return const(I1, 1)
+        enough = f.compare("ge", self.m, f.mul(nparts, tiles.rows))
+        if self.spec.widens_b:
+            enough = f.and_(enough, f.compare("lt", self.n, f.mul(nparts, tiles.columns)))
+        return f.or_(enough, f.compare("ge", self.m, self.n))
 
     def _split_rows(self, m0: Val, m1: Val) -> Rows:
         f = self.f
