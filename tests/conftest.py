@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
+from anyshape.testing.collector import leave_out_what_stays
+
 settings.register_profile(
     "anyshape", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )  # a busy machine is no failure; each run is alike
@@ -15,3 +17,7 @@ settings.load_profile("anyshape")
 def pytest_addoption(parser: Any) -> None:
     parser.addoption("--op", default=None, help="restrict the laws to these ops, separated by commas")
     parser.addoption("--update-golden", action="store_true", help="write what the emitters say now as what is expected")
+
+
+def pytest_collection_finish() -> None:
+    leave_out_what_stays()

@@ -212,10 +212,10 @@ ATTENTION = Property(
 
 # specs/attention.yaml:145
 def hide_keys_case(d: Draw) -> Case:
-    m = d.run("m")
-    batch = d.integer()
+    m = Vec(d.dim("m") for _ in range(d.mostly((1, 2, 3), lambda: d.length(3))))
+    batch = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     queries = d.integer()
-    keys = d.integer()
+    keys = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     behind = d.integer()
     causal = d.truth()
     filter = d.real(-10000.0)
@@ -436,8 +436,11 @@ def read_beams_case(d: Draw) -> Case:
     g = d.dim("g")
     t = d.dim("t")
     e = d.dim("e")
-    m = d.dim("m")
     filled = d.integer()
+    m = d.mostly(
+        (max(0, filled), max(0, filled + 1), max(0, filled + 2), max(0, filled + 3), max(0, filled + 4)),
+        lambda: d.dim("m"),
+    )
     return Case({"x": Vec((b * w, g, t, e)), "beams": Vec((b, w, m))}, {"filled": filled}, {"beams": (-w, w)})
 
 

@@ -167,7 +167,7 @@ def append_at_case(d: Draw) -> Case:
     p = d.dim("p")
     e = d.dim("e")
     s = d.dim("s")
-    size = d.integer()
+    size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     return Case(
         {"past": Vec((b, g, p, e)), "new": Vec((b, g, s, e)), "filled": Vec((b,)), "gone": d.default(Vec((b,)))},
         {"size": size},
@@ -561,17 +561,19 @@ KNOWN_TOKENS = Property(
 
 # specs/decoding.yaml:209
 def grouped_query_attention_case(d: Draw) -> Case:
+    past_k_there, past_v_there = d.together(2)
+    cos_there, sin_there = d.together(2)
     b = d.dim("b")
     s = d.dim("s")
     g = d.dim("g")
     r = d.dim("r")
     e = d.dim("e")
-    m = d.dim("m")
+    m = d.mostly((s, 0), lambda: d.dim("m"))
     f = d.dim("f")
     p = Vec(d.dim("p") for _ in range(1))
     c = Vec(d.dim("c") for _ in range(2))
     w = d.run("w")
-    total = d.integer()
+    total = d.mostly((s, s + 1, s + 2, s + 3, s + 4), lambda: d.integer())
     scale = d.real(0.0)
     softcap = d.real(0.0)
     window = d.integer()
@@ -585,10 +587,10 @@ def grouped_query_attention_case(d: Draw) -> Case:
             "k": Vec((b, m, g, e)),
             "v": Vec((b, m, g, f)),
             "last": Vec((b,)),
-            "past_k": d.default(Vec((b, g, *p, e))),
-            "past_v": d.default(Vec((b, g, *p, f))),
-            "cos": d.default(c),
-            "sin": d.default(c),
+            "past_k": Vec((b, g, *p, e)) if past_k_there else None,
+            "past_v": Vec((b, g, *p, f)) if past_v_there else None,
+            "cos": c if cos_there else None,
+            "sin": c if sin_there else None,
             "position": d.default(Vec((b, s))),
             "bias": d.default(w),
             "sink": d.default(Vec((g * r,))),

@@ -104,8 +104,8 @@ def non_max_suppression_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
     c = d.dim("c")
-    s = d.run("s")
-    t = d.run("t")
+    s = d.repeated(1)
+    t = d.repeated(1)
     limit = d.integer()
     center = d.truth()
     return Case(
@@ -355,7 +355,7 @@ def roi_align_case(d: Draw) -> Case:
     k = d.dim("k")
     size = d.sizes(2)
     mode = d.member(("avg", "max"))
-    ratio = d.integer()
+    ratio = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     scale = d.real(1.0)
     half_pixel = d.truth()
     return Case(

@@ -166,7 +166,7 @@ LOOK_UP = Property(
 def impute_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
-    m = d.dim("m")
+    m = d.mostly((1, n), lambda: d.dim("m"))
     return Case({"x": Vec((*o, n)), "values": Vec((m,)), "replaced": Vec(())}, {})
 
 
@@ -1127,10 +1127,10 @@ def count_grams_case(d: Draw) -> Case:
     p = d.dim("p")
     k = d.dim("k")
     g = d.dim("g")
-    size = d.integer()
+    size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     least = d.integer()
     most = d.integer()
-    skips = d.integer()
+    skips = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     mode = d.member(("TF", "IDF", "TFIDF"))
     return Case(
         {"x": Vec((*o, l)), "pool": Vec((p,)), "starts": Vec((k,)), "places": Vec((g,)), "weight": Vec((g,))},

@@ -16,7 +16,7 @@ from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 # specs/indexing.yaml:5
 def pad_case(d: Draw) -> Case:
     d_ = d.run("d")
-    v = d.run("v")
+    v = d.repeated(1)
     some = d.length(len(d_))
     axes = d.axes(some, len(d_))
     pads = d.ints(2 * len(axes))
@@ -134,7 +134,7 @@ def repeat_case(d: Draw) -> Case:
     n = d.dim("n")
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
-    repeats = d.integer()
+    repeats = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     return Case({"x": Vec((*o, n, *i))}, {"repeats": repeats, "axis": d.default(axis)})
 
 
@@ -228,9 +228,9 @@ def gather_elements_case(d: Draw) -> Case:
     n = d.dim("n")
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
-    u = d.run("u")
+    u = Vec(d.dim("u") for _ in range(d.mostly((len(o),), lambda: d.length(3))))
     m = d.dim("m")
-    v = d.run("v")
+    v = Vec(d.dim("v") for _ in range(d.mostly((len(i),), lambda: d.length(3))))
     return Case({"x": Vec((*o, n, *i)), "index": Vec((*u, m, *v))}, {"axis": axis}, {"index": (-n, n)})
 
 
@@ -453,7 +453,7 @@ def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i))
-    depth = d.integer()
+    depth = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
@@ -607,9 +607,9 @@ def reverse_sequence_case(d: Draw) -> Case:
     m = d.dim("m")
     n = d.dim("n")
     i = d.run("i")
-    b = d.dim("b")
-    batch_axis = d.integer()
-    time_axis = d.integer()
+    time_axis = d.mostly((0, 1), lambda: d.integer())
+    b = d.mostly((max(0, rule.where(eq(time_axis, 0), lambda: n, lambda: m)),), lambda: d.dim("b"))
+    batch_axis = d.mostly((1 - time_axis,), lambda: d.integer())
     return Case(
         {"x": Vec((m, n, *i)), "lens": Vec((b,))},
         {"batch_axis": batch_axis, "time_axis": time_axis},

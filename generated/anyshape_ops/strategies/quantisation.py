@@ -27,7 +27,7 @@ def dequantize_linear_case(d: Draw) -> Case:
     q = d.run("q")
     z = d.run("z")
     axis = d.integer()
-    block_size = d.integer()
+    block_size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     return Case(
         {"x": d_, "scale": q, "zero": d.default(z)}, {"axis": d.default(axis), "block_size": d.default(block_size)}
     )
@@ -249,7 +249,7 @@ def quantize_linear_case(d: Draw) -> Case:
     q = d.run("q")
     z = d.run("z")
     axis = d.integer()
-    block_size = d.integer()
+    block_size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
 
 
@@ -548,7 +548,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     u = d.broadcasting_to(m)
     n = Vec(d.dim("n") for _ in range(1))
     w = d.broadcasting_to(n)
-    e = d.run("e")
+    e = d.repeated(1)
     return Case(
         {"a": Vec((*p, *m, k)), "sa": u, "za": u, "b": Vec((*q, k, *n)), "sb": w, "zb": w, "sy": e, "zy": e}, {}
     )
@@ -669,7 +669,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     per = d.dim("per")
     g = d.dim("g")
     c = d.dim("c")
-    bits = d.integer()
+    bits = d.mostly((2, 4, 8), lambda: d.integer())
     return Case(
         {
             "a": Vec((*p, blocks * width * per)),
@@ -780,7 +780,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     groups = d.dim("groups")
     packed = d.dim("packed")
     size = d.dim("size")
-    bits = d.integer()
+    bits = d.mostly((2, 4, 8), lambda: d.integer())
     return Case(
         {
             "codes": Vec((n, blocks, width)),

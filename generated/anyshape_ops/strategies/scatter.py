@@ -99,7 +99,7 @@ SCATTER_ND = Property(
 # specs/scatter.yaml:35
 def scatter_elements_case(d: Draw) -> Case:
     d_ = d.run("d")
-    s = d.run("s")
+    s = Vec(d.dim("s") for _ in range(d.mostly((len(d_),), lambda: d.length(3))))
     axis = d.free_axis(len(d_))
     reduction = d.member(("none", "add", "mul", "max", "min"))
     return Case(

@@ -124,10 +124,10 @@ SORT = Property(
 # specs/sorting.yaml:56
 def topk_case(d: Draw) -> Case:
     o = d.run("o")
-    n = d.dim("n")
+    k = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
+    n = d.mostly((max(0, k), max(0, k + 1), max(0, k + 2), max(0, k + 3), max(0, k + 4)), lambda: d.dim("n"))
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
-    k = d.integer()
     largest = d.truth()
     return Case({"x": Vec((*o, n, *i))}, {"k": k, "axis": d.default(axis), "largest": d.default(largest)})
 

@@ -309,7 +309,7 @@ STRING_SPLIT = Property(
 
 # specs/text.yaml:150
 def string_normalizer_case(d: Draw) -> Case:
-    b = d.run("b")
+    b = d.repeated(1)
     n = d.dim("n")
     w = d.dim("w")
     s = d.dim("s")
@@ -453,7 +453,7 @@ STRING_NORMALIZER = Property(
 def string_places_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
-    which = d.integer()
+    which = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     of = d.integer()
     return Case({"x": Vec((*d_, w))}, {"which": d.default(which), "of": d.default(of)})
 

@@ -1,16 +1,19 @@
 """Conditions on entry dims, learned from what nodes demand and hoisted to the entry of the function.
 
 `matmul(x: [a, n], y: [m, b])` demands n == m, and a slice of 512 positions that is added to `length` rows demands length <= 512.
-Such a check, if it is about entry symbols only, is made once at entry, and every later node may rely on it.
+Such a check, if it is about entry symbols only, is made once at entry, and every later node may rely on it. Of a condition on dims and on
+what only the run tells (`bias` broadcasts to `[b, total]`) those parts are made there that are about dims: else what a node behind it says
+of the same dims would come first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from anyshape.dims import Cond, Facts, free_symbols
+from anyshape.dims import Cond, Dim, Facts, free_symbols
 from anyshape.graph.function import Function
-from anyshape.graph.value import Node
+from anyshape.graph.value import Node, as_element
 from anyshape.rules import Check
 
 
@@ -28,7 +31,7 @@ class EntryFacts:
 
     def learn(self, node: Node) -> bool:
         """Whether the node's types can be refined: its checks taught something, or follow from what was known."""
-        about_entry = [c for c in node.checks if free_symbols(c.cond) <= self.entry]
+        about_entry = [part for c in node.checks for part in self._about_entry(c)]
         for check in about_entry:
             if check.cond not in self.seen:
                 self.seen.add(check.cond)
@@ -36,6 +39,19 @@ class EntryFacts:
                 if left is not True:  # in the words in which a node that is inferred here has it
                     self._assume(replace(check, cond=left) if isinstance(left, Cond) else check)
         return bool(about_entry)
+
+    def _about_entry(self, check: Check) -> Iterator[Check]:
+        """The parts of its condition that entry dims decide, in its words: what else these name stands as it is written."""
+        if free_symbols(check.cond) <= self.entry:
+            yield check
+        elif check.cond.kind == "and":
+            words = tuple(map(self._as_known, check.parts))
+            for cond in check.cond.args:
+                if free_symbols(cond) <= self.entry:
+                    yield replace(check, cond=cond, parts=words)
+
+    def _as_known(self, part: str | Dim | Cond) -> str | Dim | Cond:
+        return part if isinstance(part, str) or free_symbols(part) <= self.entry else as_element(str(part))
 
     def _assume(self, check: Check) -> None:
         self.checks.append(check)

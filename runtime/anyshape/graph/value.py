@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from itertools import count
@@ -105,6 +106,14 @@ class Value:
 def element_symbol(value: Value, k: int) -> Any:
     """A symbol for element k of a value whose elements are known only at run time; any integer."""
     return fresh(f"{value.name or 'v'}_{k}_", low=None)
+
+
+_ELEMENT = re.compile(r"_(\d+)_\.\d+(?!\w)")
+
+
+def as_element(text: str) -> str:
+    """A text in which such symbols are named, as `total[0]`."""
+    return _ELEMENT.sub(r"[\1]", text)
 
 
 def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None:

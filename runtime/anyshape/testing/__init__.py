@@ -75,6 +75,12 @@ class Draw(Protocol):
     def member(self, members: Sequence[T]) -> T:
         """One of these."""
 
+    def mostly(self, values: Sequence[T], other: Callable[[], T]) -> T:
+        """Mostly one of the values, else any other."""
+
+    def together(self, n: int) -> tuple[bool, ...]:
+        """Which of n inputs are there: mostly all, or none."""
+
     def default(self, value: T) -> T | None:
         """The value, or None for the parameter's default or an absent input."""
 

@@ -151,5 +151,12 @@ class HypothesisDraw:
     def member(self, members: Sequence[T]) -> T:
         return self._among(*members)
 
+    def mostly(self, values: Sequence[T], other: Callable[[], T]) -> T:
+        return self._among(*values) if self._mostly() else other()
+
+    def together(self, n: int) -> tuple[bool, ...]:
+        there = self._among(True, True, False)
+        return tuple(there if self._mostly() else self._among(True, False) for _ in range(n))
+
     def default(self, value: T) -> T | None:
         return self._among(value, value, None)

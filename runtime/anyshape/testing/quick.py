@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import all_ops
 from anyshape.testing.calls import variants
+from anyshape.testing.collector import leave_out_what_stays
 from anyshape.testing.corpus import FEW
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import PROPERTIES, Record, register
@@ -174,6 +175,7 @@ class Crew:
         self.rounds = [os.pipe() for _ in rounds]
         self.heard, told = os.pipe()
         sys.stdout.flush()
+        leave_out_what_stays()  # and what the forks share stays shared
         self.members = [self._fork(partial(self._work, rounds, told)) for _ in range(min(jobs, len(work)))]
         os.close(told)
         for taken, _ in self.rounds:

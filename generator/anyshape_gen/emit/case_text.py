@@ -1,0 +1,45 @@
+"""Pieces of the text of a random call.
+
+In: names, parameters, expressions. Out: text, or what is asked of an expression for it.
+"""
+
+from __future__ import annotations
+
+from anyshape_gen.emit.module import quoted
+from anyshape_gen.emit.ops import default_text
+from anyshape_gen.emit.relations import literal
+from anyshape_gen.model import ParamSpec
+from anyshape_gen.nodes import BinOp, Expr, Unary
+from anyshape_gen.parse_values import CLASSES
+from anyshape_gen.traverse import walk
+
+TAKEN = ("d", "more", "some", "len", "range", "min", "place", "Vec", "Case")
+
+
+def local(name: str) -> str:
+    return f"{name}_" if name in TAKEN else name
+
+
+def run_of(name: str, count: str) -> str:
+    return f"Vec(d.dim({quoted(name)}) for _ in range({count}))"
+
+
+def there(name: str) -> str:
+    return f"{name}_there"
+
+
+def given(p: ParamSpec, always: bool, early: bool) -> str:
+    """The parameter of the call, perhaps None for its default; where others were drawn by it, only if it is that."""
+    name = local(p.name)
+    if always or p.default is None:
+        return name
+    return f"d.default({name}) if {name} == {literal(p.default)!r} else {name}" if early else f"d.default({name})"
+
+
+def dtypes(p: ParamSpec) -> tuple[str, ...]:
+    return CLASSES["any"] if default_text(p) == "None" else CLASSES["number"]
+
+
+def takes_away(e: Expr) -> bool:
+    """Whether it may be negative where its names are not."""
+    return any(isinstance(n, Unary) or (isinstance(n, BinOp) and n.op == "-") for n in walk(e))
