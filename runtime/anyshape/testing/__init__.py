@@ -127,7 +127,7 @@ class Refusal:
     source: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Property:
     """What the laws of one op are tested with."""
 
@@ -137,3 +137,6 @@ class Property:
     examples: tuple[Example, ...]
     source: str = ""
     asserts: tuple[Refusal, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Property({self.op})"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError
 from anyshape.graph.opdef import ParamDef
-from anyshape.testing import Property, Refusal
+from anyshape.testing import Property, Refusal, turn
 from anyshape.testing.calls import Call, random_call, static_node
 from anyshape.testing.corpus import calls
 from anyshape.testing.examples import call_of
@@ -52,9 +52,9 @@ def aims(p: Property, most: int) -> list[Aim]:
     for starts in STARTS:
         for c in _valid_calls(p, starts):
             _try(found, changes(c), "drawn", most)
-            if all(len(a.drawn) >= most for a in found):
+            if turn.is_over() or all(len(a.drawn) >= most for a in found):
                 break
-        if all(a.drawn for a in found):
+        if turn.is_over() or all(a.drawn for a in found):
             break
     wrong = [call_of(p.op, e) for e in p.examples if e.error is not None]
     for c in wrong:
@@ -71,6 +71,8 @@ def _try(found: list[Aim], calls: Iterator[Call], where: str, most: int) -> None
             if said is not None and len(calls_so_far) < most and is_of(a.refusal, said):
                 calls_so_far.append(c)
                 break
+        if all(len(getattr(a, where)) >= most for a in found):
+            break
 
 
 def refused(c: Call) -> str | None:

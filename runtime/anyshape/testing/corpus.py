@@ -19,7 +19,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 from anyshape.equations.builder import Demand
 from anyshape.errors import DtypeError, ShapeError
-from anyshape.testing import Property
+from anyshape.testing import Property, turn
 from anyshape.testing.calls import Call, computed, equations, made, random_call, valid_node, variants
 from anyshape.testing.draws import Choosing
 from anyshape.testing.execution import run_equations
@@ -92,11 +92,18 @@ def _draw(p: Property, examples: int) -> Corpus:
     valid: list[Call] = []
 
     def body(c: Call) -> None:
+        if valid and turn.is_over():
+            raise Enough
         drawn.append(c)
         valid.append(allowed(c))
 
-    search(p, random_call, examples, body)
+    with suppress(Enough):
+        search(p, random_call, examples, body)
     return Corpus(p, tuple(drawn), tuple(valid))
+
+
+class Enough(Exception):
+    """There is no time for more calls."""
 
 
 def allowed(c: Call) -> Call:

@@ -138,7 +138,7 @@ class HypothesisDraw:
         return tuple(self._among(1, 1, 2, 2, 3, 4) if self._among(*range(20)) else 0 for _ in range(n))
 
     def sizes(self, n: int) -> tuple[int, ...]:
-        return tuple(self.dim("size") if self._mostly() else -1 for _ in range(n))
+        return tuple(self._among(0, 1, 2, *self.pool) if self._among(*range(20)) else -1 for _ in range(n))
 
     def real(self, default: float | None) -> float:
         if default is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import math
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 
 from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import all_ops
+from anyshape.testing import turn
 from anyshape.testing.calls import variants
 from anyshape.testing.collector import leave_out_what_stays
 from anyshape.testing.corpus import FEW
@@ -54,6 +56,8 @@ ORDER = (
 """Cheapest first; what compiles comes last."""
 SHARED = ("kernel is interpreter", "every executor gives the same bits")
 """Laws that compile the same programs: one process takes them, and compiles each once."""
+MANY = 10
+"""So many examples are shared by the processes."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,8 @@ def run(check: Check) -> tuple[bool, str]:
     problem = _problem(check, said.__setitem__)
     seconds = f"{time.perf_counter() - start:5.2f} s"
     name = said.get("law", check.name)
-    return problem is None, f"  {'holds' if problem is None else 'FAILS'}  {seconds}  {name}{problem or ''}"
+    calls = f", {said['accepted']} calls" if turn.is_over() and problem is None and "accepted" in said else ""
+    return problem is None, f"  {'holds' if problem is None else 'FAILS'}  {seconds}  {name}{calls}{problem or ''}"
 
 
 def _problem(check: Check, record: Record) -> str | None:
@@ -141,37 +146,47 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int) -> bool:
+def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int, seconds: float = math.inf) -> bool:
     """For every number of calls in `rounds`, prints each law as it ends, then what was found; a round in which a law fails is the last.
-    `jobs` forks take the laws one after the other, and keep from round to round what they compiled."""
-    laws = checks(package, op)
-    work = shares(laws)
-    crew = Crew(work, rounds, jobs)
-    failed = 0
+    `jobs` forks take the laws one after the other, and keep from round to round what they compiled. In so many seconds a round ends, all
+    examples and a call of each law excepted: what laws do not need of their parts of it is left to those behind them."""
+    work = shares(checks(package, op), jobs)
+    crew = Crew(work, rounds, jobs, seconds)
+    failed, laws = 0, sum(map(len, work))
     for number, examples in enumerate(rounds):
         start = time.perf_counter()
-        # What takes long comes first where all of it is waited for, and last where a first answer is.
-        order = range(len(work)) if number < len(rounds) - 1 else range(len(work) - 1, -1, -1)
-        failed = len(laws) - crew.holding(number, order)
+        # What takes long comes first where all of it is waited for, and last where a first answer is, or where time is short.
+        first = number < len(rounds) - 1 or seconds < math.inf
+        failed = laws - crew.holding(number, range(len(work)) if first else range(len(work) - 1, -1, -1))
         found = f"{failed} of its laws fail" if failed else "all laws hold"
-        print(f"{op}: {found}, {examples} calls each, {time.perf_counter() - start:.1f} s", flush=True)
+        calls = f"{examples} calls each" if seconds == math.inf else f"up to {examples} calls each"
+        print(f"{op}: {found}, {calls}, {time.perf_counter() - start:.1f} s", flush=True)
         if failed:
             break
     crew.dismiss()
     return not failed
 
 
-def shares(laws: Sequence[Check]) -> list[list[Check]]:
-    """The laws as they are taken: those that share what they compile together, behind the others."""
+def shares(laws: Sequence[Check], jobs: int) -> list[list[Check]]:
+    """The laws as they are taken: examples in as many parts as there are processes, and behind the others those laws that share what they
+    compile."""
     together = [law for law in laws if law.name in SHARED]
-    return [*([law] for law in laws if law not in together), *([together] if together else [])]
+    alone = [part for law in laws if law not in together for part in _parts(law, jobs)]
+    return [*([law] for law in alone), *([together] if together else [])]
+
+
+def _parts(law: Check, jobs: int) -> list[Check]:
+    if len(law.runs) < MANY:
+        return [law]
+    found = [law.runs[k::jobs] for k in range(jobs)]
+    return [Check(f"{len(runs)} of {law.name}", runs) for runs in found]
 
 
 class Crew:
     """Forks that take numbers of shares from a pipe, one pipe a round, and say in another of every law whether it holds."""
 
-    def __init__(self, work: Sequence[Sequence[Check]], rounds: Sequence[int], jobs: int) -> None:
-        self.work = work
+    def __init__(self, work: Sequence[Sequence[Check]], rounds: Sequence[int], jobs: int, seconds: float) -> None:
+        self.work, self.jobs, self.seconds = work, jobs, seconds
         self.rounds = [os.pipe() for _ in rounds]
         self.heard, told = os.pipe()
         sys.stdout.flush()
@@ -186,11 +201,19 @@ class Crew:
             os.close(put)
         for examples, (taken, _) in zip(rounds, self.rounds, strict=True):
             load_profile(examples)
+            end = time.monotonic() + self.seconds
             while number := os.read(taken, 1):
-                for law in self.work[number[0]]:
+                for k, law in enumerate(self.work[number[0]]):
+                    turn.begin(self._turn(number[0], k, end - time.monotonic()))
                     holds, text = run(law)
                     print(text, flush=True)
                     os.write(told, bytes([holds]))
+
+    def _turn(self, share: int, k: int, left: float) -> float:
+        """Seconds for law k of a share: an equal part of those left, in all processes, with the laws behind it; no more than are left."""
+        behind = self.work[share + 1 :]
+        laws = len(self.work[share]) - k + sum(map(len, behind))
+        return min(left / (len(self.work[share]) - k), left * min(self.jobs, 1 + len(behind)) / laws)
 
     @staticmethod
     def _fork(work: Callable[[], None]) -> int:
@@ -246,6 +269,12 @@ def command(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("ops", help="names, separated by commas")
     parser.add_argument("--package", default="anyshape_ops", help="the package of ops that has them")
     parser.add_argument("--jobs", type=int, default=cores(), help="processes")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="for an op, its examples excepted: laws have fewer calls where they take longer",
+    )
     args = parser.parse_args(argv)
     known = register(args.package)
     for op in args.ops.split(","):
@@ -253,7 +282,7 @@ def command(argv: Sequence[str] | None = None) -> int:
             near = get_close_matches(op, known, 1)
             print(f"there is no op {op} in {args.package}" + (f"; did you mean {near[0]}?" if near else ""))
             return 2
-    held = [all_hold(args.package, op, (usual(),), args.jobs) for op in args.ops.split(",")]
+    held = [all_hold(args.package, op, (usual(),), args.jobs, args.seconds) for op in args.ops.split(",")]
     return 0 if all(held) else 1
 
 

@@ -17,7 +17,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import packages
-from anyshape.testing import Case, Property
+from anyshape.testing import Case, Property, turn
 from anyshape.testing.calls import Call, Recipe, made, random_call
 from anyshape.testing.corpus import FEW, Make, corpus, search
 
@@ -94,6 +94,8 @@ class Tried:
         self.failing: list[Call] = []
 
     def __call__(self, c: Call) -> None:
+        if self.accepted and turn.is_over():
+            return
         self.drawn += 1
         try:
             told = self.body(c) is not False
@@ -111,7 +113,7 @@ class Tried:
             with suppress(UnsatisfiedAssumption):
                 self(c)
                 tried += 1
-            if tried == most:
+            if tried == most or (tried and turn.is_over()):
                 break
 
     def smallest(self, p: Property, make: Make, examples: int, found: Exception) -> Exception:
