@@ -6,6 +6,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.anyshape-ready
 JOBS   ?= 2
+# Each process takes what stands together, and later what others have left: the laws of an op share its calls and what was compiled for them.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 # Random calls for each law of each op in `make test`, of law 1 one more in each other dtype; with OP= there are 100, or as many as fit into
 # two seconds, in `make test-long OP=` 1000.
 EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
@@ -55,8 +57,9 @@ test: $(STAMP)  ## everything that must hold (OP=name: only that op's laws and e
 	$(BIN)/python -m anyshape.testing.quick $(OP) --jobs $(JOBS) $(if $(ANYSHAPE_EXAMPLES),,--seconds 2); held=$$?; \
 	wait $$checked && exit $$held
 else
-test: $(STAMP) check lint types
-	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests
+test: $(STAMP)
+	@$(MAKE) --no-print-directory -j $(JOBS) types check lint
+	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests
 
 test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a half: docs/testing.md (CHUNK=3: other draws; OP=name: 1000 calls a law)
 	$(BIN)/python -m tests.long_run --jobs $(JOBS) --chunk $(or $(CHUNK),0) $(if $(ONLY),--only $(ONLY))
@@ -71,8 +74,8 @@ programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of wha
 # Of the laws those that run machine code: what inference says does not depend on the processor.
 ON_CODE := kernel_is_interpreter or run_time or executors or spec_examples or gradients or moving or rewriting or programs or models
 test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds; fifteen minutes
-	ANYSHAPE_TARGET=avx2 ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models -k "$(ON_CODE)"
-	ANYSHAPE_TARGET=sse ANYSHAPE_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(JOBS) tests/laws tests/models -k "$(ON_CODE)"
+	ANYSHAPE_TARGET=avx2 ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
+	ANYSHAPE_TARGET=sse ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
 
 mutate: $(STAMP)  ## change every spec in one place at a time; its own tests must notice (OP=name: one op, again; else what changed)
 	$(BIN)/python -m anyshape.testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)

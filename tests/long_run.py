@@ -39,7 +39,7 @@ class Part:
 
 def parts(jobs: int, chunk: int) -> list[Part]:
     def tests(*more: str) -> list[str]:
-        return ["-m", "pytest", "-n", str(jobs), *more]
+        return ["-m", "pytest", "-n", str(jobs), "--dist", "worksteal", *more]
 
     def long(calls: int) -> dict[str, str]:
         return {"ANYSHAPE_LONG": "1", "ANYSHAPE_EXAMPLES": str(calls), "ANYSHAPE_CHUNK": str(chunk)}
