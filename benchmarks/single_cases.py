@@ -83,6 +83,9 @@ def products() -> list[Case]:
         for m in (1, 2, 4, 7, 8, 16, 33, 64, 512):
             w = normal(k, n) * k**-0.5
             found.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
+    for m, k, n in ((5, 128, 512), (5, 512, 128), (128, 64, 64), (100, 300, 10), (128, 300, 10)):
+        w = normal(k, n) * k**-0.5
+        found.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
     for k, n in ((256, 1024), (768, 3072)):
         for m in (1, 4, 8, 64, 512):
             x, w = normal(m, k).astype(np.float16), (normal(k, n) * k**-0.5).astype(np.float16)

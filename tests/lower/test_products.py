@@ -295,3 +295,13 @@ def test_columns_of_a_product_are_work_in_whole_vectors() -> None:
     lanes = host_target().lanes(4)
     assert work(2) == work(lanes) and work(lanes + 1) == work(2 * lanes)
     assert dims.evaluate(work(lanes + 1), {N: 100}) > dims.evaluate(work(lanes), {N: 100})
+
+
+def test_work_is_counted_by_what_a_cycle_multiplies() -> None:
+    """One vector of 512 bits where they are executed as two halves, else two; and half a vector of the second operand is read."""
+    b = Builder("matmul")
+    b.output(b.matmul(b.input([N, 300]), b.input([300, 48])))
+    for cpu, vector_bytes, expected in (("znver4", 64, 100 + 2), ("znver5", 64, 50 + 2), ("znver4", 32, 50 + 2)):
+        target = replace(host_target(), cpu=cpu, vector_bytes=vector_bytes)
+        work = lower_group(b.group(), target).work
+        assert dims.evaluate(work, {N: 100}) == 300 * 48 // target.lanes(4) * expected

@@ -54,6 +54,11 @@ class Target:
         return self.scalef and not self.cpu.startswith("znver")
 
     @property
+    def multiply_adds(self) -> int:
+        """Vectors that are multiplied and added in a cycle: one where vectors of 512 bits are executed as two halves."""
+        return 1 if self.vector_bytes == 64 and self.cpu == "znver4" else 2
+
+    @property
     def asks_ahead(self) -> bool:
         """Whether lines from the last cache are asked for ahead of a kernel that reads all of them once. Until a line is there it holds
         one of the buffers for misses of the first cache, which the processor's own looking ahead, into the second cache, does not. A first

@@ -15,20 +15,19 @@ from anyshape.lower.schedule import Scope
 
 _STORE_COST = 4
 """Cycles per vector, as `cost` counts a load."""
-_FMA_PER_CYCLE = 2
-_OPERAND_ROWS = 4
-"""A product reads its second operand from a cache further out in the time that so many rows take: 32 bytes a cycle."""
+_OPERAND_CYCLES = 2
+"""A product reads a vector of its second operand from a cache further out: 32 bytes a cycle."""
 
 
-def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int) -> Size:
-    """Of all steps that can be shared, in vectors of so many lanes. One without an outer loop cannot. There is one quotient, of all:
-    dims that are sums of quotients take long to compare."""
+def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int, multiply_adds: int) -> Size:
+    """Of all steps that can be shared, in vectors of so many lanes, of which so many (one or two) are multiplied and added in a cycle. A
+    step without an outer loop cannot be shared. There is one quotient, of all: dims that are sums of quotients take long to compare."""
     halves: Size = 0
     for step, stores in steps:
         if isinstance(step, Product):
-            rows = points((step.m,)) + _OPERAND_ROWS
+            rows = points((step.m,)) * (2 // multiply_adds) + 2 * _OPERAND_CYCLES
             around = points((*step.around, *step.batch, step.k))
-            halves = halves + around * _columns(step.n.extent, lanes) * rows * (2 // _FMA_PER_CYCLE)
+            halves = halves + around * _columns(step.n.extent, lanes) * rows
         elif step.variables:
             halves = halves + _rows(stores) * 2
     return halves // (2 * lanes)
