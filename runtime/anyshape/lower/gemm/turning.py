@@ -5,7 +5,8 @@ In: element (i, l) at source[i * row_step + l]. Out: element (l, i) at to[l * to
 before, so that nothing is masked and nothing written twice differs.
 
 `moved` is what the whole operation reads and writes. Where the last cache does not hold that, whole lines of the result are stored past the
-caches: each line stored otherwise is read first, and drives out another one that is to be read.
+caches: each line stored otherwise is read first, and drives out another one that is to be read. Where rows of the result do not begin at
+lines, a line is put together of two squares.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 from ..llvm.builder import Function, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import I64, PTR, VOID, Type, Val, const
+from ..llvm.types import I8, I64, PTR, VOID, Type, Val, const
 from .tiles import Tiles
 
 TURN_ARGUMENTS = [
@@ -42,10 +43,15 @@ def emit_turn(module: Module, tiles: Tiles) -> None:
     element, lanes = tiles.element, tiles.lanes
     with module.function(turn_name(element), VOID, TURN_ARGUMENTS) as f:
         copy = _Copy(f, element, lanes, *f.args)
-        whole = copy.whole_lines()
-        with f.if_(f.compare("gt", whole, 0)):
+        past = f.compare("gt", copy.moved, f.target.last_cache_holds)
+        whole, at_lines = f.and_(copy.rows, -copy.per_line), copy.at_lines()
+        lines = f.select(f.and_(past, at_lines), whole, const(I64, 0))
+        with f.if_(f.compare("gt", lines, 0)):
             copy.lines(whole)
-        copy.squares(whole)
+        across = f.and_(f.and_(past, f.not_(at_lines)), f.compare("gt", whole, copy.per_line))
+        with f.if_(across):
+            copy.across_lines(whole)
+        copy.squares(f.select(across, f.sub(whole, copy.per_line), lines))
         f.ret()
 
 
@@ -70,28 +76,71 @@ class _Copy:
     def per_line(self) -> int:
         return max(self.lanes, self.f.target.line_bytes // self.element.bytes)
 
-    def whole_lines(self) -> Val:
-        """How many rows become whole lines of the result, all of which begin at lines; 0 where the last cache holds all that is moved."""
+    @property
+    def line_bytes(self) -> int:
+        return self.per_line * self.element.bytes
+
+    def at_lines(self) -> Val:
+        """Whether all rows of the result begin at lines."""
         f = self.f
         places = f.or_(f.convert("ptrtoint", self.to, I64), f.mul(self.to_step, self.element.bytes))
-        at_lines = f.compare("eq", f.and_(places, self.per_line * self.element.bytes - 1), 0)
-        past = f.and_(at_lines, f.compare("gt", self.moved, f.target.last_cache_holds))
-        return f.select(past, f.and_(self.rows, -self.per_line), const(I64, 0))
+        return f.compare("eq", f.and_(places, self.line_bytes - 1), 0)
 
     def lines(self, whole: Val) -> None:
-        """Stores whole lines past the caches. As many columns together as leave what is read for them in half of the first cache: rows of
-        memory that are read for a while, one after the other."""
+        """Stores so many rows as whole lines past the caches. As many columns together as leave what is read for them in half of the first
+        cache: rows of memory that are read for a while, one after the other."""
         f = self.f
-        width = max(self.lanes, f.target.l1_bytes // 2 // f.target.line_bytes)
-        for_each = range(0, self.per_line, self.lanes)
+        width = max(self.lanes, f.target.l1_bytes // 2 // self.line_bytes)
         with f.for_range(self.first, self.last, width) as strip:
             end = f.smin(f.add(strip.index, width), self.last)
             with f.for_range(0, whole, self.per_line) as down:
-                rows = [(k, self.row_starts(f.add(down.index, k))) for k in for_each]
+                rows = [self.row_starts(f.add(down.index, k)) for k in range(0, self.per_line, self.lanes)]
                 with f.for_range(strip.index, end, self.lanes) as right:
-                    for k, starts in rows:
-                        self.square(starts, f.add(down.index, k), right.index, f.store_past_caches)
+                    for at, starts in enumerate(rows):
+                        self.square(starts, f.add(down.index, at * self.lanes), right.index, f.store_past_caches)
         f.end_past_caches()
+
+    def across_lines(self, whole: Val) -> None:
+        """The same where rows of the result begin anywhere: two lines' worth of each are held, out of which the line between is stored. The
+        first rows are stored as they are too; the last `per_line` of them are left, as the line that they begin in is."""
+        f, per_line = self.f, self.per_line
+        width = max(self.lanes, f.target.l1_bytes // 4 // self.line_bytes)
+        held = f.alloca(self.element, 2 * per_line * (width + self.lanes))
+        with f.for_range(self.first, self.last, width) as strip:
+            end = f.smin(f.add(strip.index, width), self.last)
+            base = f.smin(strip.index, f.sub(self.columns, self.lanes))
+            origin = f.gep(held, f.mul(base, -2 * per_line), self.element)
+            self.hold(const(I64, 0), strip.index, end, origin, 0)
+            with f.for_range(per_line, whole, per_line) as down:
+                self.hold(down.index, strip.index, end, origin, per_line)
+                with f.for_range(base, end) as column:
+                    self.line_between(column.index, f.sub(down.index, per_line), origin)
+        f.end_past_caches()
+
+    def hold(self, i: Val, begin: Val, end: Val, origin: Val, at: int) -> None:
+        """Puts a line's worth of rows from `i` on behind the columns' first `at` elements; the first rows go to the result as well."""
+        f = self.f
+        for k in range(0, self.per_line, self.lanes):
+            starts = self.row_starts(f.add(i, k))
+            with f.for_range(begin, end, self.lanes) as right:
+                column, turned = self.turned(starts, right.index)
+                place = f.gep(origin, f.add(f.mul(column, 2 * self.per_line), at + k), self.element)
+                for number, row in enumerate(turned):
+                    f.store(row, place, 2 * self.per_line * number)
+                if not at:
+                    self.store_rows(turned, column, f.add(i, k), f.store)
+
+    def line_between(self, column: Val, i: Val, origin: Val) -> None:
+        """Stores the line that begins in the first half of what is held of a column, and moves the second half there."""
+        f, vector = self.f, self.element.vector(self.lanes)
+        place = f.convert("ptrtoint", self.place(column, i), I64)
+        line = f.and_(f.add(place, self.line_bytes - 1), -self.line_bytes)
+        held = f.gep(origin, f.mul(column, 2 * self.per_line), self.element)
+        window, to = f.gep(held, f.sub(line, place), I8), f.convert("inttoptr", line, PTR)
+        for k in range(0, self.per_line, self.lanes):
+            f.store_past_caches(f.load(window, vector, k), f.gep(to, k, self.element))
+        for k in range(0, self.per_line, self.lanes):
+            f.store(f.load(held, vector, self.per_line + k), held, k)
 
     def squares(self, begin: Val) -> None:
         """Rows from `begin` on."""
@@ -112,11 +161,20 @@ class _Copy:
 
     def square(self, starts: Sequence[Val], i: Val, right: Val, store: Callable[[Val, Val], None]) -> None:
         """Of rows from `i` and columns from `right` on, or the last ones."""
+        column, turned = self.turned(starts, right)
+        self.store_rows(turned, column, i, store)
+
+    def turned(self, starts: Sequence[Val], right: Val) -> tuple[Val, list[Val]]:
         f = self.f
         column = f.smin(right, f.sub(self.columns, self.lanes))
-        vector = self.element.vector(self.lanes)
-        turned = transpose(f, [f.load(start, vector, column) for start in starts])
-        place = f.gep(self.to, f.add(f.mul(column, self.to_step), i), self.element)
+        return column, transpose(f, [f.load(start, self.element.vector(self.lanes), column) for start in starts])
+
+    def store_rows(self, turned: Sequence[Val], column: Val, i: Val, store: Callable[[Val, Val], None]) -> None:
+        place = self.place(column, i)
         for row in turned:
             store(row, place)
-            place = f.gep(place, self.to_step, self.element)
+            place = self.f.gep(place, self.to_step, self.element)
+
+    def place(self, column: Val, i: Val) -> Val:
+        f = self.f
+        return f.gep(self.to, f.add(f.mul(column, self.to_step), i), self.element)
