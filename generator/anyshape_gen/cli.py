@@ -6,13 +6,13 @@ In: command line arguments. Out: files, and 0 if all is well, 1 if `--check` fin
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from anyshape.errors import SpecError
+from anyshape.processors import usable_processors
 from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.bounds.report import page as safety_page
@@ -180,14 +180,9 @@ def prove(
     """Every index proved, or marked to be checked. Raises SpecError for kernels that leave their tensors."""
     findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
     kept = {} if options.prove else read_record(record_path(options))
-    found = prove_indices(analysis, kept, findings, memo, processes())
+    found = prove_indices(analysis, kept, findings, memo, usable_processors())
     findings.raise_if_any()
     return found
-
-
-def processes() -> int:
-    """How many can run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def read_folder(specs: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape import ops
+from anyshape import ops, processors
 from anyshape.errors import AnyshapeError, ArgumentError, ShapeError
 from anyshape.lower.gemm.library import resolve  # noqa: F401  loaded before a fork
 from anyshape.vm import kernels
@@ -191,11 +191,11 @@ def test_as_many_threads_as_the_container_grants(monkeypatch: pytest.MonkeyPatch
         ("odd", allowed),
     ):
         (tmp_path / "cpu.max").write_text(text)
-        monkeypatch.setattr(pool_module, "_CGROUP_2", tmp_path / "cpu.max")
+        monkeypatch.setattr(processors, "_CGROUP_2", tmp_path / "cpu.max")
         usable_threads.cache_clear()
         assert usable_threads() == granted
-    monkeypatch.setattr(pool_module, "_CGROUP_2", tmp_path / "none")
-    monkeypatch.setattr(pool_module, "_CGROUP_1", tmp_path)
+    monkeypatch.setattr(processors, "_CGROUP_2", tmp_path / "none")
+    monkeypatch.setattr(processors, "_CGROUP_1", tmp_path)
     (tmp_path / "cpu.cfs_quota_us").write_text("100000")
     (tmp_path / "cpu.cfs_period_us").write_text("100000")
     usable_threads.cache_clear()

@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 
 from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import all_ops
+from anyshape.processors import usable_processors
 from anyshape.testing import turn
 from anyshape.testing.calls import variants
 from anyshape.testing.collector import leave_out_what_stays
@@ -138,12 +139,7 @@ def told(where: str, e: BaseException) -> str:
 
 def main(package: str, op: str) -> bool:
     """Prints all laws with a few calls each and, where they hold, again with the usual number. Gives whether all hold."""
-    return all_hold(package, op, (FEW, usual()), cores())
-
-
-def cores() -> int:
-    """How many processes can run at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return all_hold(package, op, (FEW, usual()), usable_processors())
 
 
 def all_hold(package: str, op: str, rounds: Sequence[int], jobs: int, seconds: float = math.inf) -> bool:
@@ -268,7 +264,7 @@ def command(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="anyshape.testing.quick", description="Run all laws of ops.")
     parser.add_argument("ops", help="names, separated by commas")
     parser.add_argument("--package", default="anyshape_ops", help="the package of ops that has them")
-    parser.add_argument("--jobs", type=int, default=cores(), help="processes")
+    parser.add_argument("--jobs", type=int, default=usable_processors(), help="processes")
     parser.add_argument(
         "--seconds",
         type=float,

@@ -11,15 +11,13 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
+from anyshape.processors import usable_processors
 from anyshape.vm.address import address_of
 from anyshape.vm.native.pool_layout import MOST_THREADS, PoolWord
 
-_CGROUP_2 = Path("/sys/fs/cgroup/cpu.max")
-_CGROUP_1 = Path("/sys/fs/cgroup/cpu")
 _LINE = 64
 
 Life = Callable[[int], object]
@@ -27,25 +25,8 @@ Life = Callable[[int], object]
 
 @cache
 def usable_threads() -> int:
-    """Processors that this process may run on: its affinity, and what its container grants of them, rounded up."""
-    try:
-        allowed = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        allowed = os.cpu_count() or 1
-    granted = _granted()
-    return max(1, min(allowed, allowed if granted is None else granted, MOST_THREADS))
-
-
-def _granted() -> int | None:
-    """What the control group grants (version 2, else 1), if it limits anything."""
-    try:
-        if _CGROUP_2.exists():
-            quota, period = _CGROUP_2.read_text().split()
-        else:
-            quota, period = ((_CGROUP_1 / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return -(-int(quota) // int(period)) if int(quota) > 0 else None
-    except (OSError, ValueError):  # no group, or "max"
-        return None
+    """Threads that can run at once, and that a pool can have."""
+    return min(usable_processors(), MOST_THREADS)
 
 
 class Pool:
