@@ -19,7 +19,20 @@ from benchmarks.gemm_measure import aligned
 from tests.lower.groups import B, Builder, M, N
 from tests.lower.native import check
 
-PAST = [(64, 48), (300, 64), (64, 80), (33, 65), (17, 48), (80, 40), (16, 16), (600, 32), (2, 64), (137, 150), (150, 137), (40, 31)]
+PAST = [
+    (64, 48),
+    (300, 64),
+    (64, 80),
+    (33, 65),
+    (17, 48),
+    (80, 40),
+    (16, 16),
+    (600, 32),
+    (2, 64),
+    (137, 150),
+    (150, 137),
+    (40, 31),
+]
 SIZES = [(16, 16), (17, 33), (100, 70), (3, 90), (90, 3), (1, 1), (15, 16), (0, 20), (20, 0), (65, 129)]
 
 
@@ -51,8 +64,8 @@ def test_few_planes(few: int, level: str) -> None:
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_copies_past_the_caches(level: str) -> None:
-    """Where the last cache holds less than is moved, whole lines of results are stored past it, and ends are not. Results begin at lines in runs
-    of one part and of three, and so do their rows if these are as long; otherwise lines are put together."""
+    """Where the last cache holds less than is moved, whole lines of results are stored past it, and ends are not. Results begin at lines
+    in runs of one part and of three, and so do their rows if these are as long; otherwise lines are put together."""
     target = replace(host_target().limited(level), l3_bytes=8 << 10)
     for dtype in ("f32", "f64", "i32"):
         check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in PAST], target=target)
