@@ -11,10 +11,11 @@ The claim word holds the job's epoch beside the part's number: a worker that rea
 from __future__ import annotations
 
 from anyshape.lower.llvm.builder import Function, Module
-from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
+from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, PoolWord
 from anyshape.vm.native.pool_places import add_places
+from anyshape.vm.native.pool_stalls import add_stalls
 
 SHARE = [
     ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
@@ -37,6 +38,7 @@ def add_pool(module: Module, internal: bool = False) -> None:
     with module.function("pool_wake", VOID, [("word", PTR), ("count", I64)], internal=True, noalias=False) as f:
         _wake(f)
     add_places(module)
+    add_stalls(module)
     with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:
         _dismiss(f)
     with module.function("pool_take_parts", VOID, _POOL, internal=True, noalias=False) as f:
@@ -143,6 +145,8 @@ def _share(f: Function) -> None:
     alone, ours = f.new_block(), f.new_block()
     with f.if_(f.compare("le", parts, 1)):
         f.jump(alone)
+    with f.if_(f.call("pool_is_stalled", I1, [pool])):
+        f.jump(alone)
     f.branch(f.compare_exchange(pool, 0, 1, I64, PoolWord.OWNER), ours, alone)
     f.start(alone)
     f.ret(f.call_pointer(kernel, I32, [scalars, buffers, scratch, const(I64, 0), const(I64, 1)]))
@@ -178,6 +182,8 @@ def _join(f: Function, pool: Val, parts: Val) -> None:
         with f.if_(done()):
             f.jump(joined)
         f.call("pool_pause", VOID, [])
+    clocks = f.alloca(I64, 2)
+    f.call("pool_clocks", VOID, [pool, clocks])
     f.atomic_store(const(I64, 1), pool, PoolWord.WAITING)
     asleep, awake = f.new_block(), f.new_block()
     f.jump(asleep)
@@ -189,6 +195,7 @@ def _join(f: Function, pool: Val, parts: Val) -> None:
     f.jump(asleep)
     f.start(awake)
     f.atomic_store(const(I64, 0), pool, PoolWord.WAITING)
+    f.call("pool_waited", VOID, [pool, clocks])
     f.jump(joined)
     f.start(joined)
 

@@ -17,6 +17,8 @@ class PoolWord(IntEnum):
     """The processor, counted from 1, on which the last call was."""
     AVOIDED = 2
     """The one that workers keep off; 0: none."""
+    ALONE_UNTIL = 3
+    """When kernels are shared again, in nanoseconds; 0: now."""
     EPOCH = 8
     """Counts jobs; sleeping workers wait for it to change."""
     CLAIM = 16
