@@ -25,7 +25,8 @@ Sums = list[list[Val]]
 
 Body = Callable[[Sums], Sums]
 WRITTEN_OUT = 4
-"""Turns of an innermost loop that are no loop."""
+"""Turns of an innermost loop that are no loop: pairs of a complex number, corners of a box, channels of a picture, for which counting would
+cost as much as a turn."""
 
 Range = tuple[Val, Val]
 

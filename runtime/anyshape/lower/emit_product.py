@@ -31,7 +31,7 @@ from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
 
 FEW = 2
-"""Rows for which a computed operand is not packed."""
+"""Rows for which a computed operand is not packed: packing stores and loads each element once, and so few rows use it once or twice."""
 
 
 @dataclass(frozen=True)
