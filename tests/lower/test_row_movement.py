@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from anyshape.equations.functions import (
     where,
     wrap,
 )  # fmt: skip
+from anyshape.lower.target import host_target
 from tests.lower.groups import ROW_SIZES as SIZES
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native, check
@@ -28,6 +31,22 @@ def test_transposes(perm: tuple[int, ...]) -> None:
     b.eqs.define(y[i], x[tuple(i[perm.index(a)] for a in range(3))] * 2.0)
     b.output(y)
     check(b.group(), SIZES)
+
+
+@pytest.mark.parametrize("kib", [1, 1024])
+def test_short_rows_walk_the_operand(kib: int) -> None:
+    """With a second cache that holds what is moved, and with one that does not, so that the loops over rows are exchanged."""
+    b = Builder("heads")
+    x = b.input([B, N, K, M])
+    y = b.tensor([B, K, N, M])
+    i = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[tuple(i)], x[i[0], i[2], i[1], i[3]])
+    b.output(y)
+    sizes = [
+        {B: p, N: n, K: k, M: m}
+        for p, n, k, m in ((2, 9, 3, 20), (1, 40, 5, 64), (3, 4, 7, 33), (2, 0, 3, 16), (1, 17, 2, 3))
+    ]
+    check(b.group(), sizes, target=replace(host_target(), l2_bytes=kib << 10))
 
 
 def test_transposed_operand_of_a_sum() -> None:

@@ -8,6 +8,7 @@ library, in pieces: where the processor has an instruction for it, memory that i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from anyshape.lower.llvm.builder import Function
 from anyshape.lower.llvm.types import F32, I1, I32, I64, Type, Val, const
 from anyshape.lower.padded import padded_load
 from anyshape.lower.schedule import Loop, Scope
+from anyshape.lower.work import points
 
 if TYPE_CHECKING:
     from anyshape.lower.emit_nest import Sums
@@ -59,14 +61,14 @@ def emit_choices(rows: Rows, scope: Scope, store: Store, tiers: Sequence[int], s
         return sums
 
     def short_rows(sums: Sums) -> Sums:
-        _short_rows(rows, store, outer[-1], along, split and len(outer) == 1)
+        _short_rows(rows, store, outer[-2:], along, split and len(outer) <= 2)
         return sums
 
     def by_rows() -> None:
         short = _are_short(rows, store, along) if outer else const(I1, 0)
         if short.number != 0:
             with rows.when(short):
-                rows.nest(outer[:-1], None, (), [], short_rows, split)
+                rows.nest(outer[:-2], None, (), [], short_rows, split)
         if short.number != 1:
             with rows.when(rows.f.not_(short)):
                 rows.nest(outer, None, (), [], body, split)
@@ -139,23 +141,55 @@ def _maskable(rows: Rows, store: Store) -> bool:
     return rows.f.target.masks and elementwise.memory_type(store.access.tensor.dtype).bytes >= F32.bytes
 
 
-def _short_rows(rows: Rows, store: Store, down: LoopVar, along: LoopVar, split: bool) -> None:
-    """All rows of `down`. What a row costs beside its vectors keeps the processor from reading further rows ahead: there is a loop over
-    rows for each number of vectors, in which nothing but addresses change."""
-    f, load, access = rows.f, store.value.data, store.access
-    lanes, count, extent = f.target.lanes(rows.element_bytes), rows.size(along.extent), rows.size(down.extent)
-    first, last = rows.part_of(extent, 1) if split else (const(I64, 0), extent)
-    rows.bind(down)
-    rows.indices[down] = first
-    places = [rows.pointer(a.tensor, a.address) for a in (load, access)]
-    steps = [rows.size(a.address.coefficient(down)) for a in (load, access)]
-    moves = f.or_(f.compare("ne", places[0], places[1]), f.compare("ne", steps[0], steps[1]))
+def _short_rows(rows: Rows, store: Store, variables: Sequence[LoopVar], along: LoopVar, split: bool) -> None:
+    """All rows of one or two variables, the outer one of which is shared out. What a row costs beside its vectors keeps the processor from
+    reading further rows ahead: there are loops over rows for each number of vectors, in which nothing but addresses change."""
+    f, accesses = rows.f, (store.value.data, store.access)
+    lanes, count = f.target.lanes(rows.element_bytes), rows.size(along.extent)
+    for v in variables:
+        rows.bind(v)
+        rows.indices[v] = const(I64, 0)
+    places = [rows.pointer(a.tensor, a.address) for a in accesses]
+    extents = [rows.size(v.extent) for v in variables]
+    steps = [[rows.size(a.address.coefficient(v)) for a in accesses] for v in variables]
+    differ = [f.compare("ne", a, b) for a, b in (places, *steps)]
+    moves = functools.reduce(f.or_, differ)
+    if len(variables) == 2:
+        turned = _walks_the_operand(rows, store, variables, along)
+        extents = [f.select(turned, other, own) for own, other in zip(extents, extents[::-1], strict=True)]
+        both = zip(steps, steps[::-1], strict=True)
+        steps = [[f.select(turned, b, a) for a, b in zip(own, other, strict=True)] for own, other in both]
+    ranges = [(const(I64, 0), n) for n in extents]
+    ranges[0] = rows.part_of(extents[0], 1) if split else ranges[0]
     vectors, element = f.ceil_div(count, lanes), elementwise.memory_type(store.value.dtype)
     mask = f.tail_mask(f.convert("trunc", count, I32), lanes) if _maskable(rows, store) else None
+
+    def emit(k: int, depth: int, starts: Sequence[Val]) -> None:
+        """The loop over one of the variables, its rows so many vectors."""
+        if depth == len(variables):
+            _copy_row(f, element.vector(lanes), starts, count, k, mask)
+            return
+        first, last = ranges[depth]
+        starts = [f.gep(p, f.mul(first, step), element) for p, step in zip(starts, steps[depth], strict=True)]
+        with rows.loop(first, last, 1, starts) as turn:
+            emit(k, depth + 1, turn.carried)
+            turn.next([f.gep(p, step, element) for p, step in zip(turn.carried, steps[depth], strict=True)])
+
     for k in range(1, SHORT + 1):
-        with rows.when(f.and_(moves, f.compare("eq", vectors, k))), rows.loop(first, last, 1, places) as turn:
-            _copy_row(f, element.vector(lanes), turn.carried, count, k, mask)
-            turn.next([f.gep(p, step, element) for p, step in zip(turn.carried, steps, strict=True)])
+        with rows.when(f.and_(moves, f.compare("eq", vectors, k))):
+            emit(k, 0, places)
+
+
+def _walks_the_operand(rows: Rows, store: Store, variables: Sequence[LoopVar], along: LoopVar) -> Val:
+    """Whether the loops are exchanged: of what the second cache does not hold a few rows that follow each other in the operand are read at
+    once, and go to as many places that are each walked in order; otherwise each read would be far from the one before."""
+    f, bytes_ = rows.f, elementwise.memory_type(store.value.dtype).bytes
+    few, many = (rows.size(v.extent) for v in variables)
+    near, far = (rows.size(store.value.data.address.coefficient(v)) for v in variables)
+    held = f.mul(f.mul(few, rows.size(along.extent)), 2 * bytes_)
+    large = f.compare("gt", rows.size(2 * bytes_ * points(store.variables)), f.target.l2_bytes)
+    fewer = f.and_(f.compare("lt", few, many), f.compare("le", held, f.target.l1_bytes))
+    return f.and_(f.and_(large, fewer), f.compare("lt", near, far))
 
 
 def _copy_row(f: Function, vector: Type, places: Sequence[Val], count: Val, k: int, mask: Val | None) -> None:
