@@ -7,9 +7,9 @@ import pytest
 
 from anyshape.dtypes import F32
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.functions import reduce_
+from anyshape.equations.functions import reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
-from anyshape.testing.enlarging import enlarged, recurs
+from anyshape.testing.enlarging import enlarged, is_steep, recurs
 
 STEPS, WIDE = 40, 6
 
@@ -39,3 +39,23 @@ def test_only_what_enlarges_rounding_may_be_far_off(factor: float, least: float,
 def test_early_steps_may_be_off_less_than_late_ones() -> None:
     off = spread(2.0)
     assert (off[0] == 0).all() and off[1].max() < 1e-4 < off[-1].min()
+
+
+def test_a_root_of_a_sum_that_cancels_may_be_off_there_alone() -> None:
+    """sqrt(1 + b): half a unit of the last place of 1 is much of what is left where b is nearly -1."""
+    array = np.array([2.0, -1 + 2**-22, 5.0], np.float32)
+    x, y = Tensor("x", F32, (3,)), Tensor("y", F32, (3,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i = eqs.index("i", 3)
+    eqs.define(y[i], sqrt(x[i] + np.float32(1)))
+    assert is_steep(eqs.equations) and not recurs(eqs.equations)
+    off = enlarged(lambda a: [interpret(eqs.equations, {x: array}, arithmetic=a)[y]], beside=False)[0]
+    assert off[1] > 1e-4 and off[0] < 1e-5 and off[2] < 1e-5
+
+
+def test_a_root_of_an_input_is_not_steep() -> None:
+    x, y = Tensor("x", F32, (3,)), Tensor("y", F32, (3,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i = eqs.index("i", 3)
+    eqs.define(y[i], sqrt(x[i]) + np.float32(1))
+    assert not is_steep(eqs.equations)

@@ -1,8 +1,9 @@
-"""Recurrences that enlarge rounding: what one step is off by, the steps behind it may multiply until nothing of a result is determined.
+"""Equations that enlarge rounding: what one step of a recurrence is off by, the steps behind it may multiply until nothing of a result is
+determined; and what a sum is off by whose terms cancel, a root or a quotient of it may multiply.
 
 By how much is told by the equations: they are read again with every element of every sum of floats moved, up or down at random, by as
-much as its rounding is allowed. A result may be off by twice as much as one of these readings is, there or beside it: where everything
-depends on everything, an element may happen to be the same in all of them.
+much as its rounding is allowed. A result may be off by twice as much as one of these readings is, there or, of a recurrence, beside it:
+where everything depends on everything, an element may happen to be the same in all of them.
 """
 
 from __future__ import annotations
@@ -11,25 +12,45 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.equations.builder import Equation, Step
+from anyshape.equations.expr import Apply, Expr, Read
+from anyshape.equations.traversal import walk
 from anyshape.testing.cuts import MovedSums, Reading
 from anyshape.testing.tolerance import is_float
 
 Array = NDArray[Any]
 READINGS = 4
+ULPS_OF_TWO = 4
+"""By so many ulps of its terms a sum of two is moved: they are rounded, and it is."""
+STEEP = frozenset(("sqrt", "div", "log", "pow"))
+"""Operations whose slope has no bound"""
 
 
 class JoltedSums(MovedSums):
-    """Sums of floats moved each element for itself, up or down."""
+    """Sums of floats, also those of two terms, moved each element for itself, up or down."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.random = np.random.default_rng(seed)
 
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        out = super().apply(e, args)
+        if not _adds(e) or out.ndim == 0:
+            return out
+        with np.errstate(all="ignore"):
+            terms = np.abs(args[0].astype(np.float64)) + np.abs(args[1].astype(np.float64))
+            by = self.random.choice((-1, 1), out.shape) * ULPS_OF_TWO * float(finfo(out.dtype).eps) * terms
+            return np.where(np.isfinite(out), out + by.astype(out.dtype), out).astype(out.dtype)
+
     def direction(self, number: int, shape: tuple[int, ...]) -> Array:
         return self.random.choice((-1, 1), shape)
+
+
+def _adds(e: Expr) -> bool:
+    return isinstance(e, Apply) and e.op in ("add", "sub") and e.dtype is not None and e.dtype.is_float
 
 
 def recurs(stated: Sequence[Equation]) -> bool:
@@ -37,10 +58,19 @@ def recurs(stated: Sequence[Equation]) -> bool:
     return any(isinstance(q.form, Step) for q in stated)
 
 
-def enlarged(read: Reading) -> list[Array]:
-    """For each result, how far its elements are from the plain reading in one of the moved ones, doubled; 0 for what are no floats."""
+def is_steep(stated: Sequence[Equation]) -> bool:
+    """Whether equations take a root, a logarithm or a quotient of a sum that they compute."""
+    steep = [e for q in stated for e in walk(q.value) if isinstance(e, Apply) and e.op in STEEP]
+    summed = {q.target for q in stated if any(map(_adds, walk(q.value)))}
+    return any(_adds(e) or (isinstance(e, Read) and e.tensor in summed) for s in steep for e in walk(s))
+
+
+def enlarged(read: Reading, beside: bool = True) -> list[Array]:
+    """For each result, how far its elements are from the plain reading in one of the moved ones, doubled; 0 for what are no floats.
+    `beside`: or how far those are that share a position with it."""
     plain, *moved = [[np.asarray(a) for a in read(s)] for s in (MovedSums((0,)), *map(JoltedSums, range(READINGS)))]
-    return [2 * _beside(np.max([_apart(m[k], p) for m in moved], axis=0)) for k, p in enumerate(plain)]
+    apart = [np.max([_apart(m[k], p) for m in moved], axis=0) for k, p in enumerate(plain)]
+    return [2 * (_beside(a) if beside else a) for a in apart]
 
 
 def _beside(spread: Array) -> Array:
@@ -62,4 +92,4 @@ def _apart(a: Array, b: Array) -> Array:
     return np.where(np.isfinite(apart), apart, 0.0)
 
 
-__all__ = ["JoltedSums", "enlarged", "recurs"]
+__all__ = ["JoltedSums", "enlarged", "is_steep", "recurs"]

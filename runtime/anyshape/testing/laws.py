@@ -37,7 +37,7 @@ from anyshape.testing.calls import (
 )
 from anyshape.testing.cuts import as_cut
 from anyshape.testing.eager import largest
-from anyshape.testing.enlarging import enlarged, recurs
+from anyshape.testing.enlarging import enlarged, is_steep, recurs
 from anyshape.testing.execution import operands_of, run_equations, run_equations_with, run_native, run_reference
 from anyshape.testing.running import on_random_calls
 from anyshape.testing.tolerance import allowance, assert_close
@@ -68,9 +68,9 @@ def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> Non
         try:
             assert_close(g, w, allowed, told)
         except AssertionError:
-            if not recurs(stated):
+            if not recurs(stated) and not is_steep(stated):
                 raise
-            spread = enlarged(lambda arithmetic: run_equations_with(c, node, arithmetic))[k]
+            spread = enlarged(lambda arithmetic: run_equations_with(c, node, arithmetic), recurs(stated))[k]
             assert_close(g, w, replace(allowed, spread=spread), told)
 
 
