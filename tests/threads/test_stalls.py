@@ -58,7 +58,18 @@ def test_which_waits_count(wait: float, ran: float, counts: bool) -> None:
     native("waited", None, ctypes.c_int64, ctypes.c_int64)(pool.ctypes.data, clocks.ctypes.data)
     until = pool[PoolWord.ALONE_UNTIL]
     assert bool(until) == counts
-    assert not counts or until - time.monotonic_ns() > 7 * wait * SECOND
+    assert not counts or 0.9 * wait * SECOND < until - time.monotonic_ns() < 1.1 * wait * SECOND
+
+
+def test_waits_that_follow_each_other_soon_count_for_more() -> None:
+    pool, found = words(), []
+    for gap in (1000, 0, 1, 7, 9, 0, 0, 0, 0, 0, 0):
+        now = time.monotonic_ns()
+        pool[PoolWord.SHARED_SINCE] = now - gap * SECOND
+        clocks = np.array([now - SECOND, 0], np.int64)
+        native("waited", None, ctypes.c_int64, ctypes.c_int64)(pool.ctypes.data, clocks.ctypes.data)
+        found.append(round((pool[PoolWord.ALONE_UNTIL] - now) / SECOND))
+    assert found == [1, 2, 4, 8, 1, 2, 4, 8, 16, 16, 16]
 
 
 def test_what_a_worker_ran_is_its_time_on_processors() -> None:

@@ -19,6 +19,10 @@ class PoolWord(IntEnum):
     """The one that workers keep off; 0: none."""
     ALONE_UNTIL = 3
     """When kernels are shared again, in nanoseconds; 0: now."""
+    SHARED_SINCE = 4
+    """When they were, or will be, after the last time alone."""
+    PATIENCE = 5
+    """How many times as long as the wait before it that time was."""
     EPOCH = 8
     """Counts jobs; sleeping workers wait for it to change."""
     CLAIM = 16

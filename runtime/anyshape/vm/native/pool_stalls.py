@@ -2,7 +2,8 @@
 
 Beside a process that computes all the time a worker has its processor for a time slice, and then has not: whoever waits for its part
 waits for milliseconds, and gains nothing on the whole. A wait counts if workers had a processor for less than half of it; that they are
-at work for longer than their caller is no stall.
+at work for longer than their caller is no stall. One wait is followed by as long a time alone, since it may have been the only one; one
+that comes soon after such a time by twice as much as the last (exponential backoff).
 
 In: an open module. Out: `pool_is_stalled(pool) -> i1`, `pool_clocks(pool, clocks)`, which reads the time and that of the workers'
 processors, and `pool_waited(pool, clocks)`, for the owner of the pool after it slept, with the clocks as they were before.
@@ -14,8 +15,10 @@ from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const
 from anyshape.vm.native.pool_layout import PoolWord
 
-PATIENCE = 8
-"""How many times as long as the wait kernels are run alone."""
+MOST = 16
+"""How many times as long as the wait kernels are run alone, at most: a sixteenth of the time is spent on finding out."""
+SOON = 8
+"""Within so many times the wait: a process that computes all the time takes a processor in every few time slices."""
 LEAST = 500_000
 """Nanoseconds: what is shorter may be the way of a thread from sleep to work; time slices are longer."""
 _MONOTONIC = 1
@@ -82,6 +85,13 @@ def _waited(f: Function) -> None:
     f.call("pool_clocks", VOID, [pool, after])
     wait, ran = (f.sub(f.load(after, I64, word), f.load(before, I64, word)) for word in range(2))
     with f.if_(f.and_(f.compare("gt", wait, LEAST), f.compare("lt", f.mul(ran, 2), wait))):
-        until = f.add(f.load(after, I64, 0), f.mul(wait, PATIENCE))
+        now = f.load(after, I64, 0)
+        since = f.sub(now, f.atomic_load(pool, I64, PoolWord.SHARED_SINCE, order="monotonic"))
+        last = f.atomic_load(pool, I64, PoolWord.PATIENCE, order="monotonic")
+        more = f.smax(f.smin(f.mul(last, 2), MOST), 1)
+        patience = f.select(f.compare("lt", since, f.mul(wait, SOON)), more, const(I64, 1))
+        until = f.add(now, f.mul(wait, patience))
+        f.atomic_store(patience, pool, PoolWord.PATIENCE, order="monotonic")
+        f.atomic_store(until, pool, PoolWord.SHARED_SINCE, order="monotonic")
         f.atomic_store(until, pool, PoolWord.ALONE_UNTIL, order="monotonic")
     f.ret()
