@@ -16,7 +16,8 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.equations.builder import Equation, Step
-from anyshape.equations.expr import Apply, Expr, Read
+from anyshape.equations.expr import Apply, Expr, Read, Reduce
+from anyshape.equations.numeric import reduce_numeric
 from anyshape.equations.traversal import walk
 from anyshape.testing.cuts import MovedSums, Reading
 from anyshape.testing.tolerance import is_float
@@ -32,9 +33,13 @@ STEEP = frozenset(("sqrt", "div", "log", "pow"))
 class JoltedSums(MovedSums):
     """Sums of floats, also those of two terms, moved each element for itself, up or down."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, reductions: bool = True) -> None:
+        """`reductions`: whether sums of many terms are moved; those of two are."""
         super().__init__()
-        self.random = np.random.default_rng(seed)
+        self.random, self.reductions = np.random.default_rng(seed), reductions
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        return (super().reduce if self.reductions else reduce_numeric)(e, body, keep, axes)
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         out = super().apply(e, args)
@@ -67,8 +72,9 @@ def is_steep(stated: Sequence[Equation]) -> bool:
 
 def enlarged(read: Reading, beside: bool = True) -> list[Array]:
     """For each result, how far its elements are from the plain reading in one of the moved ones, doubled; 0 for what are no floats.
-    `beside`: or how far those are that share a position with it."""
-    plain, *moved = [[np.asarray(a) for a in read(s)] for s in (MovedSums((0,)), *map(JoltedSums, range(READINGS)))]
+    `beside`, of recurrences: or how far those are that share a position with it, sums of many terms being moved, too."""
+    jolted = [JoltedSums(seed, reductions=beside) for seed in range(READINGS)]
+    plain, *moved = [[np.asarray(a) for a in read(s)] for s in (MovedSums((0,)), *jolted)]
     apart = [np.max([_apart(m[k], p) for m in moved], axis=0) for k, p in enumerate(plain)]
     return [2 * (_beside(a) if beside else a) for a in apart]
 
