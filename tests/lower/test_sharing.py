@@ -1,4 +1,4 @@
-"""Groups of one form share a kernel, with their own tensors and constants; any difference in form is a kernel of its own."""
+"""Groups of one form share a kernel, with their own tensors, dims and constants; any difference in form is a kernel of its own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from anyshape.dims import symbol
+from anyshape.dims import Size, symbol
 from anyshape.equations.functions import wrap
-from anyshape.lower import Group, Lowering, Packed, host_target, lower_group
-from tests.lower.groups import Builder, K, M, N
+from anyshape.lower import Group, Kernel, Lowering, Origin, Packed, host_target, lower_group
+from anyshape.lower.sharing import Forms
+from tests.lower.groups import Builder, K, N
 
 
 def layer(seed: int, width: int = 24, axis: int = -1, scale: float = 2.0, dtype: str = "f32", **names: Any) -> Group:
@@ -26,7 +27,8 @@ def layer(seed: int, width: int = 24, axis: int = -1, scale: float = 2.0, dtype:
 
 
 def test_one_kernel_for_equal_layers() -> None:
-    lowering = Lowering(host_target())
+    forms = Forms()
+    lowering = Lowering(host_target(), forms)
     for seed in range(3):
         group = layer(seed)
         shared, alone = lowering.lower(group), lower_group(group, host_target())
@@ -38,7 +40,7 @@ def test_one_kernel_for_equal_layers() -> None:
                 np.testing.assert_array_equal(got.array, wanted.array)
             else:
                 assert got is wanted
-    assert len(lowering._known) == 1
+    assert len(forms) == 1
 
 
 @pytest.mark.parametrize(
@@ -49,43 +51,118 @@ def test_one_kernel_for_equal_layers() -> None:
     ],
 )  # fmt: skip
 def test_other_forms_are_lowered(other: Callable[[], Group]) -> None:
-    lowering = Lowering(host_target())
+    forms = Forms()
+    lowering = Lowering(host_target(), forms)
     lowering.lower(layer(0))
     group = other()
     kernel = lowering.lower(group)
     assert kernel.text == lower_group(group, host_target()).text
-    assert len(lowering._known) == 2
+    assert len(forms) == 2
 
 
-def test_other_dims_are_another_form() -> None:
-    lowering = Lowering(host_target())
-    for n in (N, M, symbol("n", 1)):
-        b = Builder("double")
-        b.output(b.map(lambda v: v + v, b.input([n, K])))
-        kernel = lowering.lower(b.group())
-        assert n in kernel.scalars or any(n in getattr(s, "symbols", ()) or str(n) in str(s) for s in kernel.scalars)
-    assert len(lowering._known) == 3
+def doubled(n: Size, k: Size = K) -> Group:
+    b = Builder("double")
+    b.output(b.map(lambda v: v + v, b.input([n, k])))
+    return b.group()
 
 
-def test_kernels_with_messages_are_not_shared() -> None:
-    lowering = Lowering(host_target())
-    for name in ("first", "second"):
-        b = Builder(name)
-        x, i = b.input([N]), b.input([K], "i64")
-        y = b.tensor([K])
-        k = b.eqs.index("k", K)
-        b.eqs.define(y[k], x[wrap(i[k], N)])
-        b.output(y)
-        kernel = lowering.lower(b.group())
-        assert [e for e in kernel.errors if e.template(()).startswith(name)] == list(kernel.errors) != []
+def assert_equal_kernels(shared: Kernel, alone: Kernel) -> None:
+    """All but tensors of constants, which are arrays."""
+    for name in (
+        "text",
+        "scalars",
+        "scratch",
+        "work",
+        "pieces",
+        "inputs",
+        "outputs",
+        "reusable",
+        "schedule",
+        "imports",
+    ):
+        assert getattr(shared, name) == getattr(alone, name), name
+    assert told(shared) == told(alone)
+
+
+def told(kernel: Kernel) -> list[str]:
+    return [e.template(kernel.scalars) for e in kernel.errors]
+
+
+A, B, C = (symbol(name, 1) for name in ("a", "b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "forms"),
+    [
+        (doubled(A, B), doubled(A, C), 1),
+        (doubled(A, A), doubled(C, C), 1),
+        (doubled(A, A + B), doubled(B, B + C), 1),
+        (doubled(A, A // 2 * B), doubled(B, B // 2 * C), 1),
+        (doubled(A, B), doubled(B, A), 2),  # another order of names, which is that of terms
+        (doubled(A, B), doubled(A, A), 2),
+        (doubled(A, A + B), doubled(A, A + 2 * B), 2),
+        (doubled(A, A // 2), doubled(A, A // 3), 2),
+        (doubled(A, B), doubled(A, symbol("b", 0)), 2),
+        (doubled(A, B), doubled(A, symbol("b", 1, 64)), 2),
+        (doubled(A, 3), doubled(A, 4), 2),
+    ],
+)  # fmt: skip
+def test_dims_are_alike_but_for_names_and_bounds_count(one: Group, other: Group, forms: int) -> None:
+    known = Forms()
+    lowering = Lowering(host_target(), known)
+    lowering.lower(one)
+    assert_equal_kernels(lowering.lower(other), lower_group(other, host_target()))
+    assert len(known) == forms
+
+
+def picked(name: str, n: Size, source: str = "", table: str = "x") -> Group:
+    b = Builder(name)
+    x, i = b.input([n, 3]), b.input([K], "i64")
+    y = b.tensor([K, 3])
+    k, m = b.eqs.index("k", K), b.eqs.index("m", 3)
+    b.eqs.define(y[k, m], x[wrap(i[k], n), m])
+    b.output(y)
+    origin = Origin("pick", source, {x: table, i: "index", y: "y"})
+    return replace(b.group(), origins=dict.fromkeys(b.group().equations, origin))
+
+
+@pytest.mark.parametrize(
+    "other", [picked("first", B), picked("other", A), picked("first", A, "node7"), picked("first", A, table="data")]
+)
+def test_what_is_told_is_of_the_own_group(other: Group) -> None:
+    forms = Forms()
+    lowering = Lowering(host_target(), forms)
+    assert lowering.lower(picked("first", A)).errors
+    assert_equal_kernels(lowering.lower(other), lower_group(other, host_target()))
+
+
+def test_memory_of_forms_is_bounded_and_keeps_what_was_used_last() -> None:
+    size = len(lower_group(doubled(A, 3), host_target()).text)
+    forms = Forms(limit=5 * size // 2)
+    lowering = Lowering(host_target(), forms)
+    first = lowering.lower(doubled(A, 3))
+    for k in (5, 3, 7, 3):
+        lowering.lower(doubled(A, k))
+        assert len(forms) <= 2
+    assert lowering.lower(doubled(B, 3)).text is first.text
+
+
+def test_no_weights_are_kept() -> None:
+    forms = Forms()
+    group = layer(0)
+    Lowering(host_target(), forms).lower(group)
+    (known,) = (forms.find(form) for form in list(forms._known))
+    assert known is not None
+    assert sum(i.array.nbytes for i in known.kernel.inputs if isinstance(i, Packed)) == 0
 
 
 def test_what_becomes_a_literal_is_part_of_the_form() -> None:
-    lowering = Lowering(host_target())
+    forms = Forms()
+    lowering = Lowering(host_target(), forms)
     for value in (2.0, 3.0, 2.0):
         b = Builder("scaled")
         x, c = b.input([N]), b.input([])
         b.output(b.map(lambda p, q: p * q, x, c))
         group = replace(b.group(), constants={c: np.array(value, np.float32)})
         assert lowering.lower(group).text == lower_group(group, host_target()).text
-    assert len(lowering._known) == 2
+    assert len(forms) == 2

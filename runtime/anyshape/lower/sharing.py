@@ -1,23 +1,29 @@
-"""Groups of one form are lowered once: the layers of a model differ in their tensors, not in their equations.
+"""Groups of one form are lowered once in a process: the layers of a model, and the programs for one model with unlike types, differ in
+their tensors and in the names of their dims, not in their equations.
 
-In: groups, one after another. Out: their kernels. The form of a group is its equations with tensors and loop variables by number: dims are
-part of it as they are, and so are the contents of small constants, which may become literals; names and large constants are not. A kernel
-for a form serves every group of that form, with the group's own tensors, and its own constants laid out anew.
+In: groups, one after another. Out: their kernels. The form of a group is its equations with tensors, loop variables and symbols by number;
+bounds of symbols are part of it, and so are the contents of small constants, which may become literals; names and large constants are not.
+A kernel for a form serves every group of that form, with the group's own tensors and dims, and its own constants laid out anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.dims import Cond, Dim, Size, substitute
+from anyshape.dims.expr import Atom
 from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step, Tensor, Update
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
-from anyshape.lower.kernel import Group, Kernel, Packed
+from anyshape.lower.kernel import Group, Kernel, KernelError, Origin, Packed
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.target import Target
 
@@ -27,43 +33,104 @@ LITERAL_BYTES = 256
 """Lowering may write the elements of constants of so many bytes into the code, and never those of larger ones."""
 
 
+KEPT_BYTES = 16 << 20
+"""Of LLVM text, of the forms that were asked for last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A kernel, the tensors and symbols of its group by their numbers in the form, and if it can refuse data what is in its messages."""
+
+    kernel: Kernel
+    tensors: tuple[Tensor, ...]
+    symbols: tuple[Dim, ...]
+    told: Form
+
+
+class Forms:
+    """Kernels by form and target, those that were used last, up to KEPT_BYTES of text; for all threads."""
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._limit, self._bytes, self._lock = limit, 0, Lock()
+        self._known: OrderedDict[Form, _Known] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, form: Form) -> _Known | None:
+        with self._lock:
+            known = self._known.get(form)
+            if known is not None:
+                self._known.move_to_end(form)
+            return known
+
+    def enter(self, form: Form, known: _Known) -> None:
+        with self._lock:
+            if form not in self._known:
+                self._known[form] = known
+                self._bytes += len(known.kernel.text)
+                while self._bytes > self._limit:
+                    self._bytes -= len(self._known.popitem(last=False)[1].kernel.text)
+
+
+FORMS = Forms()
+
+
 class Lowering:
     """Lowers for one target, and remembers."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self._known: dict[Form, tuple[tuple[Tensor, ...], Kernel]] = {}
+    def __init__(self, target: Target, forms: Forms = FORMS) -> None:
+        self.target, self._forms = target, forms
 
     def lower(self, group: Group) -> Kernel:
-        form, tensors = form_of(group)
-        known = self._known.get(form)
-        if known is not None:
-            return _with_tensors(known[1], dict(zip(known[0], tensors, strict=True)), group)
+        writer = _FormWriter()
+        form = (self.target, *writer.group(group))
+        known = self._forms.find(form)
+        if known is not None and (not known.kernel.errors or known.told == writer.told(group)):
+            return _of_group(known, writer, group)
         kernel = lower_group(group, self.target)
-        if not kernel.errors:  # messages of errors have names in them
-            self._known[form] = (tensors, kernel)
+        told = writer.told(group) if kernel.errors else ()
+        self._forms.enter(form, _Known(_without_arrays(kernel), tuple(writer.tensors), writer.dims, told))
         return kernel
 
 
-def _with_tensors(kernel: Kernel, own: dict[Tensor, Tensor], group: Group) -> Kernel:
+def _without_arrays(kernel: Kernel) -> Kernel:
+    """What is remembered keeps no model's weights."""
+    inputs = (replace(i, array=np.empty(0)) if isinstance(i, Packed) else i for i in kernel.inputs)
+    return replace(kernel, inputs=tuple(inputs))
+
+
+def _of_group(known: _Known, writer: _FormWriter, group: Group) -> Kernel:
+    kernel, tensors = known.kernel, dict(zip(known.tensors, writer.tensors, strict=True))
+    renamed = {a: b for a, b in zip(known.symbols, writer.dims, strict=True) if a is not b}
+
     def operand(i: Tensor | Packed) -> Tensor | Packed:
         if isinstance(i, Tensor):
-            return own[i]
-        t = own[i.tensor]
+            return tensors[i]
+        t = tensors[i.tensor]
         return replace(i, tensor=t, array=i.pack(group.constants[t]))
 
-    return replace(kernel, inputs=tuple(map(operand, kernel.inputs)), outputs=tuple(own[t] for t in kernel.outputs))
+    return replace(
+        kernel,
+        inputs=tuple(map(operand, kernel.inputs)),
+        outputs=tuple(tensors[t] for t in kernel.outputs),
+        scalars=tuple(substitute(s, renamed) for s in kernel.scalars),
+        scratch=substitute(kernel.scratch, renamed),
+        work=substitute(kernel.work, renamed),
+        pieces=None if kernel.pieces is None else substitute(kernel.pieces, renamed),
+        errors=tuple(_error(e, tensors, renamed) for e in kernel.errors),
+    )
 
 
-def form_of(group: Group) -> tuple[Form, tuple[Tensor, ...]]:
-    """The form, and the tensors by the numbers they have in it."""
-    writer = _FormWriter()
-    border = [writer.tensor(t) for t in (*group.inputs, *group.outputs)]
-    for q in group.equations:
-        writer.equation(q)
-    constants = tuple((writer.tensor(t), *_constant(a)) for t, a in group.constants.items())
-    form = (tuple(border), len(group.inputs), constants, tuple(writer.words))
-    return form, tuple(writer.tensors)
+def _error(e: KernelError, tensors: Mapping[Tensor, Tensor], renamed: Mapping[Dim, Size]) -> KernelError:
+    def part(p: Any) -> Any:
+        return (
+            substitute(p, renamed) if isinstance(p, Dim | Cond) else tensors.get(p, p) if isinstance(p, Tensor) else p
+        )
+
+    names = {tensors.get(t, t): name for t, name in e.origin.names.items()}
+    own = tuple(tensors.get(t, t) for t in e.read)
+    return replace(e, origin=replace(e.origin, names=names), parts=tuple(map(part, e.parts)), read=own)
 
 
 def _constant(a: NDArray[Any]) -> Form:
@@ -77,6 +144,52 @@ class _FormWriter:
         self.words: list[Any] = []
         self.tensors: dict[Tensor, int] = {}
         self.numbers: dict[Expr, int] = {}
+        self.symbols: dict[Atom, int] = {}
+        self._sizes: dict[Dim | Cond, Form] = {}
+
+    def group(self, group: Group) -> Form:
+        border = [self.tensor(t) for t in (*group.inputs, *group.outputs)]
+        for q in group.equations:
+            self.equation(q)
+        constants = tuple((self.tensor(t), *_constant(a)) for t, a in group.constants.items())
+        return (tuple(border), len(group.inputs), constants, tuple(self.words), self.order_of_symbols())
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return tuple(a.dim for a in self.symbols)
+
+    def size(self, n: Size | Cond | bool) -> Any:
+        """A size with its symbols by number, its terms in their order."""
+        if not isinstance(n, Dim | Cond):
+            return n
+        known = self._sizes.get(n)
+        if known is None:
+            known = self._sizes[n] = self._polynomial(n) if isinstance(n, Dim) else (n.kind, *map(self.size, n.args))
+        return known
+
+    def _polynomial(self, n: Dim) -> Form:
+        return tuple((*map(self._atom, monomial), factor) for monomial, factor in n.terms)
+
+    def _atom(self, a: Atom) -> Form:
+        if a.kind != "symbol":
+            return (a.kind, *map(self.size, a.args))
+        return (self.symbols.setdefault(a, len(self.symbols)), a.low, a.high)
+
+    def order_of_symbols(self) -> Form:
+        """Sums and products are in the order of names; where that is another, so may be the text."""
+        return tuple(sorted(range(len(self.symbols)), key=[a.order for a in self.symbols].__getitem__))
+
+    def told(self, group: Group) -> Form:
+        """What messages about the equations have in them; where a source is no equation, everything that may be spelled in its place."""
+        origins = ((q.source, group.origins.get(q, Origin(group.name))) for q in group.equations)
+        own = tuple(
+            (source, o.op, o.source, *((self.tensors.get(t), n) for t, n in o.names.items())) for source, o in origins
+        )
+        return own if all("[" in q.source for q in group.equations) else (*own, *self._names())
+
+    def _names(self) -> Form:
+        variables = (e.name for e in self.numbers if isinstance(e, Var))
+        return (*(t.name for t in self.tensors), *(a.name for a in self.symbols), *variables)
 
     def word(self, *parts: Any) -> int:
         self.words.append(parts)
@@ -85,7 +198,7 @@ class _FormWriter:
     def tensor(self, t: Tensor) -> int:
         if t not in self.tensors:
             self.tensors[t] = len(self.tensors)
-            self.word("tensor", t.dtype, t.shape)
+            self.word("tensor", t.dtype, *map(self.size, t.shape))
         return self.tensors[t]
 
     def equation(self, q: Equation) -> None:
@@ -117,7 +230,7 @@ class _FormWriter:
         own = (type(a).__name__, *self.all(expressions_of(a)), *map(self.block, blocks_of(a)))
         match a:
             case Let(symbol=symbol):
-                return (*own, symbol)
+                return (*own, self.size(symbol))
             case Put(op=op, target=target):
                 return (*own, op, self.tensor(target))
             case Order(target=target, descending=descending):
@@ -148,9 +261,9 @@ class _FormWriter:
         if isinstance(e, Const):
             return ("const", repr(e.value), e.dtype)
         if isinstance(e, Scalar):
-            return ("scalar", e.size, e.dtype)
+            return ("scalar", self.size(e.size), e.dtype)
         if isinstance(e, Var):
-            return ("var", e.extent)
+            return ("var", self.size(e.extent))
         if isinstance(e, Read):
             return ("read", self.tensor(e.tensor), e.outside is None, parts)
         if isinstance(e, Apply):
