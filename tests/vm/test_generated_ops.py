@@ -135,9 +135,17 @@ def wanted(op: OpAnalysis, example: Example) -> list[Array]:
     return case.run(case.compiled("interpret"))
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all examples: a folder for each takes longer than what is saved there."""
+    return tmp_path_factory.mktemp("saved")
+
+
 def saved_and_loaded(exe: Executable, folder: Path) -> Executable:
-    exe.save(folder / "f")
-    return anyshape.load(folder / "f", rebuild=False)
+    path = folder / "f"
+    path.unlink(missing_ok=True)  # what an earlier example saved stays mapped
+    exe.save(path)
+    return anyshape.load(path, rebuild=False)
 
 
 def assert_same(results: list[Array], others: list[Array]) -> None:
@@ -153,7 +161,7 @@ def plain_floats(a: Array) -> Array:
 
 @pytest.mark.parametrize(("op", "example"), CASES)
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example, way: str, tmp_path: Path) -> None:
+def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example, way: str, folder: Path) -> None:
     definition = variant(op, way)
     if definition is None or variant(op, "static") is None:
         pytest.skip("no such variant")
@@ -173,7 +181,7 @@ def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example
         raise
     assert_same(case.run(native.by(walk=True)), results)
     if way in SAVED:
-        loaded = saved_and_loaded(native, tmp_path)
+        loaded = saved_and_loaded(native, folder)
         assert str(loaded.function) == str(case.function)
         assert_same(case.run(loaded), results)
     for got, w in zip(results, want, strict=True):
