@@ -18,10 +18,10 @@ from anyshape_gen.model import Example, ExampleValue, Operand
 from anyshape_gen.nodes import Call, Expr
 from tests.generator.evaluate import Evaluation, Refused
 from tests.generator.evaluate_kernel import KernelEvaluation
+from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
-FILES = [*(ROOT / "specs").glob("*.yaml"), ROOT / "tests/generator/data/new_user.yaml"]
-OPS = load_specs(FILES, ROOT).ops
+OPS = (*all_specs().ops, *load_specs([ROOT / "tests/generator/data/new_user.yaml"], ROOT).ops)
 CASES = [(op, example) for op in OPS for example in op.spec.examples]
 NUMPY = {t.name: t.computed.type for t in (*ALL, *NARROW, CHAR)}
 """Of characters, that of their code points."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_gen.analysis import analyse, load_specs
+from anyshape_gen.analysis import analyse
 from anyshape_gen.bounds.beside import FEW
 from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_gen.bounds.report import page
@@ -16,6 +16,7 @@ from anyshape_gen.bounds.store import FILE, read_record, record_text
 from anyshape_gen.emit.kernels import kernel
 from anyshape_gen.memo import Memo
 from anyshape_gen.source import Findings
+from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
 HEAD = "ops:\n  an_op:\n    summary: An op.\n    reference: x\n"
@@ -174,7 +175,7 @@ def test_the_record_and_the_page_are_current() -> None:
     """That the record is what the prover finds from scratch, test_golden compares; here, that at least 95 of 100 indices
     that shapes decide are proved, and that the page says what the record does."""
     path = ROOT / "generated" / "anyshape_ops" / FILE
-    analysis = load_specs(sorted((ROOT / "specs").glob("*.yaml")), ROOT)
+    analysis = all_specs()
     kept = read_record(path)
     findings = Findings()
     analysis, found = prove_indices(analysis, kept, findings, Memo())

@@ -23,13 +23,14 @@ from anyshape_gen.analysis_model import (
 from anyshape_gen.nodes import Exact, Fit, Flat, Node, Offset, Over, Placed, Reduction, TensorRead
 from anyshape_gen.printer import to_text
 from anyshape_gen.traverse import walk
+from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def specs() -> Analysis:
-    return load_specs((ROOT / "specs").glob("*.yaml"), ROOT)
+    return all_specs()
 
 
 @pytest.fixture(scope="module")

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from anyshape.testing.mutation.making import Workshop
 from anyshape.testing.plugin import pytest_collection_modifyitems, pytest_generate_tests, pytest_terminal_summary
 from anyshape.testing.running import register
-from anyshape_gen.analysis import analyse
-from anyshape_gen.cli import read_folder
-
-SPECS = Path(__file__).parents[2] / "specs"
+from tests.specs import all_specs
 
 
 @pytest.fixture(scope="session")
 def workshop() -> Workshop:
     """All specs, to be changed one at a time."""
     register("anyshape_ops")
-    return Workshop(analyse(read_folder(SPECS)))
+    return Workshop(all_specs())
 
 
 __all__ = ["pytest_collection_modifyitems", "pytest_generate_tests", "pytest_terminal_summary", "workshop"]

@@ -15,9 +15,9 @@ from anyshape.testing.mutation.trying import TooLong, time_limit
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import PACKAGES, PROPERTIES, register
 from anyshape_gen.analysis import analyse
-from anyshape_gen.cli import read_folder
 from anyshape_gen.emit import kernels
 from anyshape_gen.mutants import mutants
+from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
 SPEC = """
@@ -56,7 +56,7 @@ def without_shrinking() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def specs() -> Trial:
-    return Trial(analyse(read_folder(ROOT / "specs")), "anyshape_ops")
+    return Trial(all_specs(), "anyshape_ops")
 
 
 def survivors(text: str) -> set[str]:

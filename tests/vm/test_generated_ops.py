@@ -26,14 +26,14 @@ from anyshape.graph.value import Value
 from anyshape.strings import as_chars, as_strings
 from anyshape.types import TensorType
 from anyshape.vm.executable import Executable
-from anyshape_gen.analysis import load_specs
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.model import Example, ExampleValue
+from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
 WAYS = ("static", "symbolic", "operands", "lengths", "ranks")
 SAVED = ("symbolic", "operands")
-LOADED = load_specs([*(ROOT / "specs").glob("*.yaml")], ROOT).ops
+LOADED = all_specs().ops
 CASES = [
     pytest.param(op, example, id=f"{op.spec.name}-{k}") for op in LOADED for k, example in enumerate(op.spec.examples)
 ]
