@@ -1262,7 +1262,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:122
+# specs/images.yaml:125
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
 
@@ -1271,7 +1271,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:143
+# specs/images.yaml:146
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -1316,7 +1316,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:293
+# specs/images.yaml:296
 def grid_sample(
     x: Operand,
     grid: Operand,
@@ -1336,7 +1336,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:346
+# specs/images.yaml:349
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -1349,7 +1349,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:372
+# specs/images.yaml:375
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

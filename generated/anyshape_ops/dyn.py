@@ -227,7 +227,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:143
+# specs/images.yaml:146
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -271,7 +271,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:346
+# specs/images.yaml:349
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -282,7 +282,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:372
+# specs/images.yaml:375
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

@@ -229,7 +229,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:143
+# specs/images.yaml:146
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -273,7 +273,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:346
+# specs/images.yaml:349
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -284,7 +284,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:372
+# specs/images.yaml:375
 def crop_and_resize(
     x: Operand,
     boxes: Operand,

@@ -6,9 +6,11 @@ its type). They are apart from the builder so that tables of constants need no f
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 import ml_dtypes
 import numpy as np
@@ -29,25 +31,49 @@ _SHORT = {"float": "f32", "double": "f64", "ptr": "p0"}
 _CARRIED = {"half": "i16", "bfloat": "i16"}
 """Floats of 16 bits are integers to LLVM, but where they become another float: without instructions for them it would turn every value that
 a branch, a choice or a move of lanes hands on into another float and back, by functions of the compiler's library, which nobody links."""
+_TYPES: dict[tuple[str, int], Type] = {}
 
 
-@dataclass(frozen=True)
 class Type:
-    """An LLVM scalar type (`lanes == 0`) or a vector of `lanes` elements."""
+    """An LLVM scalar type (`lanes == 0`) or a vector of `lanes` elements. Equal types are one object: a kernel mentions thousands.
 
+    `text` is as LLVM has it, `as_float` with LLVM's own name of a float of 16 bits, `bits` those of one element.
+    """
+
+    __slots__ = ("as_float", "bits", "element", "is_float", "is_half", "lanes", "text")
     element: str
-    lanes: int = 0
+    lanes: int
+    text: str
+    as_float: str
+    bits: int
+    is_float: bool
+    is_half: bool
+    """Whether it is a float of 16 bits, of which nothing is computed but other floats"""
+
+    def __new__(cls, element: str, lanes: int = 0) -> Type:
+        known = _TYPES.get((element, lanes))
+        return known or _TYPES.setdefault((element, lanes), cls._made(element, lanes))
+
+    @classmethod
+    def _made(cls, element: str, lanes: int) -> Type:
+        self = super().__new__(cls)
+        self.element, self.lanes = element, lanes
+        self.text, self.as_float = (
+            f"<{lanes} x {name}>" if lanes else name for name in (_CARRIED.get(element, element), element)
+        )
+        self.bits = _BITS.get(element, 0)
+        self.is_float = element in ("half", "bfloat", "float", "double")
+        self.is_half = element in _CARRIED
+        return self
+
+    def __reduce__(self) -> tuple[type[Type], tuple[str, int]]:
+        return Type, (self.element, self.lanes)
 
     def __str__(self) -> str:
-        return self._spelled(_CARRIED.get(self.element, self.element))
+        return self.text
 
-    def _spelled(self, element: str) -> str:
-        return f"<{self.lanes} x {element}>" if self.lanes else element
-
-    @property
-    def as_float(self) -> str:
-        """LLVM's own name of a float of 16 bits."""
-        return self._spelled(self.element)
+    def __repr__(self) -> str:
+        return f"Type({self.text})"
 
     def vector(self, lanes: int) -> Type:
         """The vector of `lanes` of this element; 0 gives the scalar."""
@@ -56,20 +82,6 @@ class Type:
     @property
     def scalar(self) -> Type:
         return Type(self.element)
-
-    @property
-    def is_float(self) -> bool:
-        return self.element in ("half", "bfloat", "float", "double")
-
-    @property
-    def is_half(self) -> bool:
-        """Whether it is a float of 16 bits, of which nothing is computed but other floats."""
-        return self.element in _CARRIED
-
-    @property
-    def bits(self) -> int:
-        """Bits of one element."""
-        return _BITS[self.element]
 
     @property
     def bytes(self) -> int:
@@ -107,7 +119,7 @@ class Val:
     number: int | float | None = None
 
     def __str__(self) -> str:
-        return f"{self.type} {self.name}"
+        return f"{self.type.text} {self.name}"
 
 
 Operand = Val | int | float
@@ -117,9 +129,7 @@ def _float_text(value: float, element: str) -> str:
     if element == "double":
         return "0x" + struct.pack(">d", value).hex().upper()
     if element == "float":
-        with np.errstate(over="ignore"):
-            narrowed = float(np.float32(value))
-        return "0x" + struct.pack(">d", narrowed).hex().upper()
+        return "0x" + struct.pack(">d", ctypes.c_float(value).value).hex().upper()
     if element == "half":
         with np.errstate(over="ignore"):
             return str(int(np.float16(value).view(np.int16)))
@@ -129,20 +139,25 @@ def _float_text(value: float, element: str) -> str:
 def const(type_: Type, value: int | float) -> Val:
     """A literal; for a vector type the same number in every lane. Integers are taken modulo 2**bits."""
     if type_.is_float:
-        number: int | float = float(value)
-        text = _float_text(number, type_.element)
-    elif type_.element == "i1":
-        number = int(bool(value))
-        text = "true" if number else "false"
-    else:
-        if isinstance(value, float) and not (math.isfinite(value) and value.is_integer()):
-            raise ValueError(f"{value} is not a literal of type {type_}")
-        span = 1 << type_.bits
-        number = (int(value) + span // 2) % span - span // 2
-        text = str(number)
-    if type_.lanes:
-        text = f"splat ({type_.scalar} {text})"
-    return Val(text, type_, number)
+        return _splat(type_, _float_text(float(value), type_.element), float(value))
+    if type_.bits == 1:
+        return _integer(type_, int(bool(value)))
+    if isinstance(value, float) and not (math.isfinite(value) and value.is_integer()):
+        raise ValueError(f"{value} is not a literal of type {type_}")
+    return _integer(type_, int(value))
+
+
+@lru_cache(maxsize=1 << 12)
+def _integer(type_: Type, value: int) -> Val:
+    if type_.bits == 1:
+        return _splat(type_, "true" if value else "false", value)
+    span = 1 << type_.bits
+    number = (value + span // 2) % span - span // 2
+    return _splat(type_, str(number), number)
+
+
+def _splat(type_: Type, text: str, number: int | float) -> Val:
+    return Val(f"splat ({type_.scalar} {text})" if type_.lanes else text, type_, number)
 
 
 def const_vector(element: Type, values: list[int] | list[float]) -> Val:
