@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec, count
+from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -178,9 +178,9 @@ def grid_sampled(x: Any, points: Any, mode: Any, padding: Any, corners: Any) -> 
 # specs/images.yaml:116
 def affine_points(theta: Any, size: Any, corners: Any) -> Any:
     along = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / max(n, 1) - 1 for n in size[2:]]
-    count = np.prod(size[2:], dtype=np.int64)
-    places = np.indices(size[2:]).reshape(len(along), count)
-    points = np.stack([*(a[k] for a, k in zip(along[::-1], places[::-1])), np.ones(count)], -1)
+    total = np.prod(size[2:], dtype=np.int64)
+    places = np.indices(size[2:]).reshape(len(along), total)
+    points = np.stack([*(a[k] for a, k in zip(along[::-1], places[::-1])), np.ones(total)], -1)
     results = np.einsum("pk,brk->bpr", points, theta.astype(np.float64)).astype(theta.dtype)
     return results.reshape(len(theta), *size[2:], len(along))
 
