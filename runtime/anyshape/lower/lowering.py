@@ -203,7 +203,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         else reusable(
             schedule.steps, schedule.stages, operands, group.outputs, [r for o in schedule.ordered for r in o.roots]
         ),
-        _work(schedule, target.lanes(rows.element_bytes), target.multiply_adds),
+        _work(schedule, target.lanes(rows.element_bytes), target),
         _pieces(schedule),
     )
 
@@ -219,12 +219,12 @@ def _told(errors: Sequence[KernelError], rows: Rows) -> tuple[KernelError, ...]:
     return found
 
 
-def _work(schedule: Schedule, lanes: int, multiply_adds: int) -> Size:
+def _work(schedule: Schedule, lanes: int, target: Target) -> Size:
     if schedule.serial or _pieces(schedule) == 1:
         return 0
-    total = cycles(schedule.whole, lanes, multiply_adds)
+    total = cycles(schedule.whole, lanes, target)
     for r in schedule.recurrences:
-        total = total + r.extent * cycles(zip(r.phases, r.stages, strict=True), lanes, multiply_adds)
+        total = total + r.extent * cycles(zip(r.phases, r.stages, strict=True), lanes, target)
     return total
 
 

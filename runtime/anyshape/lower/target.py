@@ -16,6 +16,8 @@ import llvmlite.binding as llvm
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
 _LINE = 64
+_NARROWEST = 16
+"""Bytes of a vector that no processor executes as two halves."""
 _AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 
 
@@ -50,13 +52,15 @@ class Target:
 
     @property
     def gathers(self) -> bool:
-        """Whether an instruction that loads from several places is faster than as many loads: on Zen it is not."""
-        return self.scalef and not self.cpu.startswith("znver")
+        """Whether an instruction that loads from several places is there and faster than as many loads."""
+        return self.scalef and _gathers_well(self)
 
     @property
     def multiply_adds(self) -> int:
-        """Vectors that are multiplied and added in a cycle: one where vectors of 512 bits are executed as two halves."""
-        return 1 if self.vector_bytes == 64 and self.cpu == "znver4" else 2
+        """Vectors that are multiplied and added in a cycle: one where the widest are executed as two halves. It is measured, so of the host
+        as it is; anything else has two. As no code depends on it, only how much work is worth sharing, it is no part of the description."""
+        measured = self.fma and self.vector_bytes > _NARROWEST and self == host_target()
+        return _multiply_adds(self) if measured else 2
 
     @property
     def asks_ahead(self) -> bool:
@@ -167,3 +171,17 @@ def host_target() -> Target:
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
         line_bytes=_line_bytes(),
     )
+
+
+@cache
+def _multiply_adds(host: Target) -> int:
+    from .unlisted import multiply_adds  # which makes code, for a target
+
+    return multiply_adds(host)
+
+
+@cache
+def _gathers_well(target: Target) -> bool:
+    from .unlisted import gathers_well
+
+    return gathers_well(target)

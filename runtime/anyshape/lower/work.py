@@ -12,6 +12,7 @@ from anyshape.lower.classify import cost
 from anyshape.lower.contraction import Product
 from anyshape.lower.dag import LoopVar, Node, Store, walk
 from anyshape.lower.schedule import Scope
+from anyshape.lower.target import Target
 
 _STORE_COST = 4
 """Cycles per vector, as `cost` counts a load."""
@@ -19,13 +20,13 @@ _OPERAND_CYCLES = 2
 """A product reads a vector of its second operand from a cache further out: 32 bytes a cycle."""
 
 
-def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int, multiply_adds: int) -> Size:
-    """Of all steps that can be shared, in vectors of so many lanes, of which so many (one or two) are multiplied and added in a cycle. A
+def cycles(steps: Iterable[tuple[Product | Scope, tuple[Store, ...]]], lanes: int, target: Target) -> Size:
+    """Of all steps that can be shared, in vectors of so many lanes, of which the target multiplies and adds one or two in a cycle. A
     step without an outer loop cannot be shared. There is one quotient, of all: dims that are sums of quotients take long to compare."""
     halves: Size = 0
     for step, stores in steps:
         if isinstance(step, Product):
-            rows = points((step.m,)) * (2 // multiply_adds) + 2 * _OPERAND_CYCLES
+            rows = points((step.m,)) * (2 // target.multiply_adds) + 2 * _OPERAND_CYCLES
             around = points((*step.around, *step.batch, step.k))
             halves = halves + around * _columns(step.n.extent, lanes) * rows
         elif step.variables:

@@ -1,0 +1,92 @@
+"""What no list of features says: LLVM's tuning decides about gathers, the host's own speed about vectors executed as two halves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from anyshape.disk_cache import DiskCache
+from anyshape.lower import target as target_module
+from anyshape.lower import unlisted
+from anyshape.lower.target import Target, host_target
+from anyshape.testing.processors import NEON, OTHERS, processor
+
+AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is known."""
+    monkeypatch.setattr(unlisted, "disk_cache", lambda: DiskCache(tmp_path))
+
+
+def x86(cpu: str, features: str) -> Target:
+    return processor("x86_64-unknown-linux-gnu", cpu, features)
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize(
+    ("cpu", "gathers"),
+    [("znver4", False), ("znver5", False), ("skylake-avx512", True), ("sapphirerapids", True), ("x86-64-v4", True)],
+)
+def test_gathers_are_used_where_llvm_is_tuned_for_them(cpu: str, gathers: bool) -> None:
+    assert x86(cpu, AVX512).gathers is gathers
+    assert not x86(cpu, AVX512).limited("avx2").gathers, "they are masked, which only AVX-512's are without a cost"
+
+
+@pytest.mark.usefixtures("empty")
+def test_it_is_the_tuning_that_counts_not_the_name() -> None:
+    assert x86("znver4", f"{AVX512},+fast-gather").gathers
+    assert not x86("skylake-avx512", f"{AVX512},-fast-gather").gathers
+
+
+@pytest.mark.usefixtures("empty")
+def test_vectors_that_take_twice_the_time_of_their_halves_are_one_a_cycle() -> None:
+    """Of twice the width that there is LLVM makes two; 16 bytes nobody halves."""
+    host = host_target()
+    assert unlisted.multiply_adds(replace(host, vector_bytes=2 * host.vector_bytes)) == 1
+    assert unlisted.multiply_adds(replace(host, vector_bytes=16)) == 2
+
+
+@pytest.mark.usefixtures("empty")
+def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([True])
+    monkeypatch.setattr(unlisted, "_takes_twice", lambda target: next(answers))
+    assert [unlisted.multiply_adds(host_target()) for _ in range(3)] == [1, 1, 1]
+    with pytest.raises(StopIteration):
+        unlisted.multiply_adds(NEON)
+
+
+def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = host_target()
+    monkeypatch.setattr(target_module, "_multiply_adds", lambda target: pytest.fail("it was measured"))
+    named = x86(host.cpu, AVX512)
+    for target in (*OTHERS.values(), named, host.limited("avx2"), host.limited("sse")):
+        assert target == host or target.multiply_adds == 2
+
+
+@pytest.mark.skipif(host_target().vector_bytes == 16, reason="the narrowest vectors are not measured")
+def test_the_host_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for answer in (1, 2):
+        monkeypatch.setattr(target_module, "_multiply_adds", lambda target, answer=answer: answer)
+        assert host_target().limited("avx512").multiply_adds == answer
+
+
+def test_processes_that_know_nothing_agree(tmp_path: Path) -> None:
+    code = "from anyshape.lower.target import host_target as t; print(t(), t().gathers, t().multiply_adds)"
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "ANYSHAPE_CACHE": folder and str(tmp_path / folder)},
+            check=True,
+            capture_output=True,
+        ).stdout.decode()
+        for folder in ("one", "two", "one", "")
+    }
+    host = host_target()
+    assert told == {f"{host} {host.gathers} {host.multiply_adds}\n"}
