@@ -23,6 +23,8 @@ from anyshape.lower.llvm.types import I1, Val, const
 
 COPIES = 4
 """Vectors of indices in a block, as many as a row's loop takes at a time."""
+SHORT_ROWS = 2
+"""Rows of few elements that a turn takes: counting rows is a good part of the work, and each further one has a place of its own to keep."""
 
 
 def emit_update(rows: Rows, o: Ordered, op: str) -> None:
@@ -116,7 +118,7 @@ class _Update:
         with rows.loop(first, stop, size) as block:
             with rows.section(), self._along(v, block.index, COPIES):
                 check_block(rows, self.o.store.access.checks, range(COPIES))
-            at_once = 1 if inner else COPIES
+            at_once = self._at_once(inner)
             with rows.loop(block.index, f.add(block.index, size), at_once, surely=True) as turn:
                 for b in self.o.store.access.checks:
                     rows.remember(("checked", b, -1), const(I1, 1))
@@ -125,6 +127,11 @@ class _Update:
                         rows.turn_of(v, f.add(turn.index, k))
                         self._loops(inner)
         return stop, last
+
+    def _at_once(self, inner: Sequence[LoopVar]) -> int:
+        """How many of a block's indices a turn of the loop that moves takes."""
+        short = len(inner) == 1 and self.row is None
+        return SHORT_ROWS if short else 1 if inner else COPIES
 
     @contextmanager
     def _along(self, v: LoopVar, first: Val, copies: int) -> Iterator[None]:
