@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,6 +87,7 @@ def test_every_index_of_every_block_is_tested(level: str) -> None:
             for width in (0, 1, 16, 21):
                 arrays = dict(zip(native.group.inputs, (index, np.ones((130, width), np.float32)), strict=True))
                 assert (native.run(arrays, {K: 5, N: 130, M: width})[0] != 0) == (width > 0)
+                assert width == 0 or (f"index {wrong} " in native.refusal and f"x0[{at}] = {wrong})" in native.refusal)
         for wrong in (7, -8, 2**62, -(2**63), 2**63 - 1):
             right = np.zeros((1, 130), np.int64)
             right[0, at] = wrong
@@ -108,3 +112,12 @@ def test_rows_that_are_known_to_be_long_have_one_form() -> None:
     b.output(y)
     known, unknown = (lower_group(g, host_target()).text.count("!prof") for g in (b.group(), rows("add").group()))
     assert (known, unknown) == (2, 4)  # tests of a block, and ahead of each row that is left
+
+
+def test_of_the_indices_of_a_block_nothing_but_the_test_has_a_use() -> None:
+    """What is told of them is loaded anew. For a processor that has the larger of two 64-bit numbers as an instruction."""
+    text = lower_group(pairs().group(), replace(host_target(), triple="riscv64-unknown-linux-gnu", scalef=False)).text
+    loads = re.findall(r"(%v\d+) = load <\d+ x i64>", text)
+    used = [len(re.findall(rf"{name}\b", text)) - 1 for name in loads]
+    assert used[:4] == [1] * 4
+    assert len(used) == 8 and min(used[4:]) > 1

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from anyshape import dims
 from anyshape.dims import Size
-from anyshape.dtypes import I64
+from anyshape.dtypes import F32, I64, DType
 from anyshape.equations import Tensor
 from anyshape.equations.functions import checked, lt, where, wrap
 from anyshape.lower import describe, host_target, lower_group
 from tests.lower.forbidden import before_forbidden_memory
 from tests.lower.groups import B, Builder, K, M, N
-from tests.lower.native import Native
+from tests.lower.native import Native, check
 
 
 def _rows(width: Size = M) -> Builder:
@@ -110,6 +113,43 @@ def test_every_lane_of_every_block_is_tested(count: int, guarded: bool) -> None:
             assert native.run({x: array, index: indices}, sizes)[0] == 0
             indices[at] = wrong
             assert (native.run({x: array, index: indices}, sizes)[0] != 0) == (not guarded or wrong < 100)
+
+
+def _numbers(dtype: DType) -> Builder:
+    b = Builder("numbers")
+    x, index, y = b.input([K], dtype), b.input([N], I64), b.tensor([N], dtype)
+    (i,) = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i], x[wrap(index[i], K)])
+    b.output(y)
+    return b
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_what_is_picked_is_stored_before_the_next_vector_is_tested(level: str) -> None:
+    """Otherwise what is picked waits behind all tests of its block."""
+    text = lower_group(_numbers(F32).group(), host_target().limited(level)).text
+    body = text[text.index("define i32 @k") :]
+    order = [m.group() for m in re.finditer(r"!prof|store <|masked\.store|masked\.scatter", body)]
+    assert len(order) > 4
+    assert all((at % 2 == 0) == (what == "!prof") for at, what in enumerate(order))
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_a_result_may_lie_over_the_indices(level: str) -> None:
+    sizes = [{K: 10, N: n} for n in (0, 1, 16, 63, 64, 65, 200)]
+    native = check(_numbers(I64).group(), sizes, target=host_target().limited(level))
+    assert (0, 1) in native.kernel.reusable
+
+
+def test_a_vector_of_indices_takes_one_look() -> None:
+    """Of as many lanes as a register has, whatever the number of bounds. For a processor that has the larger of two 64-bit numbers as an
+    instruction, whichever this is."""
+    target = replace(host_target(), triple="riscv64-unknown-linux-gnu", vector_bytes=32, scalef=False)
+    for group in (_numbers(F32).group(), _pairs()[0].group):
+        text = lower_group(group, target).text
+        looks = re.findall(r"reduce\.and\.v(\d+)i1.*\nbr .*!prof", text)
+        assert set(looks) == {"4", "8"}  # a block, and what is left under a mask
+        assert not re.search(r"= and i1 .*\nbr .*!prof", text)
 
 
 @pytest.mark.parametrize(("counted", "shift"), [(7, 0), (5, 0), (9, 0), (7, 1), (7, -1)])

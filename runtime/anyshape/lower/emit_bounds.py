@@ -5,7 +5,7 @@ In: the bounds of an access and a copy of the vector. Out: a truth for every lan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -158,23 +158,23 @@ def _check_depth(values: Values, b: Bound) -> int:
 
 
 def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) -> None:
-    """The same for whole vectors of indices at the current place, of which nothing is used yet: one branch for all of them."""
-    _refuse(values, [_all_good(values, b, copies) for b in bounds], ())
+    """The same for whole vectors of indices at the current place, of which nothing is used yet: one branch for all of them.
+
+    What is told is loaded anew: with the test alone to use it, a load is a part of the instruction that adds to it."""
+    asked = [_all_good(values, b, copies) for b in bounds]
+    values.forget()
+    _refuse(values, asked, (), anew=True)
 
 
 def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> _Asked:
-    """Lanes in which all copies are in range. `-n <= i < n` is `i + n < 2 * n` without sign: of all copies the largest is asked."""
-    f, wrapped = values.f, _wrapped(b)
-    if wrapped is None or not f.target.extremes_u64:
-        lanes = [_good(values, b, copy) for copy in copies]
-        return _Asked(
-            b, _whole(f, reduce(f.and_, lanes)), tuple((c, _is(ok)) for c, ok in zip(copies, lanes, strict=True))
-        )
-    n = values.size(b.extent)
-    shifted = [f.add(values.value(wrapped, copy), n) for copy in copies]
-    good = f.compare("lt", reduce(f.umax, shifted), f.mul(n, 2), unsigned=True)
-    each = [partial(f.compare, "lt", i, f.mul(n, 2), unsigned=True) for i in shifted]
-    return _Asked(b, _whole(f, good), tuple(zip(copies, each, strict=True)))
+    """Lanes in which all copies are in range. `-n <= i < n` is `i + n < 2 * n` without sign, whatever `wrap` makes of i."""
+    f, wrapped, n = values.f, _wrapped(b), values.size(b.extent)
+    if wrapped is None:
+        numbers = [values.index_value(b.index, copy) for copy in copies]
+    else:
+        numbers, n = [f.add(values.value(wrapped, copy), n) for copy in copies], f.mul(n, 2)
+    each = [partial(f.compare, "lt", i, n, unsigned=True) for i in numbers]
+    return _Asked(b, _below(f, numbers, n), tuple(zip(copies, each, strict=True)))
 
 
 def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[LoopVar]) -> None:
@@ -182,21 +182,21 @@ def _test(values: Values, bounds: Sequence[Bound], copy: int, turns: Sequence[Lo
 
     Of vectors one branch asks for all bounds; of numbers each has its own, which is one instruction with its comparison.
     """
-    f, extents = values.f, _perhaps_empty(values, turns)
+    extents = _perhaps_empty(values, turns)
     if not extents:
         for b in bounds:
             _count_from_end(values, b, copy)
     lanes = [_good(values, b, copy) for b in bounds]
     if any(ok.type.lanes for ok in lanes):
-        _refuse(values, _first_lane_that_fails(f, bounds, lanes, copy), extents)
+        _refuse(values, _first_lane_that_fails(values, bounds, lanes, copy), extents)
         return
-    asked = [_Asked(b, _whole(f, ok), ((copy, _is(ok)),)) for b, ok in zip(bounds, lanes, strict=True)]
-    for one in asked:
-        _refuse(values, [one], extents)
+    for b, ok in zip(bounds, lanes, strict=True):
+        _refuse(values, [_Asked(b, ok, ((copy, _is(ok)),))], extents)
 
 
-def _first_lane_that_fails(f: Function, bounds: Sequence[Bound], lanes: Sequence[Val], copy: int) -> list[_Asked]:
+def _first_lane_that_fails(values: Values, bounds: Sequence[Bound], lanes: Sequence[Val], copy: int) -> list[_Asked]:
     """Which bound is to blame is decided by the first element that has no place, not by the order of the bounds."""
+    f = values.f
     width = max(ok.type.lanes for ok in lanes)
 
     def there(ok: Val) -> Val:
@@ -205,14 +205,38 @@ def _first_lane_that_fails(f: Function, bounds: Sequence[Bound], lanes: Sequence
 
     several = len(bounds) > 1
     return [
-        _Asked(b, _whole(f, ok), ((copy, partial(there, ok) if several else _is(ok)),))
+        _Asked(b, _in_fewer_lanes(values, b, ok, copy), ((copy, partial(there, ok) if several else _is(ok)),))
         for b, ok in zip(bounds, lanes, strict=True)
     ]
 
 
+def _in_fewer_lanes(values: Values, b: Bound, ok: Val, copy: int) -> Val:
+    """A truth whose lanes all hold if all of `ok` do, if that is less to compare."""
+    f, asked_of_all = values.f, b.guard is None and values.mask(copy) is None
+    if not (ok.type.lanes and b.index.lets and asked_of_all and f.target.extremes_u64):
+        return ok
+    return _below(f, [values.index_value(b.index, copy)], values.size(b.extent))
+
+
+def _below(f: Function, numbers: Sequence[Val], n: Val) -> Val:
+    """A truth of as many lanes as a register has: whether what lies there in any register is below n, without sign."""
+    registers = [r for a in numbers for r in _registers(f, a)]
+    if f.target.extremes_u64:
+        return f.compare("lt", reduce(f.umax, registers), n, unsigned=True)
+    return reduce(f.and_, (f.compare("lt", r, n, unsigned=True) for r in registers))
+
+
+def _registers(f: Function, a: Val) -> list[Val]:
+    lanes = f.target.lanes(a.type.scalar.bytes)
+    if a.type.lanes <= lanes:
+        return [a]
+    return [f.shuffle(a, a, list(range(at, at + lanes))) for at in range(0, a.type.lanes, lanes)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A bound, whether it holds, and by copy of the vector in which lanes; `index` is what fails, if it is not simply the bound's."""
+    """A bound, a truth (of all whose lanes it holds), and by copy of the vector in which lanes; `index` is what fails, if it is not
+    simply the bound's."""
 
     bound: Bound
     good: Val
@@ -228,11 +252,21 @@ def _whole(f: Function, ok: Val) -> Val:
     return f.reduce("and", ok) if ok.type.lanes else ok
 
 
-def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val]) -> None:
-    """Which it was that does not hold is asked only once one does not; nor is it wrong where an extent is 0."""
+def _all_hold(f: Function, truths: Iterable[Val]) -> Val:
+    """One look at those that have as many lanes, at all of them."""
+    by_lanes: dict[int, Val] = {}
+    for ok in truths:
+        lanes = ok.type.lanes
+        by_lanes[lanes] = f.and_(by_lanes[lanes], ok) if lanes in by_lanes else ok
+    return reduce(f.and_, (_whole(f, ok) for ok in by_lanes.values()))
+
+
+def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val], anew: bool = False) -> None:
+    """Which it was that does not hold is asked only once one does not; nor is it wrong where an extent is 0. `anew`: the index is
+    computed once more."""
     f = values.f
     stop, go = f.new_block(), f.new_block()
-    f.expect(reduce(f.and_, (a.good for a in asked)), go, stop)
+    f.expect(_all_hold(f, (a.good for a in asked)), go, stop)
     f.start(stop)
     for n in extents:
         further = f.new_block()
@@ -247,7 +281,12 @@ def _refuse(values: Values, asked: Sequence[_Asked], extents: Sequence[Val]) -> 
             f.start(fails)
         index = a.index() if a.index is not None else _wrapped(a.bound) or a.bound.index
         loads = loads_below([n for n, _ in a.bound.index.lets])
+        if anew:
+            for let, _ in a.bound.index.lets:
+                values.value(let, copy)
         refuse_index(values, a.bound.error, index, loads, copy, ok)
+        if anew:
+            values.forget()
         f.start(following)
 
 

@@ -248,10 +248,18 @@ class Rows(Nests):
             plain = r in watched
             out.append([self.accumulate(r, a, copy, plain) for copy, a in enumerate(accumulators)])
         for s in step.stores:
-            values = [self.value(s.value, copy) for copy in range(copies)]
-            for copy, value in enumerate(values):
-                self._store(s, value, copy)
+            at_once = 1 if self._tested_by_vector(s.value) else copies
+            for first in range(0, copies, at_once):
+                values = [self.value(s.value, copy) for copy in range(first, first + at_once)]
+                for copy, value in enumerate(values, first):
+                    self._store(s, value, copy)
         return out
+
+    def _tested_by_vector(self, n: Node) -> bool:
+        """Whether every vector has a test of its own: what waited for those of all, until it is stored, would be computed after them."""
+        bounds = [b for m in walk([n]) if m.kind == "load" for b in m.data.checks]
+        nodes = [m for b in bounds for m in (*(let for let, _ in b.index.lets), b.guard) if m is not None]
+        return any(self.varies(m) for m in nodes)
 
     def _fetch_ahead(self, step: Loop, copies: int) -> None:
         """Asks for memory that other loops will touch, while this one computes; once for a whole block of vectors."""

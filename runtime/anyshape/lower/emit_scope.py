@@ -230,6 +230,11 @@ class Levels:
         self.levels[len(self.levels) - 1 if depth is None else depth].memo[key] = value
         return value
 
+    def forget(self) -> None:
+        """Of the current level no value is used again."""
+        self.levels[-1].memo.clear()
+        self._depths.clear()
+
     def buffer(self, node: Node) -> tuple[Any, int] | None:
         """The scratch that holds a node, and the level since which it does."""
         for depth in range(len(self.levels) - 1, -1, -1):
