@@ -54,6 +54,15 @@ def test_vectors_that_take_twice_the_time_of_their_halves_are_one_a_cycle() -> N
 
 
 @pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize(("seconds", "shifts"), [([1.0, 0.5], 1), ([1.0, 0.99], 0), ([1.0, 1.5], 0)])
+def test_shifts_are_used_where_they_are_faster(
+    seconds: list[float], shifts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unlisted, "least", lambda calls, rounds: [call() and s for call, s in zip(calls, seconds)])
+    assert unlisted.shifts_halves(host_target()) == shifts
+
+
+@pytest.mark.usefixtures("empty")
 def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([True])
     monkeypatch.setattr(unlisted, "_takes_twice", lambda target: next(answers))
@@ -64,10 +73,11 @@ def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     host = host_target()
-    monkeypatch.setattr(target_module, "_multiply_adds", lambda target: pytest.fail("it was measured"))
+    for what in ("_multiply_adds", "_shifts_halves"):
+        monkeypatch.setattr(target_module, what, lambda target: pytest.fail("it was measured"))
     named = x86(host.cpu, AVX512)
     for target in (*OTHERS.values(), named, host.limited("avx2"), host.limited("sse")):
-        assert target == host or target.multiply_adds == 2
+        assert target == host or (target.multiply_adds == 2 and not target.shifts_halves)
 
 
 @pytest.mark.skipif(host_target().vector_bytes == 16, reason="the narrowest vectors are not measured")

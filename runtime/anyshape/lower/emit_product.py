@@ -26,7 +26,7 @@ from anyshape.lower.emit_value import Vector
 from anyshape.lower.emit_windows import fill, prepare
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import I8, I64, Val, const
+from anyshape.lower.llvm.types import F16, I8, I64, Val, const
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
 
@@ -159,6 +159,7 @@ class _Emission:
             self.element, size(p.m.extent), size(p.n.extent), size(p.k.extent), left, right, to,
             None if direct else self.columns, batch, None, None if self.block is None else size(self.block.rows),
             self.segments if self.merges else None, self.a_type, self.b_type,
+            prepacked is not None and prepacked in rows.finite and self.a_type == F16 and rows.f.target.shifts_halves,
         )  # fmt: skip
 
     @property

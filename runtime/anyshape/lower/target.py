@@ -63,6 +63,11 @@ class Target:
         return _multiply_adds(self) if measured else 2
 
     @property
+    def shifts_halves(self) -> bool:
+        """Whether shifts are the faster way from f16 to f32 beside multiply-adds. It is measured, so of the host as it is."""
+        return self.f16 and self.fma and self == host_target() and _shifts_halves(self)
+
+    @property
     def asks_ahead(self) -> bool:
         """Whether lines from the last cache are asked for ahead of a kernel that reads all of them once. Until a line is there it holds
         one of the buffers for misses of the first cache, which the processor's own looking ahead, into the second cache, does not. A first
@@ -178,6 +183,13 @@ def _multiply_adds(host: Target) -> int:
     from .unlisted import multiply_adds  # which makes code, for a target
 
     return multiply_adds(host)
+
+
+@cache
+def _shifts_halves(host: Target) -> bool:
+    from .unlisted import shifts_halves
+
+    return shifts_halves(host)
 
 
 @cache

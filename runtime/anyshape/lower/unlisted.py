@@ -13,12 +13,14 @@ from collections.abc import Callable
 import numpy as np
 
 from anyshape.code_version import code_version
+from anyshape.lower.gemm.microkernels import FULL, emit_kernel
+from anyshape.lower.gemm.tiles import Tiles, tiles_for
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import assembly, compile_module, disk_cache, object_key
-from anyshape.lower.llvm.types import F32, I64, PTR, VOID, const
+from anyshape.lower.llvm.types import F16, F32, I64, PTR, VOID, const
 from anyshape.lower.target import Target
 
-_TURNS, _ROUNDS = 4000, 16
+_TURNS, _STEPS, _ROUNDS = 4000, 10_000, 16
 """A round is some tens of microseconds: long beside its call, and too short for all to be interrupted."""
 
 
@@ -50,6 +52,40 @@ def _takes_twice(target: Target) -> bool:
     emit_multiply_adds(module, "whole", lanes)
     half, whole = least(multiply_adds_calls(module, _TURNS), _ROUNDS)
     return whole > 1.5 * half
+
+
+def shifts_halves(target: Target) -> bool:
+    """Of the host: whether a kernel of the matrix product for few rows of f16 is faster if it widens by shifts (`gemm/halves.py`). Some
+    processors convert in the multipliers' time; others multiply what is below the normal f32 numbers slowly, which shifts make of f16's.
+    """
+    return _kept("shifts", target, lambda: int(_shifts_faster(target))) == 1
+
+
+def _shifts_faster(target: Target) -> bool:
+    """By a twentieth of a kernel's time or more. Where conversions take the multipliers' time it is a tenth, give or take a fiftieth on a
+    machine that has three processes for two processors."""
+    tiles, module = tiles_for(target, F32), Module(target)
+    for name in ("converted", "shifted"):
+        emit_kernel(module, tiles, name, tiles.few_rows + 1, tiles.vectors, FULL, F16, shifted=name == "shifted")
+    module.pointer_table("both", ("converted", "shifted"), exported=True)
+    converted, shifted = least(_kernel_calls(module, tiles), _ROUNDS)
+    return 1.05 * shifted < converted
+
+
+def _kernel_calls(module: Module, tiles: Tiles) -> list[Callable[[], object]]:
+    """Of both, on f16 of which every other is no normal number: a step that is repeated, so that no cache counts."""
+    rows, columns = tiles.few_rows + 1, tiles.columns
+    loaded = compile_module(module)
+    a, c = np.ones(rows, np.float32), np.empty((rows, columns), np.float32)
+    b = np.tile(np.array([1, 2**-20], np.float16), columns // 2)
+    at, to, of = a.ctypes.data, c.ctypes.data, b.ctypes.data
+    arguments = (_STEPS, at, 1, 0, of, 0, 0, to, columns, columns, of, 0)
+
+    def call(address: int) -> Callable[[], object]:
+        run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(arguments))(address)
+        return lambda: (loaded, a, b, c, run(*arguments))
+
+    return [call(address) for address in (ctypes.c_int64 * 2).from_address(loaded.address("both"))]
 
 
 def emit_multiply_adds(module: Module, name: str, lanes: int) -> None:

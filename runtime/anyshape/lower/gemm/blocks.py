@@ -72,6 +72,8 @@ class Block:
     row_step: Val
     k_step: Val
     in_place: Val | None
+    scaled: Val | None = None
+    """Whether A is packed 2^112 times as large as it is, for kernels that widen B by shifts."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,16 @@ class Turn:
     b: Val
     size: Val
     following: Val
+
+
+def suits_in_place(f: Function, tiles: Tiles, columns: Val, outer: Val, inner: Val) -> Val:
+    """Rows contiguous along k are best left alone, however many panels read them; rows contiguous among themselves
+    for a few panels. But what is a page apart would all fall into one set of L1."""
+    along_k, along_rows = f.compare("eq", inner, 1), f.compare("eq", outer, 1)
+    few = f.compare("le", columns, tiles.few_panels * tiles.columns)
+    distance = f.select(along_k, outer, inner)
+    apart = f.compare("ne", f.binary("and", distance, const(I64, tiles.page - 1)), 0)
+    return f.and_(apart, f.or_(along_k, f.and_(along_rows, few)))
 
 
 def share_of_next(f: Function, tiles: Tiles, b: Type, panels: Panels, block: Block) -> Val:

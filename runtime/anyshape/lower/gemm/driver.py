@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from ..llvm.builder import Function
 from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
-from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, asked_of_rows, share_of_next
+from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, asked_of_rows, share_of_next, suits_in_place
 from .kinds import Product, choose, stretch, wide_columns
-from .microkernels import table_name
+from .microkernels import shifted_name, table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
 from .spec import (
@@ -30,7 +30,7 @@ from .spec import (
     Tile,
 )
 from .tiles import ALIGN, Tiles, tiles_for
-from .widening import pays, widen
+from .widening import pays, scaled, widen
 
 
 def emit_contraction(f: Function, spec: ContractionSpec, scratch: Val, part: Operand = 0, nparts: Operand = 1) -> None:
@@ -245,10 +245,10 @@ class _Driver:
         packed = Block(rows, first, end, row, count, self.a_scratch, self.k, const(I64, 1), const(I64, 0), None)
         if isinstance(spec.a, Packed) or self.a_type != spec.element:
             self._pack_tiles(ops, rows, first, end, row)
-            return packed
+            return scaled(f, self._product(), packed) if spec.shifts_b else packed
         assert ops.a is not None
         outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
-        in_place = f.or_(f.compare("eq", count, 1), self._suits_in_place(outer, inner))
+        in_place = f.or_(f.compare("eq", count, 1), suits_in_place(f, self.tiles, self.n, outer, inner))
         if panels.dot is not None:
             in_place = f.or_(in_place, panels.dot)
         with f.if_(f.not_(in_place)):
@@ -256,16 +256,6 @@ class _Driver:
         start = f.select(in_place, f.gep(ops.a, f.mul(row, outer), spec.element), packed.a)
         tile_step, row_step = f.select(in_place, outer, packed.tile_step), f.select(in_place, outer, packed.row_step)
         return Block(rows, first, end, row, count, start, tile_step, row_step, inner, in_place)
-
-    def _suits_in_place(self, outer: Val, inner: Val) -> Val:
-        """Rows contiguous along k are best left alone, however many panels read them; rows contiguous among themselves
-        for a few panels. But what is a page apart would all fall into one set of L1."""
-        f, tiles = self.f, self.tiles
-        along_k, along_rows = f.compare("eq", inner, 1), f.compare("eq", outer, 1)
-        few = f.compare("le", self.n, tiles.few_panels * tiles.columns)
-        distance = f.select(along_k, outer, inner)
-        apart = f.compare("ne", f.binary("and", distance, const(I64, tiles.page - 1)), 0)
-        return f.and_(apart, f.or_(along_k, f.and_(along_rows, few)))
 
     def _pack_tiles(self, ops: Operands, rows: Rows, first: Val, end: Val, row: Val) -> None:
         f, spec = self.f, self.spec
@@ -286,7 +276,7 @@ class _Driver:
     def _sweep(self, ops: Operands, panels: Panels, block: Block) -> None:
         """All panels times all tiles of a block; a few panels are the outer loop, so that they stay in cache."""
         f, tiles = self.f, self.tiles
-        of = Product(tiles, self.b_type, self._all_rows(), self.n, self.k)
+        of = self._product()
         wide = wide_columns(f, tiles, block.count)
         share = share_of_next(f, tiles, self.b_type, panels, block)
         body, after = f.new_block(), f.new_block()
@@ -308,12 +298,18 @@ class _Driver:
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
 
+    def _product(self) -> Product:
+        return Product(self.tiles, self.b_type, self._all_rows(), self.n, self.k)
+
     def _turn(
         self, panels: Panels, block: Block, of: Product, first: Val, taken: Val, chosen: tuple[Val, Val, Val]
     ) -> Turn:
         f, tiles = self.f, self.tiles
         base = f.gep(panels.base, f.mul(f.sub(first, panels.first), panels.column_step), self.b_type)
         kernels, start, size = self.table, base, const(I64, self.b_type.bytes)
+        if block.scaled is not None:
+            shifted = f.module.declare_table(shifted_name(tiles.element, self.b_type))
+            kernels = f.select(block.scaled, shifted, kernels)
         if self.spec.widens_b:
             once = pays(f, of, block)
             with f.if_(once):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ..llvm.builder import Function, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
 from .dots import emit_dot
+from .halves import in_order, widened_pair
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .strips import emit_strip
 from .tiles import Tiles
@@ -28,6 +29,11 @@ are both contiguous along k (few rows only, see `dots`); one row and any number 
 def table_name(element: Type, stored: Type | None = None) -> str:
     """`stored`: what B is in memory, if it is narrower and widened as it is read."""
     return f"anyshape_gemm_{_called(element, stored)}_kernels"
+
+
+def shifted_name(element: Type, stored: Type) -> str:
+    """The table of kernels that widen finite f16 by shifts (see `halves`): one panel, and rows enough to take only one."""
+    return f"anyshape_gemm_{_called(element, stored)}_shifted_kernels"
 
 
 def _called(element: Type, stored: Type | None) -> str:
@@ -54,7 +60,7 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
             else:
                 names.append(_name(tiles, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
-                _emit(module, tiles, names[-1], rows, vectors, kind, stored)
+                emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored)
     for rows in range(tiles.few_rows + 1):
         names.append(_name(tiles, DOT, rows) if rows else "")
         if rows:
@@ -64,11 +70,25 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
     module.pointer_table(table_name(tiles.element, stored), names, exported=True)
 
 
+def emit_shifted(module: Module, tiles: Tiles, stored: Type) -> None:
+    """These kernels, and their table. A last panel of one vector takes a whole one."""
+    names = [""] * table_index(tiles, WIDE, 0)
+    for kind in (FULL, MASKED):
+        for rows in range(tiles.few_rows + 1, tiles.rows + 1):
+            names[table_index(tiles, kind, rows)] = name = f"{_name(tiles, kind, rows)}_shifted"
+            emit_kernel(module, tiles, name, rows, tiles.vectors, kind, stored, shifted=True)
+    names[table_index(tiles, NARROW, 0) :] = names[table_index(tiles, MASKED, 0) : table_index(tiles, NARROW, 0)]
+    one_panel = names[: table_index(tiles, MASKED, 0)]
+    module.pointer_table(shifted_name(tiles.element, stored), names + one_panel + one_panel, exported=True)
+
+
 def _name(tiles: Tiles, kind: int, rows: int) -> str:
     return f"{tiles.element.suffix}_{('full', 'masked', 'narrow', 'wide', 'far', 'dot', 'strip')[kind]}_{rows}"
 
 
-def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, kind: int, stored: Type) -> None:
+def emit_kernel(
+    module: Module, tiles: Tiles, name: str, rows: int, vectors: int, kind: int, stored: Type, shifted: bool = False
+) -> None:
     masked = kind in (MASKED, NARROW)
     vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
@@ -90,9 +110,14 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, kind
                     _ask(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
                 elif kind == FULL and rows > tiles.few_rows:
                     _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
-                columns = [
-                    widened(f, _read(f, b_now, narrow, offset, mask), vector) for offset, mask in zip(offsets, masks)
-                ]
+                if shifted:
+                    pairs = (widened_pair(f, b_now, tiles.lanes, offset, stored) for offset in offsets[::2])
+                    columns = [column for pair in pairs for column in pair]
+                else:
+                    columns = [
+                        widened(f, _read(f, b_now, narrow, offset, mask), vector)
+                        for offset, mask in zip(offsets, masks)
+                    ]
                 factors = (_factor(f, tiles, a_now[origin], row_bytes, times) for origin, times in places)
                 sums = [
                     multiply_add(f, factor, column, sums[i * vectors + v])
@@ -102,6 +127,8 @@ def _emit(module: Module, tiles: Tiles, name: str, rows: int, vectors: int, kind
                 following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
                 loop.next(f.gep(b_now, b_step, stored), *following, *sums)
             totals = loop.results[1 + len(origins) :]
+            if shifted:
+                totals = tuple(t for k in range(0, len(totals), 2) for t in in_order(f, totals[k], totals[k + 1]))
             with f.if_else(f.compare("eq", chunk.index, 0)) as first:
                 with first.then():
                     _put(f, tiles, totals, c, c_step, masks, False)

@@ -118,6 +118,9 @@ class ContractionSpec:
     """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits for f32.
     A, which is always packed then, is widened while it is packed, B by the kernels as they read it."""
 
+    shifts_b: bool = False
+    """B, of f16, is finite, and kernels of several rows may widen it by shifts: the target is faster with them (see `halves`)."""
+
     def __post_init__(self) -> None:
         if (self.c is None) == (self.epilogue is None):
             raise TypeError("a contraction wants either a destination or an epilogue that stores")
