@@ -149,14 +149,19 @@ class _Adjoint:
             else:
                 total = gathered if isinstance(total, Const) else total + gathered
         self.eqs.define(target[place], total)
-        for term in (_of_some(t, target) for t in scattered):
-            value = term.masked
-            index = tuple(self._guarded(i, term) for i in term.index)
-            used = value.free.union(*(i.free for i in index))
-            for v in term.vars:
-                if v not in used:  # it counts as often as there are values of the variable
-                    value = value * cast(scalar(v.extent, I64), target.dtype)
-            self.eqs.update(checked(target)[index], "add", value)
+        for term in scattered:
+            self._scatter(target, term)
+
+    def _scatter(self, target: Tensor, term: _Term) -> None:
+        value = term.masked
+        index = tuple(self._guarded(i, term) for i in term.index)
+        used = value.free.union(*(i.free for i in index))
+        unused = [v for v in term.vars if v not in used]
+        for v in unused:  # it counts as often as there are values of the variable
+            value = value * cast(scalar(v.extent, I64), target.dtype)
+        if unused or term.conditions:
+            index, value = _unless_empty(target, index, value, [v for v in term.vars if v in used])
+        self.eqs.update(checked(target)[index], "add", value)
 
     @staticmethod
     def _guarded(i: Expr, term: _Term) -> Expr:
@@ -168,16 +173,19 @@ class _Adjoint:
         return i
 
 
-def _of_some(term: _Term, target: Tensor) -> _Term:
-    """The same, for no values of its variables where the tensor has no elements: every read of it is one that is not made."""
+def _unless_empty(
+    target: Tensor, index: tuple[Expr, ...], value: Expr, over: Sequence[Var]
+) -> tuple[tuple[Expr, ...], Expr]:
+    """The same, for no values of the first variable where the tensor has no elements: every read of it is one that is not made, be it for
+    its conditions or for a variable without values that neither index nor value have."""
     elements = prod(target.shape)
-    if not term.vars or not term.conditions or dims.ge(elements, 1) is True:
-        return term
-    first, *rest = term.vars
-    bounded = Var(first.name, dims.minimum(first.extent, first.extent * elements))
-    known: Mapping[Var, Expr] = {first: bounded}
-    index, conditions = (tuple(substitute(e, known) for e in es) for es in (term.index, term.conditions))
-    return _Term(index, substitute(term.value, known), (bounded, *rest), conditions)
+    if not index or dims.ge(elements, 1) is True:
+        return index, value
+    if not over:
+        return (index[0] + Var("once", dims.minimum(1, elements)), *index[1:]), value
+    first = over[0]
+    known: Mapping[Var, Expr] = {first: Var(first.name, dims.minimum(first.extent, first.extent * elements))}
+    return tuple(substitute(i, known) for i in index), substitute(value, known)
 
 
 def _gathered(term: _Term, place: tuple[Var, ...], target: Tensor) -> Expr | None:
