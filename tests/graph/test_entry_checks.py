@@ -28,3 +28,14 @@ def test_what_dims_decide_of_a_check_is_told_before_what_follows_from_it() -> No
     assert run.run({**given, "bias": np.ones((1, 1, 1), np.float32)})[0].shape == (1, 1, 1, 1)
     with pytest.raises(ShapeError, match=r"bias \[2, 1, 1\] does not broadcast to \[1, 1, 1, total\]"):
         run.run({**given, "bias": np.ones((2, 1, 1), np.float32)})
+
+
+def test_a_size_that_data_decides_has_no_number_of_its_own() -> None:
+    """How many symbols there were before is nothing to tell, and the same program says the same the next time it is compiled."""
+    x, slope = anyshape.input("x", "f32[a, b]"), anyshape.input("slope", "i64[n, 5]")
+    found = ops.prelu(ops.nonzero(x), slope)
+    given = {"x": np.ones((1, 5), np.float32), "slope": np.ones((0, 5), np.int64)}
+    for _ in range(2):
+        run = anyshape.compile(anyshape.function([x, slope], found))
+        with pytest.raises(ShapeError, match=r"slope \[0, 5\] does not broadcast to \[\w+, k\]"):
+            run.run(given)

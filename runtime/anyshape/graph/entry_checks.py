@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from anyshape.dims import Cond, Dim, Facts, free_symbols
 from anyshape.graph.function import Function
-from anyshape.graph.value import Node, as_element
+from anyshape.graph.value import Node, as_known
 from anyshape.rules import Check
 
 
@@ -51,7 +51,7 @@ class EntryFacts:
                     yield replace(check, cond=cond, parts=words)
 
     def _as_known(self, part: str | Dim | Cond) -> str | Dim | Cond:
-        return part if isinstance(part, str) or free_symbols(part) <= self.entry else as_element(str(part))
+        return part if isinstance(part, str) or free_symbols(part) <= self.entry else as_known(str(part))
 
     def _assume(self, check: Check) -> None:
         self.checks.append(check)

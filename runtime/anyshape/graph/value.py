@@ -109,11 +109,12 @@ def element_symbol(value: Value, k: int) -> Any:
 
 
 _ELEMENT = re.compile(r"_(\d+)_\.\d+(?!\w)")
+_SERIAL = re.compile(r"(?<=\w)\.\d+(?!\w)|(?<=\?)\d+")
 
 
-def as_element(text: str) -> str:
-    """A text in which such symbols are named, as `total[0]`."""
-    return _ELEMENT.sub(r"[\1]", text)
+def as_known(size: str) -> str:
+    """A size as people know it: such symbols as `total[0]`, sizes that data decides as `k`, without the number that makes each unlike others."""
+    return _SERIAL.sub("", _ELEMENT.sub(r"[\1]", size))
 
 
 def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None:
