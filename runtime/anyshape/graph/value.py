@@ -113,7 +113,7 @@ _SERIAL = re.compile(r"(?<=\w)\.\d+(?!\w)|(?<=\?)\d+")
 
 
 def as_known(size: str) -> str:
-    """A size as people know it: such symbols as `total[0]`, sizes that data decides as `k`, without the number that makes each unlike others."""
+    """A size as people know it: such symbols as `total[0]`, sizes that data decides as `k`, without what makes each unlike others."""
     return _SERIAL.sub("", _ELEMENT.sub(r"[\1]", size))
 
 
