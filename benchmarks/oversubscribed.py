@@ -1,10 +1,11 @@
 """Threads where there are fewer processors than threads: calls on 1, 2, 4 and 8 threads, alone and beside busy processes.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.oversubscribed [mlp bert_mini ...] [--seconds 2] [--json out.json]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.oversubscribed [mlp bert_mini ...] [--seconds 4] [--json out.json]
 
-Executables of one model take turns of some milliseconds; figures are medians over the turns, as parts of the time on one thread under the
-same conditions: above 1 threads cost more than they bring. `beside` is how many processes do nothing but compute meanwhile: none, one,
-as many as there are processors.
+Executables of one model take turns, there and back, so that none always follows the same one; a turn is longer than several time slices
+of the system, since within one a thread has its processor or has not. Figures are medians over the turns, as parts of the time on one
+thread under the same conditions: above 1 threads cost more than they bring. `beside` is how many processes do nothing but compute
+meanwhile: none, one, as many as there are processors.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ import anyshape
 from benchmarks.models import Arrays, load
 
 THREADS = (1, 2, 4, 8)
-TURN = 0.01
-"""Seconds of calls before another executable has its turn."""
+TURN = 0.04
+"""Seconds of calls before another executable has its turn: some ten time slices."""
 SHAPES = {"mlp": ((1, 1), (33, 1)), "bert_mini": ((1, 7), (1, 64)), "gpt2": ((1, 33),), "shape_heavy": ((5, 100),)}
 
 
@@ -63,9 +64,11 @@ def compare(executables: Sequence[anyshape.Executable], given: Arrays, seconds: 
         exe.run(given)
     turns: list[list[float]] = [[] for _ in executables]
     end = time.perf_counter() + seconds
+    order = list(zip(turns, executables, strict=True))
     while time.perf_counter() < end or len(turns[0]) < 5:
-        for times, exe in zip(turns, executables, strict=True):
+        for times, exe in order:
             times.append(turn(exe, given))
+        order.reverse()
     return [median(times) for times in turns]
 
 
@@ -96,7 +99,7 @@ def show(row: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(SHAPES))
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each row")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows = []

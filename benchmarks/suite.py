@@ -68,7 +68,7 @@ def performance(quick: bool) -> Iterator[Part]:
     for name, threads in (("single_ops", 1), ("single_ops_all_threads", os.cpu_count() or 1)):
         yield part(name, "single_ops", 240, *few, "--seconds", 0.05 if quick else 0.3, "--threads", threads)
     yield part("bounds", "bounds", 80, *models)
-    yield part("oversubscribed", "oversubscribed", 40, *(("mlp",) if quick else ()), "--seconds", 0.1 if quick else 0.8)
+    yield part("oversubscribed", "oversubscribed", 50, *(("mlp",) if quick else ()), "--seconds", 0.1 if quick else 2)
     yield part(
         "compile_time",
         "compile_time",

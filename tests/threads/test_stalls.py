@@ -1,12 +1,14 @@
-"""A worker that the system does not let run is not waited for twice: kernels are run alone for a while."""
+"""A worker that the system does not let run goes on where its caller is."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,11 +20,10 @@ from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import PTR, VOID
 from anyshape.lower.target import host_target
 from anyshape.vm.native.pool_code import SHARE, add_pool
-from anyshape.vm.native.pool_layout import PoolWord
+from anyshape.vm.native.pool_layout import MOST_THREADS, Line, PoolWord, place
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only there is it told how long a thread ran")
 
-SECOND = 1_000_000_000
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
 
 
@@ -30,10 +31,9 @@ KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int
 def pool_code() -> Loaded:
     module = Module(host_target())
     add_pool(module)
-    for name in ("waited", "clocks"):
-        with module.function(name, VOID, [("pool", PTR), ("clocks", PTR)], noalias=False) as f:
-            f.call(f"pool_{name}", VOID, list(f.args))
-            f.ret()
+    with module.function("look", VOID, [("pool", PTR)], noalias=False) as f:
+        f.call("pool_look", VOID, list(f.args))
+        f.ret()
     library = ctypes.CDLL(None)
     return compile_module(
         module, {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in module.imports}
@@ -49,67 +49,96 @@ def words() -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.zeros(int(PoolWord.COUNT), np.int64)
 
 
-@pytest.mark.parametrize(
-    ("wait", "ran", "counts"), [(1.0, 0.1, True), (1.0, 0.9, False), (0.0, 0.0, False), (9.0, 0.0, True)]
-)
-def test_which_waits_count(wait: float, ran: float, counts: bool) -> None:
-    """Those in which workers had a processor for less than half of the time; without workers the sum of their clocks is 0 in the end."""
-    pool, clocks = words(), np.array([time.monotonic_ns() - wait * SECOND, -ran * SECOND], np.int64)
-    native("waited", None, ctypes.c_int64, ctypes.c_int64)(pool.ctypes.data, clocks.ctypes.data)
-    until = pool[PoolWord.ALONE_UNTIL]
-    assert bool(until) == counts
-    assert not counts or 0.9 * wait * SECOND < until - time.monotonic_ns() < 1.1 * wait * SECOND
+HERE = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
+needs_two = pytest.mark.skipif(len(HERE) < 2, reason="there is one processor")
 
 
-def test_waits_that_follow_each_other_soon_count_for_more() -> None:
-    pool, found = words(), []
-    for gap in (1000, 0, 1, 7, 9, 0, 0, 0, 0, 0, 0):
-        now = time.monotonic_ns()
-        pool[PoolWord.SHARED_SINCE] = now - gap * SECOND
-        clocks = np.array([now - SECOND, 0], np.int64)
-        native("waited", None, ctypes.c_int64, ctypes.c_int64)(pool.ctypes.data, clocks.ctypes.data)
-        found.append(round((pool[PoolWord.ALONE_UNTIL] - now) / SECOND))
-    assert found == [1, 2, 4, 8, 1, 2, 4, 8, 16, 16, 16]
+@contextmanager
+def asleep() -> Iterator[int]:
+    """A thread whose clock stands still, and that may run on the last processor alone."""
+    end, started = threading.Event(), threading.Event()
+
+    def life() -> None:
+        os.sched_setaffinity(0, HERE[-1:])
+        started.set()
+        end.wait()
+
+    thread = threading.Thread(target=life, daemon=True)
+    thread.start()
+    started.wait(20)
+    try:
+        yield thread.native_id or 0
+    finally:
+        end.set()
+        thread.join(20)
 
 
-def test_what_a_worker_ran_is_its_time_on_processors() -> None:
-    pool, clocks = words(), np.zeros(2, np.int64)
-    pool[PoolWord.IDS], pool[PoolWord.WORKERS] = threading.get_native_id(), 1
-    before = time.monotonic_ns(), time.thread_time_ns()
-    native("clocks", None, ctypes.c_int64, ctypes.c_int64)(pool.ctypes.data, clocks.ctypes.data)
-    after = time.monotonic_ns(), time.thread_time_ns()
-    assert before[0] <= clocks[0] <= after[0]
-    assert before[1] <= clocks[1] <= after[1]
+def settled_clock(thread: int) -> int:
+    """The clock of a thread that is on its way to sleep, when it stands."""
+    before = -1
+    while (now := time.clock_gettime_ns(~thread << 3 | 6)) != before:
+        before = now
+        time.sleep(0.01)
+    return now
 
 
-def test_kernels_are_run_alone_after_a_stall() -> None:
-    """A worker that sleeps in its part has no processor meanwhile."""
+@needs_two
+@pytest.mark.parametrize("holds", [True, False])
+@pytest.mark.parametrize("ran", [True, False])
+def test_who_holds_a_part_and_did_not_run_since_the_last_look_is_moved(holds: bool, ran: bool) -> None:
+    pool = words()
+    with asleep() as worker:
+        clock = settled_clock(worker)
+        pool[PoolWord.WORKERS] = 1
+        for word, value in ((Line.ID, worker), (Line.HOLDS, holds), (Line.CLOCK, clock - ran)):
+            pool[place(0, word)] = value
+        native("look", None, ctypes.c_int64)(pool.ctypes.data)
+        moved = os.sched_getaffinity(worker) == set(HERE)
+    assert (moved, pool[PoolWord.BROUGHT]) == (holds and not ran, holds and not ran)
+    assert pool[place(0, Line.CLOCK)] == (clock if holds else clock - ran)
+
+
+def test_a_thread_that_is_gone_is_let_be() -> None:
+    """Its clock cannot be read."""
+    pool = words()
+    pool[PoolWord.WORKERS], pool[place(0, Line.ID)], pool[place(0, Line.HOLDS)] = 1, (1 << 22) + 1, 1
+    native("look", None, ctypes.c_int64)(pool.ctypes.data)
+    assert pool[PoolWord.BROUGHT] == 0
+
+
+@needs_two
+def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() -> None:
+    """It keeps off its caller's processor, or would if it were not the only other one, and sleeps in its part."""
     share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
-    pool, seen, helped = words(), [], threading.Event()
+    pool, places, helped = words(), [], threading.Event()
     address, caller = pool.ctypes.data, threading.get_ident()
 
-    def part_of_kernel(_scalars: int, _buffers: int, _scratch: int, _part: int, parts: int) -> int:
-        seen.append(parts)
-        if parts == 2 and threading.get_ident() == caller:
+    def part_of_kernel(_scalars: int, _buffers: int, _scratch: int, part: int, _parts: int) -> int:
+        if threading.get_ident() == caller:
             helped.wait(20)
-        elif parts == 2:
-            helped.set()
-            time.sleep(0.1)
+            return 0
+        os.sched_setaffinity(0, HERE[-1:])
+        helped.set()
+        end = time.monotonic() + 20
+        while os.sched_getaffinity(0) != set(HERE) and time.monotonic() < end:
+            time.sleep(0.01)
+        places.append(os.sched_getaffinity(0))
         return 0
 
     kernel = KERNEL(part_of_kernel)
-    place = ctypes.cast(kernel, ctypes.c_void_p).value
-    worker = threading.Thread(target=native("anyshape_work", None, ctypes.c_int64), args=(address,), daemon=True)
+    place_of_kernel = ctypes.cast(kernel, ctypes.c_void_p).value
+    work = native("anyshape_work", None, ctypes.c_int64, ctypes.c_int64)
+    worker = threading.Thread(target=work, args=(address, 0), daemon=True)
     worker.start()
-    pool[PoolWord.IDS], pool[PoolWord.WORKERS] = worker.native_id or 0, 1
+    pool[place(0, Line.ID)], pool[PoolWord.WORKERS] = worker.native_id or 0, 1
     try:
-        for alone_until, expected in ((0, [2, 2]), (1 << 62, [1]), (1, [2, 2])):
-            pool[PoolWord.ALONE_UNTIL] = alone_until
-            seen.clear()
+        for _ in range(3):
             helped.clear()
-            assert share(address, place, 0, 0, 0, 0, 2) == 0
-            assert seen == expected
-            assert pool[PoolWord.ALONE_UNTIL] > time.monotonic_ns() - SECOND
+            assert share(address, place_of_kernel, 0, 0, 0, 0, 2) == 0
+            assert (pool[PoolWord.BROUGHT], pool[PoolWord.AVOIDED]) == (0, 0)
+            assert not any(pool[place(thread, Line.HOLDS)] for thread in range(MOST_THREADS))
+        assert places == [set(HERE)] * 3
     finally:
         native("anyshape_dismiss", None, ctypes.c_int64)(address)
         worker.join(20)
+    assert not worker.is_alive()

@@ -80,8 +80,9 @@ def _loop() -> tuple[Turn, Loaded]:
 def _pool() -> Pool:
     """The threads that kernels are shared with, which live in the code of the loop."""
     _, loaded = _loop()
-    life = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    pool = Pool(life(loaded.address("anyshape_work")), life(loaded.address("anyshape_dismiss")))
+    life = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    pool = Pool(life(loaded.address("anyshape_work")), end(loaded.address("anyshape_dismiss")))
     keep_in_order(pool)
     return pool
 

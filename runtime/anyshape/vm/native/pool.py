@@ -16,11 +16,12 @@ import numpy as np
 
 from anyshape.processors import usable_processors
 from anyshape.vm.address import address_of
-from anyshape.vm.native.pool_layout import MOST_THREADS, PoolWord
+from anyshape.vm.native.pool_layout import MOST_THREADS, Line, PoolWord, place
 
 _LINE = 64
 
-Life = Callable[[int], object]
+Life = Callable[[int, int], object]
+End = Callable[[int], object]
 
 
 @cache
@@ -32,7 +33,7 @@ def usable_threads() -> int:
 class Pool:
     """`work` is the life of a worker, `dismiss` ends all of them; the words stay where they are as long as the process lives."""
 
-    def __init__(self, work: Life, dismiss: Life) -> None:
+    def __init__(self, work: Life, dismiss: End) -> None:
         self._work, self._dismiss = work, dismiss
         self._memory = np.zeros(int(PoolWord.COUNT) + _LINE // 8, np.int64)
         start = -address_of(self._memory) % _LINE // 8
@@ -52,12 +53,14 @@ class Pool:
                 self._let_go_anywhere()
             while len(self._threads) < min(threads, MOST_THREADS) - 1:
                 name = f"anyshape-{len(self._threads) + 1}"
-                thread = threading.Thread(target=self._work, args=(self.address,), name=name, daemon=True)
+                thread = threading.Thread(
+                    target=self._work, args=(self.address, len(self._threads)), name=name, daemon=True
+                )
                 try:
                     thread.start()
                 except RuntimeError:  # no more threads are to be had
                     return
-                self._words[PoolWord.IDS + len(self._threads)] = thread.native_id or 0
+                self._words[place(len(self._threads), Line.ID)] = thread.native_id or 0
                 self._threads.append(thread)
                 self._words[PoolWord.WORKERS] = len(self._threads)
 

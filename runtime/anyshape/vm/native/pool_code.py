@@ -11,18 +11,23 @@ The claim word holds the job's epoch beside the part's number: a worker that rea
 from __future__ import annotations
 
 from anyshape.lower.llvm.builder import Function, Module
-from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Val, const
+from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
-from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, PoolWord
-from anyshape.vm.native.pool_places import add_places
+from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, Line, PoolWord
+from anyshape.vm.native.pool_places import add_places, at_line
 from anyshape.vm.native.pool_stalls import add_stalls
 
 SHARE = [
     ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
 ]  # fmt: skip
 _POOL = [("pool", PTR)]
+_WORK = [("pool", PTR), ("thread", I64)]
+_OWNER = MOST_THREADS - 1
+"""The line of the thread that owns the pool, behind those of workers."""
 _SPINS = 4000
 """Looks at the claim word, with a pause after each, before a thread sleeps: some 50 us, the time between kernels of a model."""
+_LOOK = 200_000
+"""Nanoseconds of sleep after which an owner looks whether workers run."""
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 """Number of the system call on Linux, by processor (the kernel's tables of system calls)."""
 _WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
@@ -33,7 +38,8 @@ def add_pool(module: Module, internal: bool = False) -> None:
     """Defines them."""
     with module.function("pool_pause", VOID, [], internal=True, inline=True) as f:
         _pause(f)
-    with module.function("pool_sleep", VOID, [("word", PTR), ("seen", I64)], internal=True, noalias=False) as f:
+    sleep = [("word", PTR), ("seen", I64), ("most", I64)]
+    with module.function("pool_sleep", VOID, sleep, internal=True, noalias=False) as f:
         _sleep(f)
     with module.function("pool_wake", VOID, [("word", PTR), ("count", I64)], internal=True, noalias=False) as f:
         _wake(f)
@@ -41,11 +47,11 @@ def add_pool(module: Module, internal: bool = False) -> None:
     add_stalls(module)
     with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:
         _dismiss(f)
-    with module.function("pool_take_parts", VOID, _POOL, internal=True, noalias=False) as f:
+    with module.function("pool_take_parts", VOID, _WORK, internal=True, noalias=False) as f:
         _take_parts(f)
     with module.function("anyshape_share", I32, SHARE, internal=internal, noalias=False) as f:
         _share(f)
-    with module.function("anyshape_work", VOID, _POOL, noalias=False) as f:
+    with module.function("anyshape_work", VOID, _WORK, noalias=False) as f:
         _work(f)
 
 
@@ -62,27 +68,32 @@ def _pause(f: Function) -> None:
     f.ret()
 
 
-def _system_call(f: Function, word: Val, op: int, value: Val) -> None:
+def _system_call(f: Function, word: Val, op: int, value: Val, time: Val) -> None:
     number = futex_of(f.target)
     if number is None:
         return
     f.module.declare("syscall", I64, [I64, PTR, I64, I64, I64])
-    f.call("syscall", I64, [const(I64, number), word, const(I64, op), value, const(I64, 0)])
+    f.call("syscall", I64, [const(I64, number), word, const(I64, op), value, time])
 
 
 def _sleep(f: Function) -> None:
-    """Until the word is no longer what was seen, or for no reason; where there is no futex, for the rest of a time slice."""
-    word, seen = f.args
+    """Until the word is no longer what was seen, for so many nanoseconds at most (0: any), or for no reason; where there is no futex, for
+    the rest of a time slice."""
+    word, seen, most = f.args
     if futex_of(f.target) is None:
         f.module.declare("sched_yield", I32, [])
         f.call("sched_yield", I32, [])
-    _system_call(f, word, _WAIT_PRIVATE, seen)
+    time = f.alloca(I64, 2)
+    f.store(const(I64, 0), time, 0)
+    f.store(most, time, 1)
+    address = f.select(f.compare("eq", most, 0), const(I64, 0), f.convert("ptrtoint", time, I64))
+    _system_call(f, word, _WAIT_PRIVATE, seen, address)
     f.ret()
 
 
 def _wake(f: Function) -> None:
     word, count = f.args
-    _system_call(f, word, _WAKE_PRIVATE, count)
+    _system_call(f, word, _WAKE_PRIVATE, count, const(I64, 0))
     f.ret()
 
 
@@ -109,7 +120,8 @@ def _parts_left(f: Function, claim: Val) -> Val:
 
 def _take_parts(f: Function) -> None:
     """Takes and runs parts until none is left."""
-    (pool,) = f.args
+    pool, thread = f.args
+    holds = at_line(f, thread, Line.HOLDS)
     mask = (1 << PART_BITS) - 1
     again, end, run = f.new_block(), f.new_block(), f.new_block()
     f.jump(again)
@@ -125,7 +137,9 @@ def _take_parts(f: Function) -> None:
     part, parts = f.and_(claim, mask), f.and_(f.lshr(claim, PART_BITS), mask)
     kernel, scalars, buffers, scratch = (f.convert("inttoptr", v, PTR) for v in (kernel, scalars, buffers, scratch))
     own = f.gep(scratch, f.mul(stride, part), I8)
+    f.atomic_store(const(I64, 1), pool, holds, order="release")
     status = f.call_pointer(kernel, I32, [scalars, buffers, own, part, parts])
+    f.atomic_store(const(I64, 0), pool, holds, order="release")
     with f.if_(f.compare("ne", status, 0)):
         failure = f.or_(f.shl(part, 32), f.convert("zext", status, I64))
         f.atomic_update("umin", pool, failure, PoolWord.ERROR)
@@ -145,8 +159,6 @@ def _share(f: Function) -> None:
     alone, ours = f.new_block(), f.new_block()
     with f.if_(f.compare("le", parts, 1)):
         f.jump(alone)
-    with f.if_(f.call("pool_is_stalled", I1, [pool])):
-        f.jump(alone)
     f.branch(f.compare_exchange(pool, 0, 1, I64, PoolWord.OWNER), ours, alone)
     f.start(alone)
     f.ret(f.call_pointer(kernel, I32, [scalars, buffers, scratch, const(I64, 0), const(I64, 1)]))
@@ -163,7 +175,7 @@ def _share(f: Function) -> None:
     f.atomic_store(epoch, pool, PoolWord.EPOCH)  # behind the claim: who sees the new epoch sees the job
     with f.if_(f.compare("gt", f.atomic_load(pool, I64, PoolWord.SLEEPERS), 0)):
         f.call("pool_wake", VOID, [_word(f, pool, PoolWord.EPOCH), f.sub(parts, 1)])
-    f.call("pool_take_parts", VOID, [pool])
+    f.call("pool_take_parts", VOID, [pool, const(I64, _OWNER)])
     _join(f, pool, parts)
     error = f.atomic_load(pool, I64, PoolWord.ERROR)
     f.atomic_store(const(I64, 0), pool, PoolWord.OWNER)
@@ -172,18 +184,21 @@ def _share(f: Function) -> None:
 
 
 def _join(f: Function, pool: Val, parts: Val) -> None:
-    """Until all parts have ended: a while awake, then asleep."""
+    """Until all parts have ended: a while awake, then asleep, with a look now and then at who has them."""
     joined = f.new_block()
 
     def done() -> Val:
         return f.compare("eq", f.atomic_load(pool, I64, PoolWord.DONE), parts)
 
-    with f.for_range(0, _SPINS, at_least_once=True):
-        with f.if_(done()):
-            f.jump(joined)
-        f.call("pool_pause", VOID, [])
-    clocks = f.alloca(I64, 2)
-    f.call("pool_clocks", VOID, [pool, clocks])
+    def spin() -> None:
+        with f.for_range(0, _SPINS // 2, at_least_once=True):
+            with f.if_(done()):
+                f.jump(joined)
+            f.call("pool_pause", VOID, [])
+
+    spin()
+    f.call("pool_look", VOID, [pool])
+    spin()
     f.atomic_store(const(I64, 1), pool, PoolWord.WAITING)
     asleep, awake = f.new_block(), f.new_block()
     f.jump(asleep)
@@ -191,17 +206,18 @@ def _join(f: Function, pool: Val, parts: Val) -> None:
     seen = f.atomic_load(pool, I64, PoolWord.DONE)
     with f.if_(f.compare("eq", seen, parts)):
         f.jump(awake)
-    f.call("pool_sleep", VOID, [_word(f, pool, PoolWord.DONE), seen])
+    f.call("pool_look", VOID, [pool])
+    f.call("pool_sleep", VOID, [_word(f, pool, PoolWord.DONE), seen, const(I64, _LOOK)])
     f.jump(asleep)
     f.start(awake)
     f.atomic_store(const(I64, 0), pool, PoolWord.WAITING)
-    f.call("pool_waited", VOID, [pool, clocks])
+    f.call("pool_end_looking", VOID, [pool])
     f.jump(joined)
     f.start(joined)
 
 
 def _work(f: Function) -> None:
-    (pool,) = f.args
+    pool, thread = f.args
     idle, work, sleep, end = (f.new_block() for _ in range(4))
 
     def look(found: Val) -> None:
@@ -215,15 +231,15 @@ def _work(f: Function) -> None:
         f.call("pool_pause", VOID, [])
     f.jump(sleep)
     f.start(work)
-    f.call("pool_take_parts", VOID, [pool])
-    f.jump(idle)
+    f.call("pool_take_parts", VOID, [pool, thread])
+    f.branch(f.compare("eq", f.atomic_load(pool, I64, PoolWord.BROUGHT), 0), idle, sleep)
     f.start(sleep)
     seen = f.atomic_load(pool, I64, PoolWord.EPOCH)
     f.atomic_update("add", pool, const(I64, 1), PoolWord.SLEEPERS)
     nothing = f.not_(_parts_left(f, f.atomic_load(pool, I64, PoolWord.CLAIM)))
     going_on = f.compare("eq", f.atomic_load(pool, I64, PoolWord.STOP), 0)
     with f.if_(f.and_(nothing, going_on)):
-        f.call("pool_sleep", VOID, [_word(f, pool, PoolWord.EPOCH), seen])
+        f.call("pool_sleep", VOID, [_word(f, pool, PoolWord.EPOCH), seen, const(I64, 0)])
     f.atomic_update("sub", pool, const(I64, 1), PoolWord.SLEEPERS)
     f.branch(f.compare("eq", f.atomic_load(pool, I64, PoolWord.STOP), 0), idle, end)
     f.start(end)

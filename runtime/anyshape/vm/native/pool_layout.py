@@ -17,12 +17,6 @@ class PoolWord(IntEnum):
     """The processor, counted from 1, on which the last call was."""
     AVOIDED = 2
     """The one that workers keep off; 0: none."""
-    ALONE_UNTIL = 3
-    """When kernels are shared again, in nanoseconds; 0: now."""
-    SHARED_SINCE = 4
-    """When they were, or will be, after the last time alone."""
-    PATIENCE = 5
-    """How many times as long as the wait before it that time was."""
     EPOCH = 8
     """Counts jobs; sleeping workers wait for it to change."""
     CLAIM = 16
@@ -44,10 +38,29 @@ class PoolWord(IntEnum):
     """Bytes of scratch from one part to the next."""
     WORKERS = 56
     """Threads that wait for jobs, beside the one that brings them."""
-    IDS = 64
-    """What the system calls the workers, by the order in which they were started."""
-    COUNT = 128
+    BROUGHT = 57
+    """1 while workers may be where their caller is: they sleep as soon as they have nothing to do."""
+    LINES = 64
+    """A line of the cache for each thread, by the order in which workers were started; the last one is the owner's."""
+    COUNT = 64 + 64 * 8
+
+
+class Line(IntEnum):
+    """Places in the line of a thread."""
+
+    ID = 0
+    """What the system calls the worker."""
+    HOLDS = 1
+    """1 while it runs a part."""
+    CLOCK = 2
+    """Its time on processors in nanoseconds, when the owner looked."""
+    WORDS = 8
 
 
 PART_BITS = 16
 MOST_THREADS = 64
+
+
+def place(thread: int, word: Line) -> int:
+    """Of a word in the line of a thread."""
+    return PoolWord.LINES + thread * Line.WORDS + word

@@ -5,7 +5,8 @@ turns, and a shared call is slower than one alone. So a caller that is where it 
 that workers may run on, of all that it may run on itself. Nothing changes where that leaves fewer than there are workers, nor for a caller
 that moves each time.
 
-In: an open module. Out: `pool_keep_apart(pool)`, for the owner of the pool before it wakes anybody.
+In: an open module. Out: `pool_keep_apart(pool)`, for the owner of the pool before it wakes anybody, and `pool_bring(worker)`, the opposite:
+a worker is moved where its caller is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
-from anyshape.vm.native.pool_layout import PoolWord
+from anyshape.vm.native.pool_layout import Line, PoolWord, place
 
 _AFFINITY = {"x86_64": (203, 204), "aarch64": (122, 123), "riscv64": (122, 123)}
 """Numbers of the system calls sched_setaffinity and sched_getaffinity on Linux, by processor (the kernel's tables of system calls)."""
@@ -30,10 +31,19 @@ def add_places(module: Module) -> None:
         if numbers is not None:
             _keep_off(f, *numbers)
         f.ret()
+    with module.function("pool_bring", VOID, [("worker", I64)], internal=True) as f:
+        if numbers is not None:
+            _bring(f, *numbers)
+        f.ret()
     with module.function("pool_keep_apart", VOID, [("pool", PTR)], internal=True, noalias=False) as f:
         if numbers is not None:
             _keep_apart(f)
         f.ret()
+
+
+def at_line(f: Function, thread: Val, word: Line) -> Val:
+    """The place of a word in the line of a thread."""
+    return f.add(f.mul(thread, int(Line.WORDS)), place(0, word))
 
 
 def affinity_of(target: Target) -> tuple[int, int] | None:
@@ -43,8 +53,7 @@ def affinity_of(target: Target) -> tuple[int, int] | None:
 
 def _keep_apart(f: Function) -> None:
     (pool,) = f.args
-    f.module.declare("sched_getcpu", I32, [])
-    cpu = f.add(f.convert("sext", f.call("sched_getcpu", I32, []), I64), 1)
+    cpu = f.add(_cpu(f), 1)
     before = f.atomic_load(pool, I64, PoolWord.SEEN_ON, order="monotonic")
     f.atomic_store(cpu, pool, PoolWord.SEEN_ON, order="monotonic")
     avoided = f.atomic_load(pool, I64, PoolWord.AVOIDED, order="monotonic")
@@ -54,13 +63,35 @@ def _keep_apart(f: Function) -> None:
         f.call("pool_keep_off", VOID, [pool, f.sub(cpu, 1)])
 
 
-def _keep_off(f: Function, set_: int, get: int) -> None:
-    """The processors that the caller may run on, but this one, are those of the workers, if there are enough."""
-    pool, cpu = f.args
+def _empty_set(f: Function) -> Val:
     set_of = f.alloca(I64, _SET_WORDS)
     for word in range(_SET_WORDS):
         f.store(const(I64, 0), set_of, word)
-    size = const(I64, 8 * _SET_WORDS)
+    return set_of
+
+
+def _bring(f: Function, set_: int, get: int) -> None:
+    """Moves the worker where its caller is, by letting it run nowhere else; then it may run wherever the caller may."""
+    (worker,) = f.args
+    cpu, size = _cpu(f), const(I64, 8 * _SET_WORDS)
+    here, anywhere = _empty_set(f), _empty_set(f)
+    got = _call(f, get, const(I64, 0), size, anywhere)
+    with f.if_(f.and_(f.compare("gt", got, 0), f.compare("lt", cpu, 64 * _SET_WORDS, unsigned=True))):
+        f.store(f.shl(const(I64, 1), f.and_(cpu, 63)), here, f.lshr(cpu, 6))
+        for places in (here, anywhere):
+            _call(f, set_, worker, size, places)
+
+
+def _cpu(f: Function) -> Val:
+    """Where the thread is, counted from 0."""
+    f.module.declare("sched_getcpu", I32, [])
+    return f.convert("sext", f.call("sched_getcpu", I32, []), I64)
+
+
+def _keep_off(f: Function, set_: int, get: int) -> None:
+    """The processors that the caller may run on, but this one, are those of the workers, if there are enough."""
+    pool, cpu = f.args
+    set_of, size = _empty_set(f), const(I64, 8 * _SET_WORDS)
     got = _call(f, get, const(I64, 0), size, set_of)
     known = f.and_(f.compare("gt", got, 0), f.compare("lt", cpu, f.mul(size, 8)))
     with f.if_(known):
@@ -71,7 +102,7 @@ def _keep_off(f: Function, set_: int, get: int) -> None:
             left = f.add(left, f.call_intrinsic("llvm.ctpop", I64, [f.load(set_of, I64, k)]))
         count = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
         with f.for_range(0, f.select(f.compare("ge", left, count), count, const(I64, 0))) as loop:
-            worker = f.atomic_load(pool, I64, f.add(loop.index, int(PoolWord.IDS)), order="monotonic")
+            worker = f.atomic_load(pool, I64, at_line(f, loop.index, Line.ID), order="monotonic")
             _call(f, set_, worker, size, set_of)
 
 
