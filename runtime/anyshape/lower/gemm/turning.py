@@ -31,7 +31,7 @@ TURN_ARGUMENTS = [
     ("moved", I64),
 ]
 STRIP = 4
-"""Vectors of columns that are turned together where the matrix is no guest of the last cache: several lines of each row at once."""
+"""Vectors of columns that are turned together in a wide strip: several lines of each row at once."""
 
 
 def turn_name(element: Type) -> str:
@@ -145,8 +145,7 @@ class _Copy:
     def squares(self, begin: Val) -> None:
         """Rows from `begin` on."""
         f, lanes = self.f, self.lanes
-        fits = f.compare("le", f.mul(self.rows, self.columns), f.target.l3_bytes // 4 // self.element.bytes)
-        width = f.select(fits, const(I64, lanes), const(I64, STRIP * lanes))
+        width = f.select(self.is_wide(), const(I64, STRIP * lanes), const(I64, lanes))
         with f.for_range(self.first, self.last, width) as strip:
             end = f.smin(f.add(strip.index, width), self.last)
             with f.for_range(begin, self.rows, lanes) as down:
@@ -154,6 +153,16 @@ class _Copy:
                 starts = self.row_starts(i)
                 with f.for_range(strip.index, end, lanes) as right:
                     self.square(starts, i, right.index, f.store)
+
+    def is_wide(self) -> Val:
+        """Whether strips have several vectors of columns. What comes from far is sooner there if the side with the longer steps, of which
+        each row lies in a page of its own, runs on for several lines; what is near, unless a strip's rows of the result drive each other
+        out of the first cache, as steps of large powers of two make them."""
+        f = self.f
+        near = f.compare("le", self.moved, f.target.l3_bytes // 4)
+        share = f.target.l1_bytes // (STRIP * self.lanes)
+        apart = f.compare("ne", f.and_(f.mul(self.to_step, self.element.bytes), (1 << share.bit_length()) - 1), 0)
+        return f.select(near, apart, f.compare("ge", self.row_step, self.to_step))
 
     def row_starts(self, i: Val) -> list[Val]:
         f = self.f
