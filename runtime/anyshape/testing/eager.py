@@ -29,15 +29,8 @@ def run(node: Node, operands: Sequence[Array | None], arithmetic: Arithmetic | N
     return Eager(arithmetic).run(node, operands)
 
 
-def largest(node: Node, operands: Sequence[Array | None]) -> float:
-    """The largest magnitude of a finite float that comes up on the way."""
-    eager = Eager()
-    eager.run(node, operands)
-    return eager.largest
-
-
 class Eager:
-    """One run; `largest` is what `largest` gives."""
+    """One run; `largest` is the largest magnitude of a finite float that came up on the way."""
 
     def __init__(self, arithmetic: Arithmetic | None = None) -> None:
         self.largest, self.arithmetic = 0.0, arithmetic

@@ -14,7 +14,7 @@ from anyshape.errors import AnyshapeError, TypeRelationError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, OpDef
-from anyshape.graph.value import Value
+from anyshape.graph.value import Node, Value
 from anyshape.strings import as_chars, as_strings
 from anyshape.testing import Example, Given
 from anyshape.testing.calls import (
@@ -63,11 +63,12 @@ def call_of(op_name: str, e: Example) -> Call:
 def test_example(example: tuple[str, Example]) -> None:
     op, e = example
     c = call_of(op, e)
-    results = holds_on_numbers(c, e)
-    if results is None:
+    held = holds_on_numbers(c, e)
+    if held is None:
         assert e.error is not None
         refused_on_symbols(c, e.error)
         return
+    node, results = held
     inputs = flat_values(c.values(typed))
     native = anyshape.compile(Function(inputs, call(c.op, c.values(ByName(inputs)), c.params)))
     arrays = input_arrays(c)
@@ -75,13 +76,14 @@ def test_example(example: tuple[str, Example]) -> None:
         native.run({name: arrays[name] for name in native.input_names}),
         results,
         c,
-        static_node(c),
+        node,
         "native against reference",
     )
 
 
-def holds_on_numbers(c: Call, e: Example) -> list[Any] | None:
-    """The results, by the reference and by the equations, as the example says; None where it says an error, which the call has."""
+def holds_on_numbers(c: Call, e: Example) -> tuple[Node, list[Any]] | None:
+    """The call and its results, by the reference and by the equations, as the example says; None where it says an error, which the call
+    has."""
     if e.error is not None:
         with pytest.raises(TypeRelationError, match=e.error):
             run_equations(c, static_node(c))  # where the assert reads values, it is the equations that refuse
@@ -98,7 +100,7 @@ def holds_on_numbers(c: Call, e: Example) -> list[Any] | None:
             if o.name in e.outputs:
                 expected(e.outputs[o.name], found[at : at + count], o.variadic)
             at += count
-    return results
+    return node, results
 
 
 def expected(wanted: Given, got: list[Any], variadic: bool) -> None:

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -103,27 +104,43 @@ def _narrowed(a: Array, dtype: DType) -> Array:
 
 def run_equations(c: Call, node: Node) -> list[Array]:
     """The outputs by the slow reading of the equations (or the view), of a composed op by that of what it calls. Remembered."""
-    return c.remembered("equations", node, lambda: _equations(c, node))
+    return _read(c, node).results
+
+
+def largest_on_the_way(c: Call, node: Node) -> float:
+    """The largest magnitude of a finite float that comes up as the parts of a composed op are read, which is done once for all that ask."""
+    return _read(c, node).largest
 
 
 def run_equations_with(c: Call, node: Node, arithmetic: Arithmetic) -> list[Array]:
-    """The same with elements computed in another way."""
-    return _equations(c, node, arithmetic)
+    """The same results with elements computed in another way."""
+    return _read_anew(c, node, arithmetic).results
 
 
-def _equations(c: Call, node: Node, arithmetic: Arithmetic | None = None) -> list[Array]:
+@dataclass(frozen=True)
+class _Reading:
+    results: list[Array]
+    largest: float = 0.0
+
+
+def _read(c: Call, node: Node) -> _Reading:
+    return c.remembered("equations", node, lambda: _read_anew(c, node))
+
+
+def _read_anew(c: Call, node: Node, arithmetic: Arithmetic | None = None) -> _Reading:
     if node.op.view:
         source = c.inputs[next(iter(node.op.view.values()))]
         shape = node.outputs[0].type.shape
         assert shape is not None
-        return [np.reshape(source, [int(str(n)) for n in shape])]
+        return _Reading([np.reshape(source, [int(str(n)) for n in shape])])
     if node.op.composition is not None:
-        return eager.run(node, operands_of(c), arithmetic)
+        parts = eager.Eager(arithmetic)
+        return _Reading(parts.run(node, operands_of(c)), parts.largest)
     eqs, ins, outs = equations(node)
     arrays = dict(zip([t for t in ins if t.absent is None], c.flat_inputs(), strict=True))
     entropy.restart(0)
     results = interpret(eqs.equations, arrays, arithmetic=arithmetic)
-    return [results[t] for t in outs]
+    return _Reading([results[t] for t in outs])
 
 
 def operands_of(c: Call) -> list[Array | None]:

@@ -36,9 +36,8 @@ from anyshape.testing.calls import (
     valid_node,
 )
 from anyshape.testing.cuts import as_cut
-from anyshape.testing.eager import largest
 from anyshape.testing.enlarging import enlarged, is_steep, recurs
-from anyshape.testing.execution import operands_of, run_equations, run_equations_with, run_native, run_reference
+from anyshape.testing.execution import largest_on_the_way, run_equations, run_equations_with, run_native, run_reference
 from anyshape.testing.running import on_random_calls
 from anyshape.testing.tolerance import allowance, assert_close
 from anyshape.types import TensorType
@@ -53,11 +52,11 @@ def same_as_reference(got: list[Any], want: list[Any], c: Call, node: Node, what
 
 
 def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> None:
-    stated = equations_below(node)
+    stated = c.remembered("stated", node, lambda: equations_below(node))
     most = 0.0
     if node.op.composition is not None:
         # What a loop multiplies turn by turn grows beyond all inputs, and its parts cancel.
-        most = largest(node, operands_of(c)) * max((a.size for a in c.flat_inputs()), default=1)
+        most = largest_on_the_way(c, node) * max((a.size for a in c.flat_inputs()), default=1)
     assert len(got) == len(want), f"{what}: {len(got)} outputs, wanted {len(want)}"
     got, want = [np.asarray(g) for g in got], [np.asarray(w) for w in want]
     want = as_cut(got, want, lambda arithmetic: run_equations_with(c, node, arithmetic))
