@@ -57,8 +57,12 @@ test: $(STAMP)  ## everything that must hold (OP=name: only that op's laws and e
 	$(BIN)/python -m anyshape.testing.quick $(OP) --jobs $(JOBS) $(if $(ANYSHAPE_EXAMPLES),,--seconds 2); held=$$?; \
 	wait $$checked && exit $$held
 else
+# Types are checked beside the first tests: they take a process that is idle else.
 test: $(STAMP)
-	@$(MAKE) --no-print-directory -j $(JOBS) types check lint
+	@$(MAKE) --no-print-directory -j $$(($(JOBS) + 1)) types suite
+
+.PHONY: suite
+suite: check lint
 	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests
 
 test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a half: docs/testing.md (CHUNK=3: other draws; OP=name: 1000 calls a law)
