@@ -14,6 +14,7 @@ from anyshape.testing.quick import checks, run
 from anyshape.testing.running import PACKAGES, PROPERTIES
 from anyshape_gen.cli import main
 from anyshape_gen.emit import names
+from anyshape_gen.emit.module import used_names
 
 CALLED = sorted({*names.RULE_NAMES, *names.KERNEL_NAMES, *names._LOCAL} - {"inf", "pi"})
 """What relations and kernels call"""
@@ -137,3 +138,9 @@ def test_any_name_that_is_called_may_be_a_name_of_a_spec(package: str) -> None:
     finally:
         load_profile(usual())
     assert not failed, "\n".join(failed)
+
+
+def test_a_variable_of_an_oracle_is_no_import() -> None:
+    oracle = "def turns(count_of):\n    count = len(count_of)\n    return [index for index in range(count)] + list(eq)"
+    assert used_names(oracle) == {"len", "range", "list", "eq"}
+    assert used_names(f"{oracle}\n\n\nKNOWN = count") == {"len", "range", "list", "eq", "count"}

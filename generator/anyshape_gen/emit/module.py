@@ -60,17 +60,19 @@ def python_module(
 
 
 def used_names(code: str) -> frozenset[str]:
-    """Names that the code reads and that are not parameters of the function they are read in."""
+    """Names that the code reads and that are neither parameters nor variables of the function they are read in."""
     found: set[str] = set()
     for statement in ast.parse(code).body:
         names: set[str] = set()
-        parameters: set[str] = set()
+        local: set[str] = set()
         for n in ast.walk(statement):
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
                 names.add(n.id)
             elif isinstance(n, ast.arg):
-                parameters.add(n.arg)
-        found |= names - parameters
+                local.add(n.arg)
+            elif isinstance(n, ast.Name) and isinstance(statement, ast.FunctionDef):
+                local.add(n.id)
+        found |= names - local
     return frozenset(found)
 
 
