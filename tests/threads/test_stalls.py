@@ -135,7 +135,7 @@ def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() 
         for _ in range(3):
             helped.clear()
             assert share(address, place_of_kernel, 0, 0, 0, 0, 2) == 0
-            assert (pool[PoolWord.BROUGHT], pool[PoolWord.AVOIDED]) == (0, 0)
+            assert (pool[PoolWord.BROUGHT], pool[PoolWord.AVOIDED]) == (0, -1)
             assert not any(pool[place(thread, Line.HOLDS)] for thread in range(MOST_THREADS))
         assert places == [set(HERE)] * 3
     finally:

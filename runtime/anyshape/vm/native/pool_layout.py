@@ -16,7 +16,7 @@ class PoolWord(IntEnum):
     SEEN_ON = 1
     """The processor, counted from 1, on which the last call was."""
     AVOIDED = 2
-    """The one that workers keep off; 0: none."""
+    """The one that workers keep off; 0: none, -1: not the same one all of them."""
     EPOCH = 8
     """Counts jobs; sleeping workers wait for it to change."""
     CLAIM = 16

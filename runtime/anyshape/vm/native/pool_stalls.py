@@ -54,17 +54,16 @@ def _look(f: Function) -> None:
             worker = f.atomic_load(pool, I64, id_, order="monotonic")
             now, before = f.call("pool_clock", I64, [worker]), f.atomic_load(pool, I64, clock, order="monotonic")
             f.atomic_store(now, pool, clock, order="monotonic")
-            stands = f.and_(
-                f.compare("eq", now, before), f.compare("ne", now, 0)
-            )  # 0 is what is told by a clock that is not let read
-            with f.if_(stands):
+            told = f.compare("ne", now, 0)  # it is 0 where a clock may not be read
+            with f.if_(f.and_(told, f.compare("eq", now, before))):
                 f.atomic_store(const(I64, 1), pool, PoolWord.BROUGHT)
                 f.call("pool_bring", VOID, [worker])
 
 
 def _end_looking(f: Function) -> None:
-    """Nobody keeps off a processor any more: the next calls find out which."""
+    """Some workers may be anywhere now, others keep off a processor still: the next calls find out which one all should."""
     (pool,) = f.args
     with f.if_(f.compare("ne", f.atomic_load(pool, I64, PoolWord.BROUGHT), 0)):
-        for word in (PoolWord.SEEN_ON, PoolWord.AVOIDED, PoolWord.BROUGHT):
+        f.atomic_store(const(I64, -1), pool, PoolWord.AVOIDED)
+        for word in (PoolWord.SEEN_ON, PoolWord.BROUGHT):
             f.atomic_store(const(I64, 0), pool, word)
