@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -24,21 +24,25 @@ from tests.lower.forbidden import before_forbidden_memory
 ELEMENTS: dict[str, Type] = {"float32": F32, "float64": F64, "int32": I32, "int64": I64}
 SIZES = [0, 1, 2, 3, 5, 7, 13, 14, 15, 16, 17, 31, 32, 33, 64, 77, 128, 129, 200]
 CANARY = 77
+TOGETHER = {"fused": 1, "fused by pairs": 2}
+"""Vectors of a row that an epilogue takes at once."""
 
 
 def bias_relu(bias: Val, to: Val, row_stride: Val, batch_stride: Val) -> gemm.Epilogue:
     """max(sums + bias[column], 0), stored with unit column stride."""
 
-    def columns(f: Function, tile: gemm.Tile, column: Val, mask: Val | None) -> gemm.RowBody:
-        def body(g: Function, row: Val, sums: Val) -> None:
-            b = g.load(bias, sums.type, column) if mask is None else g.masked_load(bias, sums.type, mask, column)
-            total = g.add(sums, b)
-            result = g.select(g.compare("gt", total, 0), total, const(total.type, 0))
-            place = g.add(g.add(g.mul(row, row_stride), column), g.mul(tile.batch[0], batch_stride))
-            if mask is None:
-                g.store(result, to, place)
-            else:
-                g.masked_store(result, to, mask, place)
+    def columns(f: Function, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
+        def body(g: Function, row: Val, vectors: Sequence[Val]) -> None:
+            first = g.add(g.mul(row, row_stride), g.mul(tile.batch[0], batch_stride))
+            for k, (sums, mask) in enumerate(zip(vectors, masks, strict=True)):
+                at = g.add(column, k * sums.type.lanes)
+                b = g.load(bias, sums.type, at) if mask is None else g.masked_load(bias, sums.type, mask, at)
+                total = g.add(sums, b)
+                result = g.select(g.compare("gt", total, 0), total, const(total.type, 0))
+                if mask is None:
+                    g.store(result, to, g.add(first, at))
+                else:
+                    g.masked_store(result, to, mask, g.add(first, at))
 
         return body
 
@@ -68,7 +72,7 @@ def kernel(dtype: str, level: str, b_kind: str, finish: str) -> Loaded:
         else:
             right = gemm.Strided(b, s["bk"], 1 if b_kind == "unit" else s["bn"])
         destination = gemm.Destination(c, s["cm"], 1 if finish == "direct" else s["cn"])
-        fused = bias_relu(bias, c, s["cm"], s["c1"]) if finish == "fused" else None
+        fused = bias_relu(bias, c, s["cm"], s["c1"]) if finish in TOGETHER else None
         gemm.emit_contraction(
             f,
             gemm.ContractionSpec(
@@ -84,6 +88,7 @@ def kernel(dtype: str, level: str, b_kind: str, finish: str) -> Loaded:
                     gemm.Batch(s["b1"], s["a1"], s["bb1"], s["c1"]),
                     gemm.Batch(s["b2"], s["a2"], s["bb2"], s["c2"]),
                 ],
+                together=TOGETHER.get(finish, 1),
             ),
             scratch,
             part,
@@ -252,11 +257,14 @@ def test_columns_of_c_may_be_strided(m: int, n: int, k: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-@pytest.mark.parametrize("m, n, k", [(1, 200, 30), (1, 9001, 7), (3, 77, 5), (8, 32, 0), (29, 45, 64), (1, 0, 4)])
-def test_epilogue_sees_every_element_once(dtype: str, m: int, n: int, k: int) -> None:
+@pytest.mark.parametrize(
+    "m, n, k", [(1, 200, 30), (1, 9001, 7), (3, 77, 5), (8, 32, 0), (29, 45, 64), (1, 0, 4), (15, 55, 9)]
+)
+@pytest.mark.parametrize("finish", TOGETHER)
+def test_epilogue_sees_every_element_once(dtype: str, m: int, n: int, k: int, finish: str) -> None:
     a, b, bias = random_of(dtype, 2, 1, m, k), random_of(dtype, 2, 1, k, n), random_of(dtype, n + 1)
     plain = contract(a, b, "unit")
-    fused = contract(a, b, "unit", finish="fused", bias=bias)
+    fused = contract(a, b, "unit", finish=finish, bias=bias)
     np.testing.assert_array_equal(fused, np.maximum(plain + bias[:n], 0))
 
 

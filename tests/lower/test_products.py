@@ -76,22 +76,36 @@ def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_constant_weights_are_widened_once_for_many_rows(dtype: str) -> None:
-    """With a second cache that holds a widened panel, and with one that does not: the same bits, for any number of parts."""
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("columns", [193, 200, 212])
+def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str, columns: int) -> None:
+    """With a second cache that holds a widened panel, and with one that does not: the same bits, for any number of parts, and rows in tiles
+    of any height that three and more can have."""
     b = Builder("matmul")
-    x, w = b.input([N, 40]), b.input([40, 200], dtype)
+    x, w = b.input([N, 40]), b.input([40, columns], dtype)
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
     rng = np.random.default_rng(2)
-    values = rng.standard_normal((40, 200)).astype(w.dtype.numpy)
+    values = rng.standard_normal((40, columns)).astype(w.dtype.numpy)
     rows = rng.standard_normal((70, 40)).astype(np.float32)
-    results = []
-    for l2_bytes in (1 << 20, 8 << 10):
-        target = replace(host_target(), l2_bytes=l2_bytes)
-        native = Native(with_constants(b.group(), {w: values}), target)
-        results += [native.run({x: rows}, {N: 70}, parts)[1][0] for parts in (1, 2, 3)]
-    np.testing.assert_allclose(results[0], rows @ values.astype(np.float32), rtol=1e-4, atol=1e-4)
-    for other in results[1:]:
-        np.testing.assert_array_equal(other, results[0])
+    natives = [
+        Native(with_constants(b.group(), {w: values}), replace(host_target().limited(level), l2_bytes=l2_bytes))
+        for l2_bytes in (1 << 20, 8 << 10)
+    ]
+    most = tiles_for(host_target().limited(level), elementwise.memory_type(F32)).rows
+    for n in (*range(2 * most + 1, 3 * most + 2), 70):
+        results = [native.run({x: rows[:n]}, {N: n}, parts)[1][0] for native in natives for parts in (1, 2, 3)]
+        np.testing.assert_allclose(results[0], rows[:n] @ values.astype(np.float32), rtol=1e-4, atol=1e-4)
+        for other in results[1:]:
+            np.testing.assert_array_equal(other, results[0])
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_the_least_rows_of_a_tile(level: str) -> None:
+    """Where rows are split evenly, as the driver does it."""
+    tiles = tiles_for(host_target().limited(level), elementwise.memory_type(F32))
+    for count in (2, 3, 4):
+        split = [(rows, -(-rows // tiles.rows)) for rows in range(1, 20 * tiles.rows)]
+        assert tiles.least_rows(count) == min(rows // n for rows, n in split if n >= count)
 
 
 def test_weights_that_are_widened_once_are_shared_out() -> None:

@@ -6,7 +6,7 @@ emitted once per vector of columns, the rest per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,8 +159,17 @@ class _Emission:
             self.element, size(p.m.extent), size(p.n.extent), size(p.k.extent), left, right, to,
             None if direct else self.columns, batch, None, None if self.block is None else size(self.block.rows),
             self.segments if self.merges else None, self.a_type, self.b_type,
+            self.together,
             prepacked is not None and prepacked in rows.finite and self.a_type == F16 and rows.f.target.shifts_halves,
         )  # fmt: skip
+
+    @property
+    def together(self) -> int:
+        """Vectors of results that make a line: a line that is written in parts, between which the other rows' are, may have left the first
+        cache meanwhile."""
+        bytes_ = min(elementwise.memory_type(s.access.tensor.dtype).bytes for s in self.p.stores)
+        vectors = self.tiles.line // (bytes_ * self.tiles.lanes)
+        return 1 if self.merges else max(1, min(self.tiles.vectors, vectors))
 
     @property
     def merges(self) -> bool:
@@ -267,7 +276,7 @@ class _Emission:
 
     # the epilogue
 
-    def columns(self, f: Function, tile: gemm.Tile, column: Val, mask: Val | None) -> gemm.RowBody:
+    def columns(self, f: Function, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
         rows, p = self.rows, self.p
         level = self.enter(tile)
         along = p.n
@@ -277,12 +286,12 @@ class _Emission:
             rows.bind(across)
         rows.indices[along] = column
         rows.bind(along)
-        rows.vector = Vector(along, self.tiles.lanes, (mask,))
-        self.ahead()
+        rows.vector = Vector(along, self.tiles.lanes, masks)
+        self.ahead(len(masks))
         level.closed = True
         return self.row
 
-    def ahead(self) -> None:
+    def ahead(self, copies: int) -> None:
         """Values and addresses that do not depend on the row."""
         rows, p = self.rows, self.p
         late: set[Node] = set()
@@ -292,18 +301,21 @@ class _Emission:
                 if n.kind == "load":
                     rows.pointer(n.data.tensor, n.data.address)
             else:
-                rows.value(n)
+                for copy in range(copies):
+                    rows.value(n, copy)
         for s in p.stores:
             rows.pointer(s.access.tensor, s.access.address)
 
-    def row(self, f: Function, row: Val, sums: Val) -> None:
+    def row(self, f: Function, row: Val, sums: Sequence[Val]) -> None:
         rows, p = self.rows, self.p
         rows.enter()
         rows.indices[p.m] = row
         rows.bind(p.m)
-        rows.remember((p.sum, 0), sums)
+        for copy, vector in enumerate(sums):
+            rows.remember((p.sum, copy), vector)
         for s in p.stores:
-            rows.store(s.access, rows.value(s.value), 0)
+            for copy in range(len(sums)):
+                rows.store(s.access, rows.value(s.value, copy), copy)
         rows.leave()
         rows.leave()
         rows.vector = None

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from anyshape.code_version import code_version
-from anyshape.lower.gemm.microkernels import FULL, emit_kernel
+from anyshape.lower.gemm.microkernels import FULL, Variant, emit_kernel
 from anyshape.lower.gemm.tiles import Tiles, tiles_for
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import assembly, compile_module, disk_cache, object_key
@@ -65,9 +65,10 @@ def _shifts_faster(target: Target) -> bool:
     """By a twentieth of a kernel's time or more. Where conversions take the multipliers' time it is a tenth, give or take a fiftieth on a
     machine that has three processes for two processors."""
     tiles, module = tiles_for(target, F32), Module(target)
-    for name in ("converted", "shifted"):
-        emit_kernel(module, tiles, name, tiles.few_rows + 1, tiles.vectors, FULL, F16, shifted=name == "shifted")
-    module.pointer_table("both", ("converted", "shifted"), exported=True)
+    names: dict[str, Variant] = {"converted": "", "shifted": "shifted"}
+    for name, variant in names.items():
+        emit_kernel(module, tiles, name, tiles.few_rows + 1, tiles.vectors, FULL, F16, variant)
+    module.pointer_table("both", tuple(names), exported=True)
     converted, shifted = least(_kernel_calls(module, tiles), _ROUNDS)
     return 1.05 * shifted < converted
 

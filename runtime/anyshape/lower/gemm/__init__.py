@@ -9,7 +9,19 @@ from .later import collected
 from .library import ELEMENTS, packer_of, resolve, toucher
 from .packing import prepack_b, prepacked_elements
 from .panels import emit_panels, emit_prepack
-from .spec import Batch, ContractionSpec, Destination, Epilogue, Packed, Prepacked, RowBody, RowsDone, Strided, Tile
+from .spec import (
+    Batch,
+    ContractionSpec,
+    Destination,
+    Epilogue,
+    Masks,
+    Packed,
+    Prepacked,
+    RowBody,
+    RowsDone,
+    Strided,
+    Tile,
+)
 from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 
 __all__ = [
@@ -18,6 +30,7 @@ __all__ = [
     "ContractionSpec",
     "Destination",
     "Epilogue",
+    "Masks",
     "Packed",
     "Prepacked",
     "RowBody",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..llvm.builder import Function
-from ..llvm.types import I8, I64, Type, Val, const
+from ..llvm.types import I8, I64, Operand, Type, Val, const
 from .spec import Tile
 from .tiles import Tiles
 
@@ -81,7 +81,8 @@ class Turn:
     """What all tiles of a block do with some columns: the kernel, the columns of a call of it, and what is asked for meanwhile.
 
     `share`: bytes of a panel of the next turn in a step of k; `kernels`: the table; `b`: the `first` of the columns, of elements of so many
-    bytes as `size` says; `following`: the first column of the next turn.
+    bytes as `size` says; `following`: the first column of the next turn. Where `once` holds, the first tile reads `stored` and keeps it at
+    `b`, widened, for the others.
     """
 
     kind: Val
@@ -92,6 +93,8 @@ class Turn:
     b: Val
     size: Val
     following: Val
+    stored: Val
+    once: Val | None
 
 
 def suits_in_place(f: Function, tiles: Tiles, columns: Val, outer: Val, inner: Val) -> Val:
@@ -104,17 +107,23 @@ def suits_in_place(f: Function, tiles: Tiles, columns: Val, outer: Val, inner: V
     return f.and_(apart, f.or_(along_k, f.and_(along_rows, few)))
 
 
-def share_of_next(f: Function, tiles: Tiles, b: Type, panels: Panels, block: Block) -> Val:
+def number_of(f: Function, once: Val | None) -> Operand:
+    """Of tiles that keep a panel, and do not ask."""
+    return 0 if once is None else f.convert("zext", once, I64)
+
+
+def share_of_next(f: Function, tiles: Tiles, b: Type, panels: Panels, block: Block, once: Val | None) -> Val:
     """Bytes of a panel of the next turn that a tile asks for in a step of k, so that all tiles of the block ask for all of it; the first
     tile would have to wait for it. A B in place has no panels that lie one behind the other."""
-    count = f.sub(block.end, block.first)
+    count = f.sub(block.end, f.add(block.first, number_of(f, once)))
     share = f.binary("udiv", f.add(count, tiles.columns * b.bytes - 1), count)
     return share if panels.in_place is None else f.select(panels.in_place, const(I64, 0), share)
 
 
-def asked_from(f: Function, tiles: Tiles, block: Block, index: Val, b: Val, following: Val, share: Val) -> Val:
-    """Where a tile begins to ask: `share` bytes of the panel `following`, each tile its own, or, if it is alone, what comes later."""
-    others = f.gep(following, f.mul(f.sub(index, block.first), share), I8)
+def asked_from(f: Function, tiles: Tiles, block: Block, turn: Turn, index: Val, b: Val, following: Val, k: Val) -> Val:
+    """Where a tile begins to ask: a share of the panel `following`, each tile its own, or, if it is alone, what comes later."""
+    before = f.sub(index, f.add(block.first, number_of(f, turn.once)))
+    others = f.gep(following, f.mul(before, f.mul(turn.share, k)), I8)
     alone = f.compare("eq", f.sub(block.end, block.first), 1)
     return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)
 

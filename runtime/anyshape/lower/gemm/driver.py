@@ -16,21 +16,20 @@ from __future__ import annotations
 from ..llvm.builder import Function
 from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
 from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, asked_of_rows, share_of_next, suits_in_place
+from .epilogues import Sums, finish, strided_store
 from .kinds import Product, choose, stretch, wide_columns
 from .microkernels import shifted_name, table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
 from .spec import (
     ContractionSpec,
-    Epilogue,
     Packed,
     Prepacked,
-    RowBody,
     Strided,
     Tile,
 )
 from .tiles import ALIGN, Tiles, tiles_for
-from .widening import pays, scaled, widen
+from .widening import called, pays, scaled
 
 
 def emit_contraction(f: Function, spec: ContractionSpec, scratch: Val, part: Operand = 0, nparts: Operand = 1) -> None:
@@ -278,7 +277,8 @@ class _Driver:
         f, tiles = self.f, self.tiles
         of = self._product()
         wide = wide_columns(f, tiles, block.count)
-        share = share_of_next(f, tiles, self.b_type, panels, block)
+        once = pays(f, of, block) if self.spec.widens_b else None
+        share = share_of_next(f, tiles, self.b_type, panels, block, once)
         body, after = f.new_block(), f.new_block()
         before = f.block
         f.jump(body)
@@ -288,12 +288,12 @@ class _Driver:
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)
         following = f.add(column, taken)
-        turn = self._turn(panels, block, of, column, taken, (kind, count, share))
+        turn = self._turn(panels, block, column, taken, (kind, count, share), once)
         with (
             f.for_range(block.first, block.end, at_least_once=True) as loop,
             f.for_range(column, following, count, at_least_once=True) as inner,
         ):
-            self._tile(ops, panels, block, turn, loop.index, inner.index)
+            self._tile(ops, panels, block, of, turn, loop.index, inner.index)
         f.set_phi(column, [(panels.first, before), (following, f.block)], body)
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
@@ -302,7 +302,13 @@ class _Driver:
         return Product(self.tiles, self.b_type, self._all_rows(), self.n, self.k)
 
     def _turn(
-        self, panels: Panels, block: Block, of: Product, first: Val, taken: Val, chosen: tuple[Val, Val, Val]
+        self,
+        panels: Panels,
+        block: Block,
+        first: Val,
+        taken: Val,
+        chosen: tuple[Val, Val, Val],
+        once: Val | None,
     ) -> Turn:
         f, tiles = self.f, self.tiles
         base = f.gep(panels.base, f.mul(f.sub(first, panels.first), panels.column_step), self.b_type)
@@ -310,16 +316,15 @@ class _Driver:
         if block.scaled is not None:
             shifted = f.module.declare_table(shifted_name(tiles.element, self.b_type))
             kernels = f.select(block.scaled, shifted, kernels)
-        if self.spec.widens_b:
-            once = pays(f, of, block)
-            with f.if_(once):
-                widen(f, of, base, taken, self.b_scratch)
+        if once is not None:
             kernels = f.select(once, f.module.declare_table(table_name(tiles.element)), kernels)
             start, size = f.select(once, self.b_scratch, start), f.select(once, const(I64, tiles.element.bytes), size)
         following = f.gep(base, f.mul(taken, panels.column_step), self.b_type)
-        return Turn(*chosen, first, kernels, start, size, following)
+        return Turn(*chosen, first, kernels, start, size, following, base, once)
 
-    def _tile(self, ops: Operands, panels: Panels, block: Block, turn: Turn, index: Val, column: Val) -> None:
+    def _tile(
+        self, ops: Operands, panels: Panels, block: Block, of: Product, turn: Turn, index: Val, column: Val
+    ) -> None:
         f, spec, element, count = self.f, self.spec, self.spec.element, turn.count
         row = block.rows.start(f, index)
         height = f.sub(block.rows.start(f, f.add(index, 1)), row)
@@ -337,59 +342,15 @@ class _Driver:
             assert ops.c is not None
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
-        kernel = f.load(turn.kernels, PTR, f.add(turn.kind, height))
         following = f.gep(turn.following, offset, self.b_type)
-        soon = asked_from(f, self.tiles, block, index, b, following, f.mul(turn.share, self.k))
+        soon = asked_from(f, self.tiles, block, turn, index, b, following, self.k)
         step = f.mul(height, element.bytes)
         soon, share = asked_of_rows(f, panels, block, a, step, self.k, (soon, turn.share))
+        table, b, soon = called(f, of, block, turn, index, offset, b, soon)
+        kernel = f.load(table, PTR, f.add(turn.kind, height))
         args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
         f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:
-            self._finish(ops, spec.epilogue or self._strided_store(ops), row, height, column, count, c_step)
-
-    def _finish(
-        self, ops: Operands, epilogue: Epilogue, row: Val, height: Val, column: Val, count: Val, step: Val
-    ) -> None:
-        """Run the epilogue over the tile just computed."""
-        f, lanes = self.f, self.tiles.lanes
-        whole = f.binary("and", count, const(I64, -lanes))
-
-        def piece(offset: Val, mask: Val | None) -> None:
-            body = epilogue(f, ops.tile, f.add(column, offset), mask)
-            with f.for_range(0, height, at_least_once=True) as rows:
-                self._finish_row(body, row, rows.index, offset, step)
-
-        def vector(offset: Val, mask: Val | None) -> None:
-            if self.spec.segments is None:
-                piece(offset, mask)
-            else:
-                self.spec.segments(f, ops.tile, f.add(column, offset), mask, lambda lanes: piece(offset, lanes))
-
-        with f.for_range(0, whole, lanes) as loop:
-            vector(loop.index, None)
-        with f.if_(f.compare("lt", whole, count)):
-            vector(whole, f.tail_mask(f.sub(count, whole), lanes))
-
-    def _finish_row(self, body: RowBody, row: Val, index: Val, offset: Val, step: Val) -> None:
-        f = self.f
-        assert self.temporary is not None
-        place = f.add(f.mul(index, step), offset)
-        body(f, f.add(row, index), f.load(self.temporary, self.spec.element.vector(self.tiles.lanes), place))
-
-    def _strided_store(self, ops: Operands) -> Epilogue:
-        """The epilogue of a destination whose columns are not adjacent."""
-        spec, lanes = self.spec, self.tiles.lanes
-
-        def columns(f: Function, tile: Tile, column: Val, mask: Val | None) -> RowBody:
-            assert spec.c is not None
-            stride = f.i64(spec.c.column)
-            row_stride = f.i64(spec.c.row)
-            places = f.mul(f.add(f.splat(column, lanes), f.iota(I64, lanes)), f.splat(stride, lanes))
-
-            def store(g: Function, row: Val, sums: Val) -> None:
-                assert ops.c is not None
-                g.scatter(sums, g.gep(ops.c, g.mul(row, row_stride), spec.element), places, mask)
-
-            return store
-
-        return columns
+            epilogue = spec.epilogue or strided_store(spec, self.tiles.lanes, ops.c)
+            of_tile = Sums(self.temporary, c_step, row, height, column, count)
+            finish(f, spec, self.tiles.lanes, epilogue, ops.tile, of_tile)

@@ -20,7 +20,10 @@ KERNEL_ARGUMENTS = [
     ("c", PTR),  # row i, column j at c[i * c_step + j]
     ("c_step", I64),
     ("count", I64),  # columns that exist, read by masked kernels only
-    ("soon", PTR),  # memory to ask for: at step l what lies at soon + l * soon_step bytes
+    (
+        "soon",
+        PTR,
+    ),  # memory to ask for: at step l what lies at soon + l * soon_step bytes; where keeping kernels store a panel
     ("soon_step", I64),
 ]
 

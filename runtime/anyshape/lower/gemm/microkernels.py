@@ -7,6 +7,7 @@ In: the row count, the panel count, masked or not: one function each. Out: funct
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from ..llvm.builder import Function, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
@@ -20,10 +21,15 @@ CHUNK = 512
 """Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
 AHEAD = 12
 """Lines of each panel that a `FAR` kernel asks for ahead of those it reads."""
+SEVERAL = 3
+"""Tiles of a block, from which on one of them keeps what it widens for the others."""
 FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
 panels (few rows only); the same of a B beyond the second cache (a kernel of its own where `Tiles.asks_ahead`); rows and columns that
 are both contiguous along k (few rows only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
+
+Variant = Literal["", "shifted", "keeping"]
+"""Of kernels that widen B: by conversions, by shifts (see `halves`), or by conversions and storing what comes out."""
 
 
 def table_name(element: Type, stored: Type | None = None) -> str:
@@ -34,6 +40,11 @@ def table_name(element: Type, stored: Type | None = None) -> str:
 def shifted_name(element: Type, stored: Type) -> str:
     """The table of kernels that widen finite f16 by shifts (see `halves`): one panel, and rows enough to take only one."""
     return f"anyshape_gemm_{_called(element, stored)}_shifted_kernels"
+
+
+def keeping_name(element: Type, stored: Type) -> str:
+    """The table of kernels that also store what they widen, where later tiles read it: of prepacked panels, one of them."""
+    return f"anyshape_gemm_{_called(element, stored)}_keeping_kernels"
 
 
 def _called(element: Type, stored: Type | None) -> str:
@@ -71,15 +82,29 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
 
 
 def emit_shifted(module: Module, tiles: Tiles, stored: Type) -> None:
-    """These kernels, and their table. A last panel of one vector takes a whole one."""
+    """These kernels, and their table."""
+    heights = range(tiles.few_rows + 1, tiles.rows + 1)
+    _emit_of_one_panel(module, tiles, stored, shifted_name(tiles.element, stored), "shifted", heights)
+
+
+def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:
+    """These kernels, of as many rows as one of several tiles may have, and their table."""
+    heights = range(tiles.least_rows(SEVERAL), tiles.rows + 1)
+    _emit_of_one_panel(module, tiles, stored, keeping_name(tiles.element, stored), "keeping", heights)
+
+
+def _emit_of_one_panel(
+    module: Module, tiles: Tiles, stored: Type, table: str, variant: Variant, heights: range
+) -> None:
+    """Kernels of so many rows, and their table. A last panel of one vector takes a whole one."""
     names = [""] * table_index(tiles, WIDE, 0)
     for kind in (FULL, MASKED):
-        for rows in range(tiles.few_rows + 1, tiles.rows + 1):
-            names[table_index(tiles, kind, rows)] = name = f"{_name(tiles, kind, rows)}_shifted"
-            emit_kernel(module, tiles, name, rows, tiles.vectors, kind, stored, shifted=True)
+        for rows in heights:
+            names[table_index(tiles, kind, rows)] = name = f"{_name(tiles, kind, rows)}_{variant}"
+            emit_kernel(module, tiles, name, rows, tiles.vectors, kind, stored, variant)
     names[table_index(tiles, NARROW, 0) :] = names[table_index(tiles, MASKED, 0) : table_index(tiles, NARROW, 0)]
     one_panel = names[: table_index(tiles, MASKED, 0)]
-    module.pointer_table(shifted_name(tiles.element, stored), names + one_panel + one_panel, exported=True)
+    module.pointer_table(table, names + one_panel + one_panel, exported=True)
 
 
 def _name(tiles: Tiles, kind: int, rows: int) -> str:
@@ -87,8 +112,16 @@ def _name(tiles: Tiles, kind: int, rows: int) -> str:
 
 
 def emit_kernel(
-    module: Module, tiles: Tiles, name: str, rows: int, vectors: int, kind: int, stored: Type, shifted: bool = False
+    module: Module,
+    tiles: Tiles,
+    name: str,
+    rows: int,
+    vectors: int,
+    kind: int,
+    stored: Type,
+    variant: Variant = "",
 ) -> None:
+    shifted, keeping = variant == "shifted", variant == "keeping"
     masked = kind in (MASKED, NARROW)
     vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
@@ -108,16 +141,20 @@ def emit_kernel(
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
                 if ahead is not None:
                     _ask(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
-                elif kind == FULL and rows > tiles.few_rows:
+                elif kind == FULL and not keeping and rows > tiles.few_rows:
                     _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
                 if shifted:
                     pairs = (widened_pair(f, b_now, tiles.lanes, offset, stored) for offset in offsets[::2])
                     columns = [column for pair in pairs for column in pair]
                 else:
+                    read = [None] * vectors if keeping else masks  # what is prepacked has all columns
                     columns = [
-                        widened(f, _read(f, b_now, narrow, offset, mask), vector)
-                        for offset, mask in zip(offsets, masks)
+                        widened(f, _read(f, b_now, narrow, offset, mask), vector) for offset, mask in zip(offsets, read)
                     ]
+                if keeping:
+                    kept = f.gep(soon, f.mul(loop.index, tiles.columns), tiles.element)
+                    for v, column in enumerate(columns):
+                        f.store(column, kept, v * tiles.lanes)
                 factors = (_factor(f, tiles, a_now[origin], row_bytes, times) for origin, times in places)
                 sums = [
                     multiply_add(f, factor, column, sums[i * vectors + v])

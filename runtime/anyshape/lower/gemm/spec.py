@@ -78,12 +78,13 @@ class Destination:
     column: Operand = 1
 
 
-RowBody = Callable[[Function, Val, Val], None]
-Epilogue = Callable[[Function, Tile, Val, Val | None], RowBody]
-"""What becomes of the sums. `epilogue(f, tile, column, mask)` emits what depends on the columns (a bias, say) and
-returns `body(f, row, sums)`, which emits the rest and every store. `sums` is a vector for columns column, column + 1,
-...; under a `mask` only its lanes exist, without one all do. Both are emitted twice: for whole
-vectors and for the last one."""
+Masks = tuple[Val | None, ...]
+RowBody = Callable[[Function, Val, Sequence[Val]], None]
+Epilogue = Callable[[Function, Tile, Val, Masks], RowBody]
+"""What becomes of the sums. `epilogue(f, tile, column, masks)` emits what depends on the columns (a bias, say) and
+returns `body(f, row, sums)`, which emits the rest and every store. `sums` are vectors for columns column, column + 1,
+..., one for each mask; of one with a mask only its lanes exist, without one all do. Both are emitted for `together`
+vectors, for one, and for the last one."""
 
 
 Segments = Callable[[Function, Tile, Val, Val | None, Callable[[Val | None], None]], None]
@@ -117,6 +118,9 @@ class ContractionSpec:
     b_stored: Type | None = None
     """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits for f32.
     A, which is always packed then, is widened while it is packed, B by the kernels as they read it."""
+
+    together: int = 1
+    """Vectors of a row that the epilogue takes at once: as many as make a line of the cache where they are stored."""
 
     shifts_b: bool = False
     """B, of f16, is finite, and kernels of several rows may widen it by shifts: the target is faster with them (see `halves`)."""

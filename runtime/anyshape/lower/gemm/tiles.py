@@ -62,6 +62,10 @@ class Tiles:
         """Up to how many rows of A columns of B are multiplied as they lie rather than packed."""
         return min(_FEW_ROWS, self.rows)
 
+    def least_rows(self, tiles: int) -> int:
+        """Of the smallest tile where so many or more share rows evenly: one row less, and there would be fewer."""
+        return ((tiles - 1) * self.rows + 1) // tiles
+
     @property
     def temporary(self) -> int:
         """Elements of the sums between a micro-kernel and the epilogue."""

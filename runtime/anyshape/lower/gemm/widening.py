@@ -1,6 +1,7 @@
 """Panels of 16 bits, widened once for several tiles: a kernel that widens as it reads spends two conversions on every step of a tile.
+So the first tile stores what it widens, beside its products, and the others read that as the kernels of whole floats do.
 
-In: values of the kernel under construction, room in the second cache. Out: the columns of a turn as the kernels of whole floats read them.
+In: values of the kernel under construction, room in the second cache. Out: which kernel a tile calls, and with which panels.
 """
 
 from __future__ import annotations
@@ -8,20 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..llvm.builder import Function
-from ..llvm.types import I64, Val, const
+from ..llvm.types import Val
 from . import halves
-from .blocks import Block
-from .kernel_arguments import widened
+from .blocks import Block, Turn
 from .kinds import Product
-
-_TILES = 3
-"""From how many tiles on: to write a widened panel costs about what two tiles spend on conversions."""
+from .microkernels import SEVERAL, keeping_name
 
 
 def pays(f: Function, of: Product, block: Block) -> Val:
     """Whether there are enough tiles, and a widened panel stays in the second cache."""
     fits = f.compare("le", of.k, of.tiles.computed_block // of.tiles.columns)
-    return f.and_(fits, f.compare("ge", f.sub(block.end, block.first), _TILES))
+    return f.and_(fits, f.compare("ge", f.sub(block.end, block.first), SEVERAL))
 
 
 def scaled(f: Function, of: Product, block: Block) -> Block:
@@ -33,12 +31,14 @@ def scaled(f: Function, of: Product, block: Block) -> Block:
     return replace(block, scaled=shifts)
 
 
-def widen(f: Function, of: Product, start: Val, columns: Val, to: Val) -> None:
-    """Prepacked panels for so many columns, all of them whole."""
-    tiles = of.tiles
-    panels = f.ceil_div(columns, tiles.columns)
-    narrow, vector = of.stored.vector(tiles.lanes), tiles.element.vector(tiles.lanes)
-    with f.for_range(const(I64, 0), f.mul(f.mul(panels, of.k), tiles.columns), tiles.columns) as loop:
-        for at in range(0, tiles.columns, tiles.lanes):
-            place = f.add(loop.index, at)
-            f.store(widened(f, f.load(start, narrow, place), vector), to, place)
+def called(
+    f: Function, of: Product, block: Block, turn: Turn, index: Val, offset: Val, b: Val, soon: Val
+) -> tuple[Val, Val, Val]:
+    """The table of a tile's kernels, its B, and what it asks for or, if it widens B for the others, where it keeps that: at `b`, which is
+    so many elements behind the first column of the turn."""
+    if turn.once is None:
+        return turn.kernels, b, soon
+    first = f.and_(turn.once, f.compare("eq", index, block.first))
+    keeping = f.module.declare_table(keeping_name(of.tiles.element, of.stored))
+    stored = f.gep(turn.stored, offset, of.stored)
+    return f.select(first, keeping, turn.kernels), f.select(first, stored, b), f.select(first, b, soon)

@@ -1,0 +1,74 @@
+"""What follows a micro-kernel whose sums are not yet what is stored: the epilogue, over the tile while it is in the first cache.
+
+In: the sums of a tile, in memory of its own. Out: code that hands them to the epilogue, row by row, as vectors of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..llvm.builder import Function
+from ..llvm.types import I64, Operand, Val, const
+from .spec import ContractionSpec, Epilogue, Masks, RowBody, Tile
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Of a tile: element (i, j) at address[i * step + j] is of row `row` + i and column `column` + j, for so many rows and columns."""
+
+    address: Val
+    step: Val
+    row: Val
+    height: Val
+    column: Val
+    count: Val
+
+
+def finish(f: Function, spec: ContractionSpec, lanes: int, epilogue: Epilogue, tile: Tile, sums: Sums) -> None:
+    """Run the epilogue over a tile: for as many vectors at once as the contraction says, then for one, then for what is left."""
+
+    def piece(offset: Val, masks: Masks) -> None:
+        body = epilogue(f, tile, f.add(sums.column, offset), masks)
+        with f.for_range(0, sums.height, at_least_once=True) as rows:
+            first = f.add(f.mul(rows.index, sums.step), offset)
+            places = [f.add(first, k * lanes) for k in range(len(masks))]
+            vectors = [f.load(sums.address, spec.element.vector(lanes), place) for place in places]
+            body(f, f.add(sums.row, rows.index), vectors)
+
+    def vector(offset: Val, mask: Val | None) -> None:
+        if spec.segments is None:
+            piece(offset, (mask,))
+        else:
+            spec.segments(f, tile, f.add(sums.column, offset), mask, lambda inside: piece(offset, (inside,)))
+
+    done: Operand = 0
+    if spec.together > 1:
+        done = f.binary("and", sums.count, const(I64, -lanes * spec.together))
+        with f.for_range(0, done, lanes * spec.together) as loop:
+            piece(loop.index, (None,) * spec.together)
+    whole = f.binary("and", sums.count, const(I64, -lanes))
+    with f.for_range(done, whole, lanes) as loop:
+        vector(loop.index, None)
+    with f.if_(f.compare("lt", whole, sums.count)):
+        vector(whole, f.tail_mask(f.sub(sums.count, whole), lanes))
+
+
+def strided_store(spec: ContractionSpec, lanes: int, pointer: Val | None) -> Epilogue:
+    """The epilogue of a destination whose columns are not adjacent; it begins at `pointer`."""
+    assert spec.c is not None
+    assert pointer is not None
+    row_stride, column_stride = spec.c.row, spec.c.column
+
+    def columns(f: Function, tile: Tile, column: Val, masks: Masks) -> RowBody:
+        (mask,) = masks
+        stride = f.i64(column_stride)
+        rows = f.i64(row_stride)
+        places = f.mul(f.add(f.splat(column, lanes), f.iota(I64, lanes)), f.splat(stride, lanes))
+
+        def store(g: Function, row: Val, sums: Sequence[Val]) -> None:
+            g.scatter(sums[0], g.gep(pointer, g.mul(row, rows), spec.element), places, mask)
+
+        return store
+
+    return columns
