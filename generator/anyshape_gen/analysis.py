@@ -96,15 +96,17 @@ def _analysed(
         return analyse_op(op, file, own, known, complete), own
 
     # Of the other ops it matters which of those that this one names there are; what is wrong may name any as the one that was meant.
-    named = {
-        n.func if isinstance(n, Call) else n.id
-        for n in walk_all([*op.rewrites, *op.onnx])
-        if isinstance(n, (Call, Name))
-    }
+    named = memo.get(file, "named", (op,), lambda: _named(op))
     key = ("analyse", complete, frozenset(known & named))
     analysis, found = memo.get(file, key, (op,), analyse_it, lasts=lambda made: not made[1].found)
     findings.take(found)
     return analysis
+
+
+def _named(op: OpSpec) -> frozenset[str]:
+    """What may be the name of an op in its rewrites and mappings."""
+    nodes = walk_all([*op.rewrites, *op.onnx])
+    return frozenset(n.func if isinstance(n, Call) else n.id for n in nodes if isinstance(n, (Call, Name)))
 
 
 def _check_unique(files: list[SpecFile], findings: Findings) -> None:

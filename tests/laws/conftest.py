@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from anyshape.testing.mutation.making import Workshop
-from anyshape.testing.plugin import pytest_collection_modifyitems, pytest_generate_tests, pytest_terminal_summary
+from anyshape.testing.plugin import (
+    pytest_collection_modifyitems,
+    pytest_generate_tests,
+    pytest_terminal_summary,
+    record_property,
+)
 from anyshape.testing.running import register
 from tests.specs import all_specs
 
@@ -17,4 +22,10 @@ def workshop() -> Workshop:
     return Workshop(all_specs())
 
 
-__all__ = ["pytest_collection_modifyitems", "pytest_generate_tests", "pytest_terminal_summary", "workshop"]
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_generate_tests",
+    "pytest_terminal_summary",
+    "record_property",
+    "workshop",
+]

@@ -9,7 +9,6 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.errors import ShapeError
-from anyshape.testing.laws import record_property
 from anyshape.testing.programs import search as searching
 from anyshape.testing.programs.drawing import sized_by_data, sizes_of
 from anyshape.testing.programs.refusals import refusals
@@ -22,7 +21,6 @@ from anyshape.testing.running import register
 OPS = tuple(register("anyshape_ops"))
 COUNT = 20
 """Of each part; `make test-long` tries 5,000 by `python -m anyshape.testing.programs`"""
-__all__ = ["record_property"]
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -1,18 +1,26 @@
-"""A law whose turn is over has had its first call, and says that it was one."""
+"""A law whose turn is over has had its first call, and says that it was one; in a turn with an end no kernel is made to refuse what types
+refuse."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from hypothesis.errors import FlakyFailure
 
-from anyshape.testing import turn
+import anyshape
+from anyshape.testing import Property, corpus, turn
+from anyshape.testing.aiming import aims
+from anyshape.testing.calls import Call, random_call
+from anyshape.testing.examples import test_example as law_of_examples
 from anyshape.testing.laws import test_interpreter_is_reference as law_of_interpreter
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.quick import Crew, all_hold, checks, shares
 from anyshape.testing.refusals import test_asserts as law_of_asserts
-from anyshape.testing.running import register
+from anyshape.testing.running import Tried, register
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +49,67 @@ def test_asserts_end_with_the_turn() -> None:
     turn.begin(0)
     law_of_asserts("conv", said.__setitem__)
     assert said["drawn"] == 1
+
+
+def test_drawing_ends_with_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is drawn to find a smaller call for which there is no time, either."""
+    drawn: list[Call] = []
+
+    def counted(p: Property, draw: Any) -> Call:
+        drawn.append(random_call(p, draw))
+        return drawn[-1]
+
+    for module in ("corpus", "aiming"):
+        monkeypatch.setattr(f"anyshape.testing.{module}.random_call", counted)
+    p = register("anyshape_ops")["add"]
+    turn.begin(0)
+    assert len(corpus.corpus(p, 50).valid) == 1 and len(drawn) < 10
+    drawn.clear()
+    aims(p, 1)
+    assert 0 < len(drawn) < 10
+    turn.begin()
+    drawn.clear()
+    assert len(corpus.corpus(p, 51).valid) == 51 <= len(drawn)
+
+
+def test_a_failure_outlives_the_turn() -> None:
+    """The test library looks for a smaller call when there is no time left: none is found, and that one failed is told all the same."""
+
+    def fails(c: Call) -> None:
+        turn.begin(0)
+        raise ValueError("fails")
+
+    law = Tried(fails)
+    law.accepted = 1
+    turn.begin(60)
+    with pytest.raises((ValueError, FlakyFailure)):
+        corpus.search(register("anyshape_ops")["add"], random_call, 20, law)
+    assert law.failing
+
+
+@pytest.mark.parametrize(
+    ("op", "error", "seconds", "kernels"),
+    [
+        ("reshape", "only one size", math.inf, "native"),
+        ("reshape", "only one size", 60, "interpret"),
+        ("tree_ensemble", "a child is none", 60, "native"),  # which is read in a tensor
+    ],
+)
+def test_who_waits_has_no_kernels_made_to_refuse_what_types_refuse(
+    op: str, error: str, seconds: float, kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def compile(f: Any, **options: Any) -> Any:
+        asked.append(options["kernels"])
+        return compiled(f, **options)
+
+    compiled = anyshape.compile
+    monkeypatch.setattr(anyshape, "compile", compile)
+    turn.begin(seconds)
+    (example, *_) = [e for e in register("anyshape_ops")[op].examples if error in (e.error or "")]
+    law_of_examples((op, example))
+    assert asked == [kernels]
 
 
 def test_parts_of_a_round_add_up_to_it() -> None:

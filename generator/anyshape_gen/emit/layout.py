@@ -11,9 +11,9 @@ from functools import lru_cache
 
 WIDTH = 120
 _OPEN, _CLOSE = "([{", ")]}"
-_QUOTES = "\"'fr"
-"""What a string begins with"""
-_STRING = re.compile(r"""[fr]{0,2}("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_STRING = r"""(?<![^\W_])[fr]{0,2}(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_TOKEN = re.compile(rf"{_STRING}|[][(){{}} ,:l]")
+"""Strings, and the characters at which lines are broken or which say where that may not be; `l` is the first of `lambda`."""
 _WEAK_BREAKS = (" for ", " if ", " else ", " + ", " * ", '" f"', '" "')
 
 
@@ -77,22 +77,14 @@ def _parenthesised(text: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _tokens(text: str) -> tuple[tuple[int, str, int], ...]:
-    """(position, character, depth) outside strings; the depth of a bracket is that of what is around it."""
+    """(position, character, depth) of what `_TOKEN` says, a string as "s"; the depth of a bracket is that of what is around it."""
     found = []
-    depth = k = 0
-    while k < len(text):
-        c = text[k]
-        string = _STRING.match(text, k) if c in _QUOTES and (k == 0 or not text[k - 1].isalnum()) else None
-        if string:
-            found.append((k, "s", depth))
-            k = string.end()
-            continue
-        if c in _CLOSE:
-            depth -= 1
-        found.append((k, c, depth))
-        if c in _OPEN:
-            depth += 1
-        k += 1
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        c = match.group()
+        depth -= c in _CLOSE
+        found.append((match.start(), c if len(c) == 1 else "s", depth))
+        depth += c in _OPEN
     return tuple(found)
 
 

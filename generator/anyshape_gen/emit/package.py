@@ -121,19 +121,18 @@ class PackageEmitter:
         title: str,
         known: Mapping[str, str],
         emit: Callable[[OpAnalysis], str],
-        before: Callable[[Iterable[OpAnalysis]], str] = lambda ops: "",
+        head: str = "",
         gap: str = "\n\n\n",
     ) -> None:
-        """One file of one room: the ops' texts one after the other. No file where no op has any."""
+        """One file of one room: the ops' texts one after the other, below what they share. No file where there is no text."""
         texts = []
         for a in family.ops:
             with collecting(self.findings):
                 texts.append((a, emit(a)))
-        head = before(family.ops)
         code = gap.join(t for t in [head, *(text for _, text in texts)] if t)
         if code:
             doc = Doc(family.origin, f"{title} of {family.names}.")
-            used = used_names(head) | self._used(texts)
+            used = self._names(family, head) | self._used(texts)
             self.files[f"{room}/{family.stem}.py"] = python_module(wrapped(doc), code, known, self.package, used=used)
 
     def _used(self, texts: Iterable[tuple[OpAnalysis, str]]) -> set[str]:
@@ -143,11 +142,13 @@ class PackageEmitter:
             found |= self.memo.get(a.file, ("names", text), (), partial(used_names, text))
         return found
 
+    def _names(self, family: Family, text: str) -> frozenset[str]:
+        return self.memo.get(family.path, ("names", text), (), partial(used_names, text))
+
     def _strategies(self, family: Family) -> None:
         known = strategies.known_names(family.ops)
-        self._module(
-            family, "strategies", "Random calls, oracles and examples", known, self._strategy, strategies.oracles
-        )
+        oracles = self.memo.get(family.path, "oracles", family.ops, partial(strategies.oracles, family.ops))
+        self._module(family, "strategies", "Random calls, oracles and examples", known, self._strategy, oracles)
 
     def _onnx(self, family: Family) -> None:
         texts: list[tuple[OpAnalysis, str]] = []
@@ -163,7 +164,7 @@ class PackageEmitter:
             doc = Doc(family.origin, f"What ONNX operators mean{terms}.")
             table = onnx.table([*(m for a in family.ops for m in a.spec.onnx), *family.onnx])
             code = "\n\n\n".join([*(text for _, text in texts), *own])
-            used = self._used(texts) | used_names("\n".join(own))
+            used = self._used(texts) | self._names(family, "\n".join(own))
             self.files[f"onnx/{family.stem}.py"] = python_module(
                 wrapped(doc), code, known, self.package, tail=table, used=used
             )
@@ -227,15 +228,22 @@ class PackageEmitter:
         self.files["__init__.py"] = python_module(doc, code.text(), known, self.package)
 
     def _properties(self) -> str:
-        known = {f.stem: f"{self.package}.strategies" for f in self.families} | {"Property": "anyshape.testing"}
+        """By name: an op is tested without the modules of the others, whose oracles import what is large."""
+        known = {"LazyProperties": "anyshape.testing.properties"}
         code = Code()
-        code.add("PROPERTIES: dict[str, Property] = {")
+        code.add("PROPERTIES = LazyProperties(")
+        code.indent()
+        code.add("__name__,")
+        code.add("{")
         code.indent()
         for f in self.families:
             for a in f.ops:
-                code.add(f'"{a.spec.name}": {f.stem}.{constant_name(a.spec.name)},')
+                code.add(f'"{a.spec.name}": "{f.stem}.{constant_name(a.spec.name)}",')
         code.dedent()
-        code.add("}")
+        code.add("},")
+        code.dedent()
+        code.add(")")
+        code.comment("By op; the module of its spec file is imported when the op is asked for.")
         return python_module(Doc(self._origin(), _ROOMS["strategies"]), code.text(), known, self.package)
 
     def _onnx_index(self) -> str:

@@ -32,7 +32,7 @@ from anyshape.passes.classify import is_contraction
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pipeline import optimise
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule
-from anyshape.testing import Example, Given
+from anyshape.testing import Example, Given, Property
 from anyshape.types import TensorType
 
 Shape = tuple[int, ...]
@@ -184,9 +184,10 @@ def _examples(op: OpDef) -> list[Example]:
     """What the spec shows to work; nothing where the libraries of its oracles are not installed."""
     try:
         strategies = import_module(f"{op.relation.__module__.split('.')[0]}.strategies")
+        shown: Property = strategies.PROPERTIES[op.name]
     except ImportError:
         return []
-    return [e for e in strategies.PROPERTIES[op.name].examples if e.error is None]
+    return [e for e in shown.examples if e.error is None]
 
 
 def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], params: Mapping[str, Any]) -> Made:

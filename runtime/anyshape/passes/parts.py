@@ -70,8 +70,9 @@ def _step(
     wanted: Sequence[Value],
 ) -> KernelStep:
     own = needed(equations, made, apart)
-    read = {t: None for q in own for t in reads(q) if t in places and t not in made}
-    inputs = {places[t]: t for t in read}
+    read = {t for q in own for t in reads(q)}.difference(made)
+    # In the order of the op, which is that of every process: the text of a kernel, by which it is cached, says which is the first.
+    inputs = {v: t for t, v in places.items() if t in read}
     results = {places[t]: t for t in made}
     elsewhere = {t for q in equations if q not in own for t in reads(q)}
     elsewhere |= {q.target for q in own if q.born is not None}

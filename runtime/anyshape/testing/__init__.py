@@ -140,3 +140,7 @@ class Property:
 
     def __repr__(self) -> str:
         return f"Property({self.op})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """For the test library, which else prints every field, examples and all, whenever a call is rejected."""
+        printer.text(repr(self))

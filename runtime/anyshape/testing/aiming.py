@@ -22,7 +22,7 @@ from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError
 from anyshape.graph.opdef import ParamDef
 from anyshape.testing import Property, Refusal, turn
 from anyshape.testing.calls import Call, random_call, static_node
-from anyshape.testing.corpus import calls
+from anyshape.testing.corpus import Enough, calls
 from anyshape.testing.examples import call_of
 from anyshape.testing.wording import is_of
 
@@ -89,10 +89,16 @@ def refused(c: Call) -> str | None:
 def _valid_calls(p: Property, most: int) -> list[Call]:
     found: list[Call] = []
 
+    def before_the_turn_ends(p: Property, draw: Any) -> Call:
+        c = random_call(p, draw)  # whole, since the test library compares what is drawn with what was
+        if found and turn.is_over():
+            raise Enough
+        return c
+
     @settings(
         max_examples=most, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
     )
-    @given(calls(p, random_call))
+    @given(calls(p, before_the_turn_ends))
     def run(c: Call) -> None:
         if sum(a.size for a in c.flat_inputs()) > 500:
             reject()
@@ -102,7 +108,7 @@ def _valid_calls(p: Property, most: int) -> list[Call]:
             reject()
         found.append(c)
 
-    with suppress(Unsatisfiable):
+    with suppress(Unsatisfiable, Enough):
         run()
     return found
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim
@@ -272,13 +271,3 @@ def test_dyn_at_run_time_is_static(dyn_op: str, record_property: Any) -> None:
         return True
 
     on_random_calls(dyn_op, "4b dyn == static at run time", record_property, body)
-
-
-@pytest.fixture
-def record_property(request: Any) -> Callable[[str, Any], None]:
-    """As pytest's, without its warning about xunit families."""
-
-    def append(name: str, value: Any) -> None:
-        request.node.user_properties.append((name, value))
-
-    return append

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from anyshape.graph.opdef import OpDef
 from anyshape.testing import Property
 from anyshape.testing.calls import variants
@@ -16,6 +18,16 @@ from anyshape.testing.profile import WIDE, load_profile, usual
 from anyshape.testing.running import register
 
 load_profile(usual())
+
+
+@pytest.fixture
+def record_property(request: Any) -> Callable[[str, Any], None]:
+    """As pytest's, without its warning about xunit families."""
+
+    def append(name: str, value: Any) -> None:
+        request.node.user_properties.append((name, value))
+
+    return append
 
 
 def pytest_addoption(parser: Any) -> None:

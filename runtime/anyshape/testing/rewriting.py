@@ -32,7 +32,6 @@ from anyshape.testing.calls import Recipe, Symbols, computed, input_dtype, made,
 from anyshape.testing.corpus import FEW
 from anyshape.testing.draws import Choosing, HypothesisDraw
 from anyshape.testing.evaluation import evaluate
-from anyshape.testing.laws import record_property
 from anyshape.testing.running import PACKAGES, PROPERTIES, line_of, plain, register
 from anyshape.testing.tolerance import is_float
 
@@ -292,4 +291,4 @@ def compare_on_symbols(
         assert len(values) == 1, f"{where}: type {after.type} in place of {before.type} at {instance.symbols.numbers}"
 
 
-__all__ = ["record_property", "test_rewrites"]
+__all__ = ["test_rewrites"]

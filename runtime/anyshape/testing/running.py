@@ -19,13 +19,14 @@ from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import packages
 from anyshape.testing import Case, Property, turn
 from anyshape.testing.calls import Call, Recipe, made, random_call
-from anyshape.testing.corpus import FEW, Make, corpus, search
+from anyshape.testing.corpus import FEW, Enough, Make, corpus, search
+from anyshape.testing.properties import KnownProperties
 
 Record = Callable[[str, Any], None]
 Body = Callable[[Call], object]
 """Of a law. What it gives is False where the call has nothing that the law speaks of: a view has no kernel to divide."""
 
-PROPERTIES: dict[str, Property] = {}
+PROPERTIES = KnownProperties()
 """By op, of the packages under test; `register` adds to it."""
 PACKAGES: dict[str, str] = {}
 """The package of each op."""
@@ -39,7 +40,7 @@ def register(package: str) -> Mapping[str, Property]:
             f"{package} is not installed, so that its ops are not found: pip install --editable . beside its pyproject.toml"
         )
     found: Mapping[str, Property] = import_module(f"{package}.strategies").PROPERTIES
-    PROPERTIES.update(found)
+    PROPERTIES.add(found)
     PACKAGES.update(dict.fromkeys(found, package))
     return found
 
@@ -94,8 +95,13 @@ class Tried:
         self.failing: list[Call] = []
 
     def __call__(self, c: Call) -> None:
-        if self.accepted and turn.is_over():
-            return
+        """What the test library asks about a call that it has drawn."""
+        if not (self.accepted and turn.is_over()):
+            self._try(c)
+        elif not self.failing:  # else a smaller one is being looked for, and the one that was found is told
+            raise Enough
+
+    def _try(self, c: Call) -> None:
         self.drawn += 1
         try:
             told = self.body(c) is not False
@@ -110,11 +116,11 @@ class Tried:
         """All of them, until so many were not rejected."""
         tried = 0
         for c in given:
-            with suppress(UnsatisfiedAssumption):
-                self(c)
-                tried += 1
-            if tried == most or (tried and turn.is_over()):
+            if tried == most or ((tried or self.accepted) and turn.is_over()):
                 break
+            with suppress(UnsatisfiedAssumption):
+                self._try(c)
+                tried += 1
 
     def smallest(self, p: Property, make: Make, examples: int, found: Exception) -> Exception:
         """What the body raises for the smallest call that the test library finds; `found` where it finds none."""

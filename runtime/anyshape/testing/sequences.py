@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 import anyshape
@@ -20,6 +19,7 @@ from anyshape.testing.calls import Call, Symbols, static_node, valid_node
 from anyshape.testing.execution import Remembered, call_key, input_arrays, run_equations
 from anyshape.testing.executors import WAYS
 from anyshape.testing.laws import same
+from anyshape.testing.raising import raises
 from anyshape.testing.running import on_random_calls
 from anyshape.types import DIFFERS, TensorType, list_of
 
@@ -67,14 +67,14 @@ def test_a_list_is_its_elements(sequence_op: str, record_property: Any) -> None:
         try:
             static_node(c)
         except ShapeError:
-            with pytest.raises(ShapeError):
+            with raises(ShapeError):
                 run_listed(c, arrays)
             return True
         node = valid_node(c)
         got, want = run_listed(c, arrays), run_equations(c, node)
         assert [a.dtype for a in got] == [np.asarray(b).dtype for b in want]
         same(got, want, c, node, "a list against its elements")
-        with pytest.raises(ShapeError, match="needs at least one tensor"):
+        with raises(ShapeError, match="needs at least one tensor"):
             run_listed(c, [])
         return True
 

@@ -17,5 +17,10 @@ def begin(seconds: float = math.inf) -> None:
     _end = time.monotonic() + seconds
 
 
+def is_limited() -> bool:
+    """Whether somebody waits: the turn has an end."""
+    return _end < math.inf
+
+
 def is_over() -> bool:
     return time.monotonic() >= _end
