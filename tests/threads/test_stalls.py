@@ -19,6 +19,7 @@ from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import PTR, VOID
 from anyshape.lower.target import host_target
+from anyshape.vm.native.pool import Pool
 from anyshape.vm.native.pool_code import SHARE, add_pool
 from anyshape.vm.native.pool_layout import MOST_THREADS, Line, PoolWord, place
 
@@ -142,3 +143,60 @@ def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() 
         native("anyshape_dismiss", None, ctypes.c_int64)(address)
         worker.join(20)
     assert not worker.is_alive()
+
+
+@contextmanager
+def pool_of_one_that_works() -> Iterator[Pool]:
+    """Its first worker takes parts; all others sleep."""
+    end = threading.Event()
+    work = native("anyshape_work", None, ctypes.c_int64, ctypes.c_int64)
+
+    def life(address: int, number: int) -> None:
+        if number == 0:
+            work(address, number)
+        else:
+            end.wait()
+
+    def dismiss(address: int) -> None:
+        end.set()
+        native("anyshape_dismiss", None, ctypes.c_int64)(address)
+
+    pool = Pool(life, dismiss)
+    try:
+        yield pool
+    finally:
+        pool.stop()
+
+
+def places_of(pool: Pool) -> list[set[int]]:
+    """Where each worker may run."""
+    return [os.sched_getaffinity(thread.native_id or 0) for thread in pool._threads]
+
+
+@needs_two
+def test_a_pool_that_grows_after_a_worker_was_moved_lets_the_others_go_anywhere_too() -> None:
+    """Two keep off the first processor, as far as the pool knows, and one of them is moved: the other keeps off it still, until there are
+    three. On two processors that would leave them one for all."""
+    share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
+    begun, caller = threading.Event(), threading.get_ident()
+
+    def part_of_kernel(_scalars: int, _buffers: int, _scratch: int, _part: int, _parts: int) -> int:
+        if threading.get_ident() == caller:
+            begun.wait(20)
+            return 0
+        begun.set()
+        end = time.monotonic() + 20
+        while os.sched_getaffinity(0) != set(HERE) and time.monotonic() < end:
+            time.sleep(0.01)
+        return 0
+
+    kernel = KERNEL(part_of_kernel)
+    with pool_of_one_that_works() as pool:
+        pool.ensure(3)
+        for thread in pool._threads:
+            os.sched_setaffinity(thread.native_id or 0, HERE[1:])
+        pool._words[PoolWord.AVOIDED] = HERE[0] + 1
+        assert share(pool.address, ctypes.cast(kernel, ctypes.c_void_p).value, 0, 0, 0, 0, 2) == 0
+        assert places_of(pool) == [set(HERE), set(HERE[1:])]
+        pool.ensure(4)
+        assert places_of(pool) == [set(HERE)] * 3
