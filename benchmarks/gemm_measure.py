@@ -13,17 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from anyshape.lower.limits import measure_peak
+from benchmarks.lines import aligned
 
 __all__ = ["Array", "aligned", "best_times", "measure_peak", "timed"]
 
 Array = npt.NDArray[np.float32]
-
-
-def aligned(*shape: int) -> Array:
-    size = math.prod(shape)
-    memory = np.zeros(size + 32, np.float32)
-    start = -memory.ctypes.data % 64 // 4
-    return memory[start : start + size].reshape(shape)
 
 
 def timed(call: Callable[[], object], repeats: int) -> float:

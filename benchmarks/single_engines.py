@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.engines import onnxruntime_options
-from benchmarks.gemm_measure import aligned
+from benchmarks.lines import placed
 from benchmarks.single_cases import Array, cases
 from benchmarks.workers import Stopped, serve
 
@@ -114,9 +114,9 @@ class _Engine:
 
     def take(self, place: int) -> None:
         case = self._cases[place]
-        self._y = _placed(np.zeros(case.shape, case.dtype))
+        self._y = placed(np.zeros(case.shape, case.dtype))
         self._warm = max(WARM_SECONDS, WARM_PASSES * case.moved / PASS_BYTES)
-        self._held = case.model().SerializeToString(), {n: _placed(a) for n, a in case.inputs.items()}
+        self._held = case.model().SerializeToString(), {n: placed(a) for n, a in case.inputs.items()}
         """Engines keep addresses of it only."""
         self._call = self._make(*self._held, self._y, self._threads)
         self._call()
@@ -135,14 +135,6 @@ class _Engine:
 
     def result(self) -> Array:
         return self._y
-
-
-def _placed(a: Array) -> Array:
-    """The same numbers at the beginning of a line of the cache."""
-    words: Array = aligned(-(-a.nbytes // 4))
-    place = words.view(np.uint8)[: a.nbytes].view(a.dtype).reshape(a.shape)
-    place[...] = a
-    return place
 
 
 def _timed(call: Call, repeats: int) -> float:

@@ -1,0 +1,115 @@
+"""The code of a checkout of this repository in a process of its own, which is stopped while others are measured (`workers.py`).
+
+In: the folder of a checkout, a number of threads, then a model and the arguments of a call. Out: seconds of calls, and their results. Only
+`anyshape` is the checkout's; what measures is this one's, so that any two are measured in the same way.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.lines import Array, placed
+from benchmarks.workers import Stopped, serve
+
+HERE = Path(__file__).resolve().parents[1]
+ROOMS = ("runtime", "generated")
+WARM = 0.25
+"""Of a turn, at its beginning: calls that do not count, until caches and threads are awake."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is measured. `model`: a file, or what is in one; `results`: shape and dtype of results whose memory the caller gives."""
+
+    name: str
+    model: Path | bytes
+    inputs: Mapping[str, Array]
+    results: Mapping[str, tuple[tuple[int, ...], str]]
+
+
+class Checkout(Stopped):
+    """One that has one call at a time."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        """`folder`: absolute, with the rooms of a checkout."""
+        super().__init__(str(folder), "benchmarks.checkouts", (threads,), path_of(folder))
+        if not Path(self.told).is_relative_to(folder):
+            self.end()
+            raise ImportError(f"{folder} was to be measured, and {self.told} was imported")
+
+    def take(self, call: Call) -> None:
+        self.ask("take", call)
+
+    def turn(self, seconds: float) -> float:
+        """Seconds of a call, in the mean of a turn of so many."""
+        found: float = self.ask("turn", seconds)
+        return found
+
+    def results(self) -> list[Array]:
+        found: list[Array] = self.ask("results")
+        return found
+
+
+def path_of(folder: Path) -> list[str]:
+    """Where its process looks for modules: the code of the checkout, then what measures, then all that is installed."""
+    ours = {str(HERE), *(str(HERE / room) for room in ROOMS)}
+    others = [p for p in sys.path if p and str(Path(p).resolve()) not in ours]
+    return [*(str(folder / room) for room in ROOMS), str(HERE), *others]
+
+
+# what runs in a process of its own
+
+
+class _Code:
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._model: Path | bytes = b""
+
+    def take(self, call: Call) -> None:
+        import anyshape
+
+        if call.model != self._model:
+            self._executable, self._model = anyshape.compile(call.model, threads=self._threads), call.model
+        self._inputs = {name: placed(a) for name, a in call.inputs.items()}
+        self._results = {name: placed(np.zeros(shape, dtype)) for name, (shape, dtype) in call.results.items()}
+        self._call()
+
+    def turn(self, seconds: float) -> float:
+        self._mean(WARM * seconds)
+        return self._mean((1 - WARM) * seconds)
+
+    def results(self) -> list[Array]:
+        return [np.array(a) for a in self._call()]
+
+    def _call(self) -> Any:
+        return (
+            self._executable.run(self._inputs, self._results) if self._results else self._executable.run(self._inputs)
+        )
+
+    def _mean(self, seconds: float) -> float:
+        calls, start = 0, time.perf_counter()
+        while True:
+            self._call()
+            calls += 1
+            spent = time.perf_counter() - start
+            if spent >= seconds:
+                return spent / calls
+
+
+def _made(threads: int) -> tuple[_Code, str]:
+    """And where its code is."""
+    found = importlib.util.find_spec("anyshape")
+    return _Code(threads), str(Path(found.origin).resolve()) if found is not None and found.origin else ""
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])), _made)
