@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.turns import scatter
+from benchmarks.turns import chosen, scatter
 from tests.resident import HANGS
 
 ROOT = Path(__file__).parents[2]
@@ -19,9 +19,9 @@ SLEEPER = """\
 import time
 
 class Sleeper:
-    def run(self, inputs, results):
+    def run(self, inputs):
         time.sleep(0.02)
-        return list(results.values())
+        return list(inputs.values())
 
 def compile(model, threads):
     return Sleeper()
@@ -52,12 +52,12 @@ def test_a_checkout_beside_itself_computes_the_same(tmp_path: Path) -> None:
 
 
 def test_it_is_the_other_checkouts_code_that_runs_there(tmp_path: Path) -> None:
-    """One whose calls sleep and compute nothing."""
+    """One whose calls sleep, and give what they are given."""
     code = tmp_path / "other" / "runtime" / "anyshape" / "__init__.py"
     code.parent.mkdir(parents=True)
     code.write_text(SLEEPER)
     (tmp_path / "other" / "generated").mkdir()
-    ((row,), shown) = figures(tmp_path / "other", tmp_path, CASE)
+    ((row,), shown) = figures(tmp_path / "other", tmp_path, "mlp@1x1")
     assert min(row["other"]) >= 0.02 > min(row["here"])
     assert row["difference"] > 0
     assert "results differ" in shown
@@ -66,7 +66,6 @@ def test_it_is_the_other_checkouts_code_that_runs_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((".", "transposed"), "'transposed' is no model (bert_mini"),
         ((".", "mlp@33"), "'33' is no shape of a model"),
         (("docs", "mlp"), "docs is no checkout of this repository: there is no runtime and no generated"),
     ],
@@ -75,6 +74,12 @@ def test_what_is_not_there_is_told(words: tuple[str, ...], told: str) -> None:
     done = turns(*words)
     assert done.returncode == 2
     assert told in done.stderr
+
+
+def test_a_word_that_names_nothing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("benchmarks.turns.cases", list)
+    with pytest.raises(ValueError, match=r"'transposed' is no model \(bert_mini, "):
+        chosen(["transposed"], tmp_path)
 
 
 def test_quartiles() -> None:
