@@ -65,8 +65,10 @@ def chosen(words: Sequence[str], folder: Path) -> list[Call]:
 def of_model(word: str, folder: Path) -> list[Call]:
     name, _, shape = word.partition("@")
     model = load(name)
-    tell(f"building {name}")
-    path = model.build(folder / f"{name}.onnx")
+    path = folder / f"{name}.onnx"
+    if not path.exists():
+        tell(f"building {name}")
+        model.build(path)
     shapes = [shape_of(shape)] if shape else model.SHAPES
     return [Call(f"{name} {batch}x{length}", path, model.inputs(batch, length), {}) for batch, length in shapes]
 

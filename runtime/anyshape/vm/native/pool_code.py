@@ -27,7 +27,7 @@ _OWNER = MOST_THREADS - 1
 _SPINS = 4000
 """Looks at the claim word, with a pause after each, before a thread sleeps: some 50 us, the time between kernels of a model."""
 _LOOK = 200_000
-"""Nanoseconds of sleep after which an owner looks whether workers run."""
+"""Nanoseconds of sleep after which an owner looks whether workers run. `benchmarks.turns --beside 1` compares it with another value."""
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 """Number of the system call on Linux, by processor (the kernel's tables of system calls)."""
 _WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
