@@ -1,12 +1,10 @@
 """sin and cos.
 
 The argument is reduced by multiples of pi/2 held in three words; f32 is computed in f64, which makes its reduction good
-far beyond any useful angle. What is larger still takes a branch that calls libm: the only one in vecmath.
+far beyond any useful angle. Where a lane is larger still, a branch calls libm for it: the only one in vecmath.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from ..builder import Function
 from ..types import F32, F64, Val, const
@@ -38,24 +36,25 @@ _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 
 def sin(f: Function, x: Val) -> Val:
     """sin(x): 1 ulp in f32, 2 ulp in f64; NaN of an infinity."""
-    return _with_large(f, "sin", x, lambda: f.select(f.compare("eq", x, 0.0), x, _by_quadrant(f, x, 0.0)))
+    return _with_large(f, "sin", x, f.select(f.compare("eq", x, 0.0), x, _by_quadrant(f, x, 0.0)))
 
 
 def cos(f: Function, x: Val) -> Val:
     """cos(x), as precise as sin."""
-    return _with_large(f, "cos", x, lambda: _by_quadrant(f, x, 1.0))
+    return _with_large(f, "cos", x, _by_quadrant(f, x, 1.0))
 
 
-def _with_large(f: Function, name: str, x: Val, ordinary: Callable[[], Val]) -> Val:
-    """`ordinary()`, unless some lane is too large for its reduction: then all lanes go through libm, one by one."""
+def _with_large(f: Function, name: str, x: Val, ordinary: Val) -> Val:
+    """`ordinary`, and where a lane is too large for its reduction what libm says: of that lane alone, since the result for a number must
+    not depend on its neighbours, and of a vector that is not full some are nobody's."""
     limit = 2.0**40 if x.type.scalar == F32 and f.target.fma else 2.0**20
     large = f.compare("ge", abs_(f, x), limit)
     anywhere = f.reduce("or", large) if x.type.lanes else large
     with f.if_else(anywhere) as branch:
         with branch.then():
-            branch.give(_by_libm(f, name, x))
+            branch.give(f.select(large, _by_libm(f, name, x), ordinary))
         with branch.otherwise():
-            branch.give(ordinary())
+            branch.give(ordinary)
     return branch.results[0]
 
 
