@@ -100,18 +100,17 @@ def row(
     names: list[str],
     steady: streams.Times,
     shuffled: streams.Times,
-    first: tuple[streams.Times, streams.Times, streams.Times],
+    first: tuple[streams.Surplus, streams.Surplus],
     differences: dict[str, float],
 ) -> dict[str, Any]:
     least = {n: min(steady[n][shape]) for n in names}
     stream = {n: statistics.median(shuffled[n][shape]) for n in names}
-    new, again, later = first
     peers = [n for n in names if n != US]
     return {
         "batch": shape[0], "length": shape[1], "steady": least, "shuffled": stream,
         **{
-            kind: {n: statistics.median(t[n][shape]) / statistics.median(later[n][shape]) for n in names if t[n][shape]}
-            for kind, t in (("first", new), ("second", again))
+            kind: {n: statistics.median(over[n][shape]) for n in names if over[n][shape]}
+            for kind, over in zip(("first", "second"), first, strict=True)
         },
         "steady_ratio": min(least[n] for n in peers) / least[US], "shuffled_ratio": min(stream[n] for n in peers) / stream[US],
         "noise": max(statistics.median(steady[n][shape]) / least[n] for n in names), "differences": differences,

@@ -37,8 +37,8 @@ Ratios are the best peer's time over ours: above 1 we are ahead. *Steady* is the
 the median in a stream of all shapes in random order. *First* is the first call of a new executable at a shape over later calls at that
 shape: when the executable is warm at one shape, it goes through all others in some order, and then again in the same order, so that the
 call before is the same; every call has data of its own, and so nothing but the shape's newness differs; medians of up to {most}
-executables, p50 and p95 over the shapes. *Second* is the same of the second call at a shape, over the same later ones: the noise of
-the figure.
+executables, each over its own later calls, p50 and p95 over the shapes. *Second* is the same of the second call at a shape, over the
+same later ones: the noise of the figure.
 *Noise* is the largest median over least of any engine: where it is far above 1, other work was running.
 """
 
