@@ -3,6 +3,7 @@ runs twice: interpreted kernels called from Python, and machine code called by t
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 import anyshape.graph.matching  # noqa: F401  bound to the true registry, before another stands in its place
 from anyshape.graph import registry
 from anyshape.passes import simplify
+from anyshape.vm.native import executor
+from anyshape.vm.native.ahead import Ahead
+from anyshape.vm.native.lender import new_lender, store_of
+from anyshape.vm.native.lending import TOUCHED
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -24,3 +29,15 @@ def handmade_ops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(simplify, "all_ops", lambda: handmade.OPS)
     monkeypatch.setenv("ANYSHAPE_KERNELS", request.param)
     yield
+
+
+@pytest.fixture
+def new_lenders(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The first of two lenders of which other tests of the process have nothing."""
+    entry, methods = executor._entry(), copy.copy(executor._methods())
+    assert entry is not None and methods is not None
+    methods.lender = new_lender(entry.address)
+    ahead = Ahead(store_of(methods.lender), entry.address(TOUCHED))
+    monkeypatch.setattr(executor, "_methods", lambda: methods)
+    monkeypatch.setattr(executor, "_ahead", lambda: ahead)
+    return methods.lender

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import ctypes
 import os
 import random
 import subprocess
 import sys
 import tracemalloc
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,81 +15,27 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.vm import Executable, compile
-from anyshape.vm.native import executor
-from anyshape.vm.native.lender import BYTES, new_lender
-from anyshape.vm.native.lending import BEFORE, END, HEAD, LENT, NEXT, SIZE, START
+from anyshape.vm import compile
+from anyshape.vm.native.lender import store_of
+from anyshape.vm.native.lending import HEAD, LARGE, STORED
 from anyshape.vm.program import Op
-from anyshape.vm.results import LARGE
 from tests.in_threads import in_threads
 from tests.resident import HANGS
+from tests.vm.lenders import Lender, doubling, ones
 
 pytestmark = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-ROOM = BYTES - 2 * HEAD
-"""Of a lender of whom nobody has anything: two heads stand around it."""
-
-
-class Lender:
-    """The words of a lender, read."""
-
-    def __init__(self, address: int) -> None:
-        self.address = address
-        self.start, self.end = _word(address, START), _word(address, END)
-
-    def has(self, array: np.ndarray[Any, Any]) -> bool:
-        return bool(self.start <= array.ctypes.data < self.end)
-
-    def blocks(self) -> list[tuple[int, bool]]:
-        """Bytes and whether they are lent, from the low end on; the heads and the ring say the same."""
-        found, at, before = [], self.start, 0
-        free = set()
-        while at <= self.end:
-            size = _word(at, SIZE)
-            assert _word(at, BEFORE) == before
-            found.append((size & ~LENT, bool(size & LENT)))
-            if not size & LENT:
-                free.add(at)
-            before = size & ~LENT
-            at += before
-        assert at == self.end + HEAD
-        at, ring = _word(self.address, NEXT), set()
-        while at != self.address:
-            ring.add(at)
-            at = _word(at, NEXT)
-        assert ring == free
-        assert all(one[1] or other[1] for one, other in pairwise(found)), "free neighbours are joined"
-        return found[1:-1]
-
-    def is_whole(self) -> bool:
-        """Whether nobody has anything."""
-        return self.blocks() == [(ROOM, False)]
-
-
-def _word(at: int, place: int) -> int:
-    return ctypes.c_int64.from_address(at + 8 * place).value
 
 
 @pytest.fixture
-def lender(monkeypatch: pytest.MonkeyPatch) -> Lender:
-    """A new one, of which other tests of the process have nothing."""
-    entry, methods = executor._entry(), copy.copy(executor._methods())
-    assert entry is not None and methods is not None
-    methods.lender = new_lender(entry.address)
-    monkeypatch.setattr(executor, "_methods", lambda: methods)
-    return Lender(methods.lender)
+def lender(new_lenders: int) -> Lender:
+    """The one of small results, of which other tests of the process have nothing."""
+    return Lender(new_lenders)
 
 
-def doubling() -> Executable:
-    """Warm: the first call may have memory to grow, or threads to start, and goes another way."""
-    x = anyshape.input("x", "f32[n]")
-    exe = compile(anyshape.function([x], ops.add(x, x)), threads=1)
-    exe(ones(1))
-    return exe
-
-
-def ones(n: int) -> np.ndarray[Any, Any]:
-    return np.ones(n, np.float32)
+@pytest.fixture
+def store(new_lenders: int) -> Lender:
+    return Lender(store_of(new_lenders))
 
 
 def test_results_are_made_before_the_first_kernel_unless_data_size_them() -> None:
@@ -141,15 +84,19 @@ def test_a_view_keeps_the_memory(lender: Lender) -> None:
     assert lender.is_whole()
 
 
-def test_what_finds_no_room_is_allocated(lender: Lender) -> None:
+def test_what_finds_no_room_is_stored_or_allocated(lender: Lender, store: Lender) -> None:
     exe, n = doubling(), LARGE // 4 - 100
     held = [exe(ones(n) * k) for k in range(4)]
     assert [lender.has(a) for a in held] == [True, True, False, False]
+    assert [store.has(a) for a in held] == [False, False, True, True]
     small = exe(ones(3))
     assert lender.has(small)
+    few = STORED // 4 - HEAD
+    filled = [exe(ones(few)) for _ in range(40)]
+    assert not any(lender.has(a) or store.has(a) for a in filled[30:])
     assert all((a == 2 * k).all() for k, a in enumerate(held))
-    del held, small
-    assert lender.is_whole()
+    del held, small, filled
+    assert lender.is_whole() and store.is_whole()
 
 
 @pytest.mark.parametrize("n", [1, 40, 60, 3000])

@@ -1,58 +1,156 @@
-"""Large results lie in memory that is lent again when nobody has an array over it, and never before."""
+"""Large results lie in a store: memory that is lent again, whatever the sizes, when nobody has an array over it, and never before."""
 
 from __future__ import annotations
 
-import gc
+import ctypes
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
-import anyshape
-from anyshape import ops
 from anyshape.errors import AnyshapeError
-from anyshape.vm import Executable, compile, results
-from anyshape.vm.results import LARGE, new_result
+from anyshape.vm.native import executor, lender
+from anyshape.vm.native.lender import new_lender, store_of
+from anyshape.vm.native.lending import GRAIN, HEAD, KEEP, LARGE
+from anyshape.vm.results import new_result
 from tests.in_threads import in_threads
+from tests.vm.lenders import Lender, doubling, ones
 
-ROWS = LARGE // 4 // 64
-
-
-@pytest.fixture(autouse=True)
-def nothing_waits() -> None:
-    """Blocks that came back from other tests of this process would be lent first."""
-    gc.collect()
-    results._idle.clear()
+native = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
+N = LARGE // 4
 
 
-def doubling(**options: Any) -> Executable:
-    x = anyshape.input("x", "f32[n, 64]")
-    return compile(anyshape.function([x], ops.add(x, x)), **options)
+@pytest.fixture
+def store(new_lenders: int) -> Lender:
+    return Lender(store_of(new_lenders))
 
 
-@pytest.mark.parametrize("options", [{}, {"walk": True}, {"kernels": "interpret"}], ids=["native", "walk", "interpret"])
-def test_memory_is_lent_again_when_the_last_array_over_it_is_gone(options: dict[str, Any]) -> None:
-    exe = doubling(**options)
-    x = np.ones((ROWS + 3, 64), np.float32)
-    first = exe(x)
-    place, part = first.ctypes.data, first[5:7, :3]
+def keep(store: Lender, size: int) -> None:
+    """At most so many bytes wait to be lent again."""
+    ctypes.c_int64.from_address(store.address + 8 * KEEP).value = size
+
+
+def first_of(address: int) -> float:
+    return ctypes.c_float.from_address(address).value
+
+
+@native
+def test_memory_is_lent_again_when_the_last_array_over_it_is_gone(store: Lender) -> None:
+    exe = doubling()
+    first = exe(ones(N + 3))
+    place, part = first.ctypes.data, first[5:7]
     del first
-    second = exe(x * 2)
-    assert not np.shares_memory(part, second)
-    assert (part == 2).all()
-    del part, second
-    held = [exe(x * 3) for _ in range(len(results._idle) + 1)]
-    assert place in {a.ctypes.data for a in held}
-    assert all((a == 6).all() for a in held)
+    second = exe(ones(N + 3) * 2)
+    assert store.has(part) and store.has(second) and not np.shares_memory(part, second)
+    assert (part == 2).all() and (second == 4).all()
+    del part
+    assert exe(ones(N + 3)).ctypes.data == place
+    del second
+    assert store.is_whole()
 
 
-def test_results_are_ordinary_arrays() -> None:
-    found = doubling()(np.ones((ROWS, 64), np.float32))
-    assert type(found) is np.ndarray
+@native
+def test_results_are_ordinary_arrays(store: Lender) -> None:
+    found = doubling()(ones(N))
+    assert type(found) is np.ndarray and found.base is None and found.flags.owndata
     assert found.flags.carray
     assert found.ctypes.data % 64 == 0
     found += 1
     assert (found == 3).all()
+    found.resize(2 * N, refcheck=False)
+    assert not store.has(found) and store.is_whole()
+    assert (found[:N] == 3).all()
+
+
+@native
+def test_smaller_results_lie_where_a_larger_one_was(store: Lender) -> None:
+    exe = doubling()
+    large = exe(ones(4 * N))
+    low = large.ctypes.data
+    del large
+    smaller = [exe(ones(N) * k) for k in range(3)]
+    assert all(low <= a.ctypes.data < low + 16 * N for a in smaller)
+    del smaller
+    assert exe(ones(5 * N)).ctypes.data == low
+
+
+@native
+def test_what_waits_beyond_the_limit_is_given_back_from_the_end(store: Lender) -> None:
+    exe = doubling()
+    keep(store, 2 * LARGE)
+    found = exe(ones(8 * N))
+    begin, end = found.ctypes.data, found.ctypes.data + found.nbytes
+    del found
+    assert store.waiting() <= 2 * LARGE + GRAIN
+    assert first_of(begin) == 2.0, "what is below the limit keeps its memory"
+    assert first_of(end - 4) in (0.0, 2.0) and first_of(end - 2 * GRAIN) == 0.0, "memory that the system gave anew"
+    again = exe(ones(8 * N) * 3)
+    assert again.ctypes.data == begin and (again == 6).all()
+
+
+@native
+def test_in_the_midst_what_comes_back_is_given_back(store: Lender) -> None:
+    exe = doubling()
+    keep(store, LARGE)
+    below, between, behind = exe(ones(2 * N)), exe(ones(4 * N)), exe(ones(2 * N))
+    place = between.ctypes.data
+    del between
+    assert first_of(place) in (0.0, 2.0) and first_of(place + 2 * GRAIN) == 0.0
+    assert (below == 2).all() and (behind == 2).all()
+    store.blocks()
+    again = exe(ones(4 * N) * 5)
+    assert again.ctypes.data == place and (again == 10).all()
+    del below, behind, again
+    assert store.is_whole() and store.waiting() <= LARGE + GRAIN
+
+
+@native
+@pytest.mark.parametrize("kept", [0, LARGE, 1 << 28])
+def test_results_that_are_kept_and_dropped_in_any_order(store: Lender, kept: int) -> None:
+    exe, rng = doubling(), random.Random(kept)
+    keep(store, kept)
+    held: list[tuple[int, np.ndarray[Any, Any]]] = []
+    for turn in range(300):
+        if held and rng.random() < 0.55:
+            held.pop(rng.randrange(len(held)))
+        else:
+            held.append((turn, exe(np.full(rng.choice([N, N + 1, 2 * N, 3 * N + 17, 5 * N]), turn, np.float32))))
+        if turn % 20 == 0:
+            store.blocks()
+            assert all((a == 2 * turn).all() for turn, a in held)
+    assert store.out() == sum(size for size, is_lent in store.blocks() if is_lent)
+    held.clear()
+    assert store.is_whole() and store.out() == 0
+    assert store.waiting() <= kept + GRAIN
+
+
+@native
+def test_without_so_many_addresses_numpy_allocates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lender, "STORE", 1 << 60)
+    entry, methods = executor._entry(), executor._methods()
+    assert entry is not None and methods is not None
+    monkeypatch.setattr(methods, "lender", new_lender(entry.address))
+    store = Lender(store_of(methods.lender))
+    assert store.start == store.end == 0
+    found = doubling()(ones(N))
+    assert (found == 2).all() and not Lender(methods.lender).has(found)
+
+
+@native
+def test_threads_never_get_the_same_memory(store: Lender) -> None:
+    exe, wrong = doubling(), []
+
+    def work(number: int) -> None:
+        x = np.full(N + number, number, np.float32)
+        kept = [exe(x) for _ in range(3)]
+        for _ in range(20):
+            kept = [*kept[1:], exe(x)]
+            if not all((a == 2 * number).all() for a in kept):
+                wrong.append(number)
+
+    in_threads(work, range(4))
+    assert not wrong and store.is_whole()
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 1 << 40), (LARGE,), (LARGE // 8, 3)])
@@ -67,16 +165,6 @@ def test_what_cannot_be_is_refused_by_the_name_of_the_result(shape: tuple[int, .
         new_result(shape, np.dtype(np.float32), "y")
 
 
-def test_threads_never_get_the_same_memory() -> None:
-    exe, wrong = doubling(), []
-
-    def work(number: int) -> None:
-        x = np.full((ROWS, 64), number, np.float32)
-        kept = [exe(x) for _ in range(3)]
-        for _ in range(20):
-            kept = [*kept[1:], exe(x)]
-            if not all((a == 2 * number).all() for a in kept):
-                wrong.append(number)
-
-    in_threads(work, range(4))
-    assert not wrong
+def test_a_store_begins_with_one_head(new_lenders: int) -> None:
+    store = Lender(store_of(new_lenders))
+    assert store.is_whole() and store.waiting() == HEAD and store.out() == 0

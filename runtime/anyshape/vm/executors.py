@@ -39,9 +39,9 @@ class Executor(Protocol):
         """The results, or None where a guard declined. One that has a place may be computed in it, or not."""
         ...
 
-    def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
+    def direct(self, pool: ContextPool, types: Sequence[TensorType]) -> Callable[..., list[Array] | None] | None:
         """A call without ceremony, if there is one: (arguments, places), both as the caller gave them, to results that are in the places;
-        None where only `run` can tell."""
+        None where only `run` can tell. `types` are those of the results."""
         ...
 
 
@@ -60,7 +60,7 @@ class PythonExecutor:
     def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
         return self._run(arguments, context)
 
-    def direct(self, pool: ContextPool) -> None:
+    def direct(self, pool: ContextPool, types: Sequence[TensorType]) -> None:
         return None
 
     def context(self) -> Context:

@@ -255,7 +255,7 @@ class Straight:
         self._pool = ContextPool(context)
         self._run = executor.run
         self._lists = any(isinstance(t, ListType) for side in types for t in side)
-        self.direct: Direct | None = None if self._lists else executor.direct(self._pool)
+        self.direct: Direct | None = None if self._lists else executor.direct(self._pool, types[1])
 
     _general: Plan | None
 

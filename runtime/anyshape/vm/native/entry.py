@@ -20,12 +20,10 @@ from anyshape.vm.native.layout import RESULT_WORDS, WANTED_WORDS, End, Word
 from anyshape.vm.native.lending import add_lending
 from anyshape.vm.native.objects import DATA, DENSE, DIMS, TYPE
 from anyshape.vm.native.pool_layout import PoolWord
-from anyshape.vm.results import LARGE
 
 _DECLARED = {
     "anyshape_run": (I64, [PTR]),
     "anyshape_new_array": (PTR, [PTR, PTR, I32, PTR, PTR, PTR, I32, PTR]),
-    "anyshape_large_array": (PTR, [PTR, I64, PTR]),
     "anyshape_grow": (I64, [PTR]),
     "PyEval_SaveThread": (PTR, []),
     "PyEval_RestoreThread": (VOID, [PTR]),
@@ -105,12 +103,7 @@ def _make_result(f: Function) -> None:
         with branch.otherwise():
             dtype = f.load(type_, PTR)
             bytes_ = f.mul(elements, f.load(type_, I64, 1))
-            with f.if_else(f.compare("ge", bytes_, LARGE)) as size:
-                with size.then():
-                    size.give(f.call("anyshape_large_array", PTR, [dtype, rank, dims]))
-                with size.otherwise():
-                    size.give(f.call("new_array", PTR, [state, dtype, rank, dims, bytes_]))
-            (made,) = size.results
+            made = f.call("new_array", PTR, [state, dtype, rank, dims, bytes_])
             with f.if_(f.compare("eq", f.convert("ptrtoint", made, I64), 0)):
                 f.call("PyErr_Clear", VOID, [])
                 f.ret(const(I1, 0))

@@ -19,12 +19,13 @@ from anyshape.types import TensorType
 from anyshape.vm.arena import ContextPool
 from anyshape.vm.heap import no_memory_text
 from anyshape.vm.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
+from anyshape.vm.native.ahead import Ahead, typical_bytes
 from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.growth import as_number, entry_imports, grow, instruction, known
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Word
-from anyshape.vm.native.lender import new_lender
-from anyshape.vm.native.lending import ALLOCATED
+from anyshape.vm.native.lender import new_lender, store_of
+from anyshape.vm.native.lending import ALLOCATED, TOUCHED
 from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.verify import verify_program
@@ -101,7 +102,7 @@ def _entry() -> Loaded | None:
     if imports is None:
         return None
     ours = {"anyshape_run": _loop()[1].address("anyshape_run"), **entry_imports()}
-    return _load(entry_module, ("anyshape_call", *ALLOCATED), {**imports, **ours})
+    return _load(entry_module, ("anyshape_call", TOUCHED, *ALLOCATED), {**imports, **ours})
 
 
 @cache
@@ -111,6 +112,13 @@ def _methods() -> Methods | None:
     if loaded is None:
         return None
     return Methods(loaded.address("anyshape_call"), new_lender(loaded.address), (loaded, _loop()))
+
+
+@cache
+def _ahead() -> Ahead | None:
+    """What touches memory for results of the direct entry."""
+    loaded, methods = _entry(), _methods()
+    return Ahead(store_of(methods.lender), loaded.address(TOUCHED)) if loaded and methods else None
 
 
 class NativeExecutor:
@@ -130,10 +138,12 @@ class NativeExecutor:
         self._threads = threads
         self._methods = _methods() if types is not None else None
 
-    def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
-        """The direct entry with a context from the pool, if this process has such an entry."""
+    def direct(self, pool: ContextPool, types: Sequence[TensorType]) -> Callable[..., list[Array] | None] | None:
+        """The direct entry with a context from the pool, if this process has such an entry. Results of these types may need memory soon."""
         if self._methods is None:
             return None
+        if (ahead := _ahead()) is not None:
+            ahead.expect(typical_bytes(types))
         take, give_back = pool.take, pool.give_back
 
         def call(arguments: Sequence[Any], places: Sequence[Any] = ()) -> list[Array] | None:

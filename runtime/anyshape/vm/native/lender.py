@@ -1,15 +1,15 @@
-"""What lends memory to results: one piece for the process, its words, and what NumPy finds the functions of `lending.py` by.
+"""What lends memory to results: two pieces for the process, their words, and what NumPy finds the functions of `lending.py` by.
 
-In: the addresses of those functions. Out: the address of a lender, or 0 where there is no memory for one. All of it stays as long as the
-process lives, since arrays may be freed after everything else. So does the code of the functions: none is unloaded once the interpreter
-ends.
+In: the addresses of those functions. Out: the address of a lender, or 0 where there is no memory for one; its store is the other. All of it
+stays as long as the process lives, since arrays may be freed after everything else. So does the code of the functions: none is unloaded
+once the interpreter ends.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from anyshape.vm.native.lending import (
@@ -18,16 +18,23 @@ from anyshape.vm.native.lending import (
     CAPSULE,
     END,
     HEAD,
+    KEEP,
     LAST,
     LENDER_WORDS,
     LENT,
     NEXT,
+    OUT,
     SIZE,
     START,
+    TOP,
 )
 
 BYTES = 1 << 21
-"""One huge page, where the system has them. What finds no room there is NumPy's to allocate."""
+"""One huge page, where the system has them."""
+STORE = 1 << 30
+"""Addresses of the store; there is memory where something was lent. What finds no room there is NumPy's to allocate."""
+KEPT = 1 << 28
+"""At most so many bytes of the store wait to be lent again."""
 _PAGE = 1 << 12
 _CAPSULE = b"mem_handler"
 """What NumPy asks for by name."""
@@ -45,7 +52,7 @@ class Handler(ctypes.Structure):
 
 
 def new_lender(address: Callable[[str], int]) -> int:
-    """`address`: of a function by name. The memory is touched here, so that no call waits for pages."""
+    """`address`: of a function by name. The first piece is touched here, so that no call waits for its pages."""
     try:
         memory = mmap.mmap(-1, 2 * BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, ValueError):
@@ -57,23 +64,42 @@ def new_lender(address: Callable[[str], int]) -> int:
     start = mapped + -mapped % BYTES
     for at in range(start - mapped, start - mapped + BYTES, _PAGE):
         memory[at] = 0
-    words = (ctypes.c_int64 * LENDER_WORDS)()
+    words = (ctypes.c_int64 * (2 * LENDER_WORDS))()
     lender = ctypes.addressof(words)
-    handler = Handler(b"anyshape", 1, lender, *(address(name) for name in ALLOCATED))
-    capsule = _new_capsule(ctypes.addressof(handler), _CAPSULE, None)
-    _begin(lender, start, start + BYTES - HEAD)
-    words[CAPSULE] = id(capsule)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object((memory, words, handler, _CAPSULE, capsule)))
+    store = lender + 8 * LENDER_WORDS
+    functions = [address(name) for name in ALLOCATED]
+    _begin(lender, start, start + BYTES - HEAD, -1)
+    kept = [memory, words, _handled(lender, functions)]
+    with suppress(OSError, ValueError):  # a process may not be allowed as many addresses; then nothing is lent there
+        _put(store, {NEXT: store, LAST: store})
+        addresses = mmap.mmap(-1, STORE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(addresses))
+        _begin(store, start, start + STORE - HEAD, KEPT)
+        kept += [addresses, _handled(store, functions)]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     return lender
 
 
-def _begin(lender: int, start: int, end: int) -> None:
+def store_of(lender: int) -> int:
+    """The address of the other lender; 0 if there is none."""
+    return lender and lender + 8 * LENDER_WORDS
+
+
+def _handled(lender: int, functions: Sequence[int]) -> object:
+    """What NumPy finds the functions by, with this lender for their context; what must stay."""
+    handler = Handler(b"anyshape", 1, lender, *functions)
+    capsule = _new_capsule(ctypes.addressof(handler), _CAPSULE, None)
+    _put(lender, {CAPSULE: id(capsule)})
+    return handler, capsule
+
+
+def _begin(lender: int, start: int, end: int, keep: int) -> None:
     """One free block between two that are lent for good: none of them has a neighbour beyond to be joined with."""
     first = start + HEAD
     _put(start, {SIZE: HEAD | LENT})
     _put(first, {SIZE: end - first, BEFORE: HEAD, NEXT: lender, LAST: lender})
     _put(end, {SIZE: HEAD | LENT, BEFORE: end - first})
-    _put(lender, {START: start, END: end, NEXT: first, LAST: first})
+    _put(lender, {START: start, END: end, NEXT: first, LAST: first, TOP: first, OUT: 0, KEEP: keep})
 
 
 def _put(at: int, words: dict[int, int]) -> None:

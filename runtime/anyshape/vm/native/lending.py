@@ -1,4 +1,4 @@
-"""Memory of results below `LARGE`, from one piece that the process has touched: functions of the direct entry.
+"""Memory of results, from pieces that the process keeps: functions of the direct entry.
 
 In: the words of a lender (`lender.py`), and a size; who calls holds the interpreter's lock. Out: the address of so many bytes that
 nobody has, or null; taken back when NumPy frees the array over them, or moves it to be larger. An allocator has a block of a size that
@@ -8,9 +8,15 @@ the call before. Here the same bytes are lent again first, whatever their size.
 Blocks lie side by side, each with a head; free ones are in a ring through the lender, the one freed last in front, and are joined with free
 neighbours (Knuth, The Art of Computer Programming, volume 1, section 2.5: boundary tags). A block is cut from the low end, so that results
 that are dropped at once lie in the same place, one after the other.
+
+There are two lenders: of a piece that was touched when the process began, for results below `LARGE`, and of one that is little more than
+addresses, the *store*, for larger ones and for what finds no room in the first. Of what was lent there once, `KEPT` bytes wait to be lent
+again, and what comes back beyond them is given to the system.
 """
 
 from __future__ import annotations
+
+import mmap
 
 from anyshape.lower.llvm.builder import Function, Module
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const, null
@@ -21,13 +27,22 @@ from anyshape.vm.native.objects import FLAGS, HANDLER, OWNS, WRITABLE
 SIZE, BEFORE, NEXT, LAST = 0, 1, 2, 3
 """Words of a head: bytes of the block with its head, and LENT; bytes of the block in front of it; if it is free, its neighbours in the
 ring, which are heads or the lender."""
-START, END, CAPSULE = 0, 1, 4
-"""Words of a lender, beside NEXT and LAST: where blocks begin and end, and what NumPy finds the functions below by."""
-LENDER_WORDS = 5
+START, END, CAPSULE, TOP, OUT, KEEP = 0, 1, 4, 5, 6, 7
+"""Words of a lender, beside NEXT and LAST: where blocks begin and end, what NumPy finds the functions below by, the end of what was lent
+since memory was given back, the bytes that are lent, and those that may wait at most. The last three are the store's alone."""
+LENDER_WORDS = 8
+"""Those of the store follow."""
 LENT = 1
 HEAD = 64
 TRIES = 8
 """Free blocks that are looked at before the last one of the memory, which is the largest as a rule."""
+LARGE = 1 << 20
+"""Results of at least so many bytes lie in the store."""
+STORED = 1 << 16
+"""So do those of so many bytes that find no room in the other piece; what is left is NumPy's to allocate."""
+GRAIN = 1 << 16
+"""What is given back to the system are whole multiples of it: no system has larger pages, but those that it breaks up by itself."""
+DONT_NEED = getattr(mmap, "MADV_DONTNEED", 4)
 DOMAIN = 389047
 """NumPy's number for its own memory among what is traced."""
 ALLOCATED = {
@@ -37,28 +52,36 @@ ALLOCATED = {
     "anyshape_free": (VOID, [("lender", PTR), ("memory", PTR), ("size", I64)]),
 }
 """What NumPy calls for an array that is over such memory: `PyDataMem_Handler`, in its order."""
+TOUCHED = "anyshape_touched"
 NEW = [("state", PTR), ("dtype", PTR), ("rank", I64), ("dims", PTR), ("size", I64)]
 
 
 def add_lending(module: Module) -> None:
-    """Defines `new_array`, and for NumPy the functions of `ALLOCATED`."""
+    """Defines `new_array`, TOUCHED, and for NumPy the functions of `ALLOCATED`."""
     module.declare("PyMem_RawMalloc", PTR, [I64])
     module.declare("PyMem_RawCalloc", PTR, [I64, I64])
     module.declare("PyMem_RawRealloc", PTR, [PTR, I64])
     module.declare("PyMem_RawFree", VOID, [PTR])
     module.declare("PyTraceMalloc_Track", I32, [I32, PTR, I64])
+    module.declare("madvise", I32, [PTR, I64, I32])
     block = [("lender", PTR), ("block", PTR)]
     with module.function("lend", PTR, [("lender", PTR), ("size", I64)], internal=True, noalias=False) as f:
         _lend(f)
     with module.function("cut", PTR, [*block, ("wanted", I64)], internal=True, noalias=False) as f:
         _cut(f)
-    with module.function("give_back", VOID, block, internal=True, noalias=False) as f:
+    with module.function("give_back", PTR, block, internal=True, noalias=False) as f:
         _give_back(f)
+    with module.function("store_back", VOID, block, internal=True, noalias=False) as f:
+        _store_back(f)
     for (name, (result, arguments)), write in zip(
         ALLOCATED.items(), (_allocate, _allocate_zero, _reallocate, _free), strict=True
     ):
         with module.function(name, result, arguments, noalias=False) as f:
             write(f)
+    with module.function(TOUCHED, VOID, [("lender", PTR), ("end", I64)], noalias=False) as f:
+        _touched(f)
+    with module.function("stored_array", PTR, NEW, internal=True, noalias=False) as f:
+        _stored_array(f)
     with module.function("new_array", PTR, NEW, internal=True, noalias=False) as f:
         _new_array(f)
 
@@ -125,6 +148,7 @@ def _cut(f: Function) -> None:
 
 
 def _give_back(f: Function) -> None:
+    """The free block that it is part of then."""
     lender, block = f.args
     size = _bytes(f, block)
     behind = _address(f, block, size)
@@ -148,6 +172,45 @@ def _give_back(f: Function) -> None:
     first = f.load(lender, PTR, NEXT)
     _join(f, lender, block)
     _join(f, block, first)
+    f.ret(block)
+
+
+def _store_back(f: Function) -> None:
+    """The same in the store, where too much may wait then. The last block of all gives what lies furthest behind; in another one nothing
+    is known to have memory but what came back."""
+    lender, came = f.args
+    size = _bytes(f, came)
+    block = f.call("give_back", PTR, [lender, came])
+    out, top = f.sub(f.load(lender, I64, OUT), size), f.load(lender, I64, TOP)
+    f.store(out, lender, OUT)
+    waiting = f.sub(f.sub(top, f.load(lender, I64, START)), out)
+    surplus = f.sub(waiting, f.load(lender, I64, KEEP))
+    with f.if_(f.compare("le", surplus, 0)):
+        f.ret()
+    begin, behind = (f.convert("ptrtoint", _address(f, b, const(I64, HEAD)), I64) for b in (came, block))
+    is_last = f.compare("eq", _end(f, block), f.load(lender, I64, END))
+    low = f.select(is_last, f.umax(behind, f.sub(top, surplus)), begin)
+    high = f.select(is_last, top, f.add(begin, f.sub(size, HEAD)))
+    low, high = f.and_(f.add(low, GRAIN - 1), -GRAIN), f.and_(high, -GRAIN)
+    with f.if_(f.compare("lt", low, high)):
+        with f.if_(is_last):
+            f.store(low, lender, TOP)
+        f.call("madvise", I32, [f.convert("inttoptr", low, PTR), f.sub(high, low), const(I32, DONT_NEED)])
+    f.ret()
+
+
+def _end(f: Function, block: Val) -> Val:
+    return f.convert("ptrtoint", _address(f, block, _bytes(f, block)), I64)
+
+
+def _reaches(f: Function, lender: Val, end: Val) -> None:
+    """There is memory up to this address."""
+    f.store(f.umax(f.load(lender, I64, TOP), end), lender, TOP)
+
+
+def _touched(f: Function) -> None:
+    lender, end = f.args
+    _reaches(f, lender, end)
     f.ret()
 
 
@@ -177,39 +240,79 @@ def _reallocate(f: Function) -> None:
     made = f.call("PyMem_RawMalloc", PTR, [size])
     with f.if_(_is_null(f, made)):
         f.ret(made)
-    block = _head(f, memory)
-    f.memmove(made, memory, f.umin(size, f.sub(_bytes(f, block), HEAD)))
-    f.call("give_back", VOID, [lender, block])
+    f.memmove(made, memory, f.umin(size, f.sub(_bytes(f, _head(f, memory)), HEAD)))
+    _take_back(f, lender, memory)
     f.ret(made)
 
 
 def _free(f: Function) -> None:
     lender, memory, _ = f.args
     with f.if_(_is_ours(f, lender, memory)):
-        f.call("give_back", VOID, [lender, _head(f, memory)])
+        _take_back(f, lender, memory)
         f.ret()
     f.call("PyMem_RawFree", VOID, [memory])
     f.ret()
 
 
+def _take_back(f: Function, lender: Val, memory: Val) -> None:
+    with f.if_else(f.compare("ge", f.load(lender, I64, KEEP), 0)) as branch:
+        with branch.then():
+            f.call("store_back", VOID, [lender, _head(f, memory)])
+        with branch.otherwise():
+            f.call("give_back", PTR, [lender, _head(f, memory)])
+
+
 def _new_array(f: Function) -> None:
-    """A new array of `size` bytes, fewer than LARGE, over lent memory or over NumPy's own; or null, with Python's error set."""
-    state, dtype, rank, dims, size = f.args
-    f.call("Py_IncRef", VOID, [dtype])
-    asked = [f.load(state, PTR, Word.ARRAY_TYPE), dtype, f.convert("trunc", rank, I32), dims, null()]
+    """A new array of `size` bytes: over lent memory, or over NumPy's own; or null, with Python's error set."""
+    state, *_, size = f.args
     lender = f.load(state, PTR, Word.LENDER)
     with f.if_(f.or_(_is_null(f, lender), f.compare("le", size, 0))):
-        f.ret(f.call("anyshape_new_array", PTR, [*asked, null(), const(I32, 0), null()]))
+        f.ret(_array_over(f, null(), 0))
+    with f.if_(f.compare("ge", size, LARGE)):
+        f.ret(f.call("stored_array", PTR, f.args))
     memory = f.call("lend", PTR, [lender, size])
     with f.if_(_is_null(f, memory)):
-        f.ret(f.call("anyshape_new_array", PTR, [*asked, null(), const(I32, 0), null()]))
-    made = f.call("anyshape_new_array", PTR, [*asked, memory, const(I32, WRITABLE), null()])
+        f.ret(f.call("stored_array", PTR, f.args))
+    made = _array_over(f, memory, WRITABLE)
     with f.if_(_is_null(f, made)):
-        f.call("give_back", VOID, [lender, _head(f, memory)])
+        f.call("give_back", PTR, [lender, _head(f, memory)])
         f.ret(made)
-    flags, capsule = field(f, made, FLAGS), f.load(lender, PTR, CAPSULE)
+    _hand_over(f, lender, made, memory)
+    f.ret(made)
+
+
+def _stored_array(f: Function) -> None:
+    """The same of the store."""
+    state, *_, size = f.args
+    store = f.gep(f.load(state, PTR, Word.LENDER), LENDER_WORDS, I64)
+    with f.if_(f.compare("lt", size, STORED)):
+        f.ret(_array_over(f, null(), 0))
+    memory = f.call("lend", PTR, [store, size])
+    with f.if_(_is_null(f, memory)):
+        f.ret(_array_over(f, null(), 0))
+    block = _head(f, memory)
+    f.store(f.add(f.load(store, I64, OUT), _bytes(f, block)), store, OUT)
+    _reaches(f, store, _end(f, block))
+    made = _array_over(f, memory, WRITABLE)
+    with f.if_(_is_null(f, made)):
+        f.call("store_back", VOID, [store, block])
+        f.ret(made)
+    _hand_over(f, store, made, memory)
+    f.ret(made)
+
+
+def _hand_over(f: Function, lender: Val, array: Val, memory: Val) -> None:
+    """The array gives the memory back once it is gone."""
+    flags, capsule = field(f, array, FLAGS), f.load(lender, PTR, CAPSULE)
     f.store(f.or_(f.load(flags, I32), OWNS), flags)
     f.call("Py_IncRef", VOID, [capsule])
-    f.store(capsule, field(f, made, HANDLER))
-    f.call("PyTraceMalloc_Track", I32, [const(I32, DOMAIN), memory, size])
-    f.ret(made)
+    f.store(capsule, field(f, array, HANDLER))
+    f.call("PyTraceMalloc_Track", I32, [const(I32, DOMAIN), memory, f.arg("size")])
+
+
+def _array_over(f: Function, memory: Val, flags: int) -> Val:
+    """What NumPy makes of it, or of memory of its own for null. It keeps the reference to the dtype that is made here."""
+    f.call("Py_IncRef", VOID, [f.arg("dtype")])
+    type_, rank = f.load(f.arg("state"), PTR, Word.ARRAY_TYPE), f.convert("trunc", f.arg("rank"), I32)
+    asked = [type_, f.arg("dtype"), rank, f.arg("dims"), null(), memory, const(I32, flags), null()]
+    return f.call("anyshape_new_array", PTR, asked)

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.vm.results import NATIVE
-
 TYPE, DATA, RANK, DIMS, DTYPE, FLAGS, HANDLER = 8, 16, 24, 32, 56, 64, 88
 """Offsets in an array object: CPython's type pointer, then the fields of NumPy's published PyArrayObject."""
 KIND = 24
@@ -129,8 +127,8 @@ def functions() -> dict[str, int] | None:
             return None
         if not _is_handled(entries[GET_HANDLER] or 0):
             return None
-        large = ctypes.cast(NATIVE, ctypes.c_void_p).value or 0
-        return {**found, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0, "anyshape_large_array": large}
+        advise = ctypes.cast(ctypes.CDLL(None).madvise, ctypes.c_void_p).value or 0
+        return {**found, "anyshape_new_array": entries[NEW_FROM_DESCR] or 0, "madvise": advise}
     except Exception:
         return None
 

@@ -1,0 +1,68 @@
+"""Memory of the store, touched before a call needs it.
+
+In: the types of a program's results. Out: nothing; where typical calls have large results, a thread has the system put memory behind as
+much of the store as the largest of them need. A call that is the first to touch memory waits for it page by page: the step of a decoder
+whose cache is larger than all before would take several times as long as the next one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import threading
+from collections.abc import Sequence
+
+from anyshape.types import ListType, TensorType
+from anyshape.vm.available import available_memory
+from anyshape.vm.memory import Tenant, at_typical_points
+from anyshape.vm.native.lending import LARGE, START
+
+MOST = 1 << 25
+"""Bytes; far less than a process has that runs a model with such results."""
+SPARE = 8
+"""Times as much memory must be available."""
+PIECE = 1 << 20
+POPULATE_WRITE = 23
+"""Linux 5.14: madvise(2), MADV_POPULATE_WRITE; contents stay as they are. Elsewhere nothing is touched."""
+
+
+def typical_bytes(types: Sequence[TensorType | ListType]) -> int:
+    """Of all results together at the largest of typical calls; 0 if half of those need fewer than LARGE, or nobody knows."""
+    if any(isinstance(t, ListType) or t.shape is None for t in types):
+        return 0
+    tenants = [Tenant(t.count() * t.dtype.itemsize, 0, 0) for t in types if isinstance(t, TensorType)]
+    totals = at_typical_points(tenants).sum(axis=0).tolist()
+    return int(min(max(totals), MOST)) if totals and statistics.median(totals) >= LARGE else 0
+
+
+class Ahead:
+    """The low end of one store, as far as it was touched."""
+
+    def __init__(self, store: int, touched: int) -> None:
+        """`store`: a lender, or 0; `touched`: the address of TOUCHED."""
+        self._store, self._end, self._lock = store, 0, threading.Lock()
+        self._start = ctypes.c_int64.from_address(store + 8 * START).value if store else 0
+        self._touched = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(touched)
+
+    def expect(self, wanted: int) -> threading.Thread | None:
+        """So many bytes are touched soon, by the thread that is given; None where that was done before, or there is no store."""
+        with self._lock:
+            begin, self._end = self._end, max(self._end, wanted)
+        if wanted <= begin or not self._start:
+            return None
+        thread = threading.Thread(target=self._touch, args=(begin, wanted), name="anyshape-ahead", daemon=True)
+        thread.start()
+        return thread
+
+    def _touch(self, begin: int, end: int) -> None:
+        if available_memory() < SPARE * end:
+            return
+        advise = ctypes.CDLL(None).madvise
+        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        for at in range(self._start + begin // PIECE * PIECE, self._start + end, PIECE):
+            if advise(at, PIECE, POPULATE_WRITE):
+                return
+            self._touched(self._store, at + PIECE)
+
+
+__all__ = ["Ahead", "typical_bytes"]

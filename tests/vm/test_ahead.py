@@ -1,0 +1,111 @@
+"""Memory for large results is touched before a call needs it, where typical calls have such results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.types import parse_type
+from anyshape.vm import compile
+from anyshape.vm.native import ahead, executor
+from anyshape.vm.native.ahead import MOST, PIECE, typical_bytes
+from anyshape.vm.native.lender import store_of
+from anyshape.vm.native.lending import LARGE
+from tests.vm.lenders import Lender, doubling, ones
+
+pytestmark = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="madvise of Linux")
+
+
+@pytest.fixture
+def store(new_lenders: int) -> Lender:
+    return Lender(store_of(new_lenders))
+
+
+def touched(store: Lender) -> int:
+    return store.waiting() + store.out()
+
+
+def expect(wanted: int) -> bool:
+    """Whether a thread was needed, once it is done."""
+    found = executor._ahead()
+    assert found is not None
+    thread = found.expect(wanted)
+    if thread is not None:
+        thread.join()
+    return thread is not None
+
+
+def resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+@LINUX
+def test_memory_is_there_once_and_stays(store: Lender) -> None:
+    before = resident()
+    assert expect(8 * PIECE)
+    if touched(store) < PIECE:
+        pytest.skip("a system that has no such call, or too little memory")
+    assert touched(store) == 8 * PIECE and resident() - before > 7 * PIECE
+    assert not expect(8 * PIECE) and not expect(3 * PIECE)
+    assert expect(10 * PIECE)
+    assert touched(store) == 10 * PIECE
+    assert store.is_whole()
+
+
+@LINUX
+def test_what_a_result_holds_stays_as_it_is(store: Lender) -> None:
+    exe = doubling()
+    held = [exe(ones(LARGE // 4) * k) for k in range(3)]
+    expect(8 * PIECE)
+    assert all(store.has(a) and (a == 2 * k).all() for k, a in enumerate(held))
+    del held
+    assert store.is_whole()
+
+
+def test_little_memory_is_left_alone(store: Lender, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "available_memory", lambda: 20 * PIECE)
+    expect(8 * PIECE)
+    assert touched(store) < PIECE
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("f32[4, 8]", 0),
+        ("f32[n]", 0),
+        ("f32[n, m]", 0),
+        ("f32[n, m, 4096]", MOST),
+        ("f32[...]", 0),
+        ("f32[600, 1000]", 2400000),
+        ("f32[n, 10000]", 512 * 40000),
+    ],
+)
+def test_of_typical_results(text: str, wanted: int) -> None:
+    type_ = parse_type(text)
+    assert typical_bytes([type_]) == wanted
+
+
+def test_of_no_results_and_of_several() -> None:
+    assert typical_bytes([]) == 0
+    part = parse_type("f32[n, 600]")
+    assert typical_bytes([part]) == 0
+    assert typical_bytes([part] * 20) == 20 * 512 * 2400
+
+
+@LINUX
+def test_a_model_that_is_compiled_is_told_of(store: Lender, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    found = executor._ahead()
+    assert found is not None
+    monkeypatch.setattr(type(found), "expect", lambda self, wanted: asked.append(wanted))
+    x = anyshape.input("x", "f32[n, 10000]")
+    exe = compile(anyshape.function([x], ops.add(x, x)), threads=1)
+    assert asked and set(asked) == {512 * 40000}
+    assert (exe(np.ones((2, 10000), np.float32)) == 2).all()
