@@ -8,6 +8,7 @@ learned, in words, is in `performance_notes.md` beside this file and is taken ov
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -227,9 +228,41 @@ def crowded(results: Results) -> str:
     return "\n".join(lines)
 
 
+def first_calls(results: Results) -> str:
+    lines = [
+        "## First calls of a process\n",
+        "As *first* and *second* above, in processes that made no other executable: memory that nobody touched before and code that no\n"
+        "processor ran before are in these figures. p50 and p95 over the shapes of medians over processes, and the shape where a first\n"
+        "call costs most (`python -m benchmarks.first_calls`).\n",
+        "| model | threads | engine | first, p50 / p95 | second | worst |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for r in results:
+        for engine, found in r["engines"].items():
+            both = " | ".join(f"{p['p50']:.2f} / {p['p95']:.2f}" for p in (found["first"], found["second"]))
+            batch, length, worst = found["worst"]
+            lines.append(f"| {r['model']} | {r['threads']} | {engine} | {both} | {worst:.2f} at {batch}x{length} |")
+    return "\n".join(lines)
+
+
+def decoding(results: Results) -> str:
+    lines = [
+        "## Decoding\n",
+        "Steps of gpt2, each with the keys and values that the step before it gave, milliseconds of a step: medians of turns\n"
+        "(`python -m benchmarks.decoding`).\n",
+        "| batch | words in the cache | threads | anyshape | onnxruntime | ratio |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for r in results:
+        ours, theirs = (r["seconds"].get(n, math.nan) for n in (US, "onnxruntime"))
+        figures = f"{ours * 1e3:.3f} | {theirs * 1e3:.3f} | {theirs / ours:.2f}"
+        lines.append(f"| {r['batch']} | {r['words'][0]} to {r['words'][1]} | {r['threads']} | {figures} |")
+    return "\n".join(lines)
+
+
 SECTIONS: tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...] = (
     ("one_thread", (models, errors)),
     ("all_threads", (models,)),
+    ("first_calls", (first_calls,)),
+    ("decoding", (decoding,)),
     ("oversubscribed", (crowded,)),
     ("bounds", (bounds,)),
     ("compile_time", (compiling,)),

@@ -6,6 +6,7 @@ so that whatever else the machine does, it does to all; a turn begins with calls
 
 from __future__ import annotations
 
+import ctypes
 import random
 import statistics
 import time
@@ -83,13 +84,22 @@ class Local:
         return [_seconds(self._engine, self._calls[s][0]) for s in order]
 
     def first(self, order: Sequence[Shape]) -> list[list[float]]:
-        engine = self._make()
+        return self._passes(self._make(), order, lambda a: a.copy())
+
+    def first_of_process(self, order: Sequence[Shape]) -> list[list[float]]:
+        """The same of the engine that this was made with, which should not have been called yet. Nothing is copied, and what making the
+        arguments left behind goes back to the system: results would find that memory."""
+        if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+            libc.malloc_trim(0)
+        return self._passes(self._engine, order, lambda a: a)
+
+    def _passes(self, engine: Engine, order: Sequence[Shape], given: Callable[[Any], Any]) -> list[list[float]]:
         self._made += 1
         passes = []
         for k in range(self._made, self._made + 2 + LATER):  # so that each engine begins with other data
             data = [self._calls[s][k % len(self._calls[s])] for s in order]
             calls = _once_warm(data[0], data[1:])
-            seconds = [_seconds(engine, {n: a.copy() for n, a in arguments.items()}) for arguments in calls]
+            seconds = [_seconds(engine, {n: given(a) for n, a in arguments.items()}) for arguments in calls]
             passes.append(seconds[len(seconds) - len(order) + 1 :])
         return passes
 
@@ -175,10 +185,17 @@ def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 
             if k >= ANEW[0] and spent[r.name] > FIRST_SECONDS:  # large models: once
                 continue
             started = time.perf_counter()
-            new, again, *more = r.first(order)
+            passes = r.first(order)
             spent[r.name] += time.perf_counter() - started
-            for at, shape in enumerate(order[1:]):
-                later = statistics.median(p[at] for p in more)
-                first[r.name][shape].append(new[at] / later)
-                second[r.name][shape].append(again[at] / later)
+            for shape, new, again in over_later(order, passes):
+                first[r.name][shape].append(new)
+                second[r.name][shape].append(again)
     return first, second
+
+
+def over_later(order: Sequence[Shape], passes: Sequence[Sequence[float]]) -> Iterator[tuple[Shape, float, float]]:
+    """Of each shape but the one in front, the first and the second call over the median of the later ones."""
+    new, again, *more = passes
+    for at, shape in enumerate(order[1:]):
+        later = statistics.median(p[at] for p in more)
+        yield shape, new[at] / later, again[at] / later

@@ -95,6 +95,10 @@ class Worker(Stopped):
         found: list[list[float]] = self.ask("first", order)
         return found
 
+    def first_of_process(self, order: Sequence[Shape]) -> list[list[float]]:
+        found: list[list[float]] = self.ask("first_of_process", order)
+        return found
+
 
 @contextmanager
 def workers(

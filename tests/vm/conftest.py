@@ -16,7 +16,7 @@ from anyshape.passes import simplify
 from anyshape.vm.native import executor
 from anyshape.vm.native.ahead import Ahead
 from anyshape.vm.native.lender import new_lender, store_of
-from anyshape.vm.native.lending import TOUCHED
+from anyshape.vm.native.lending import TOUCH, TOUCHED
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -37,7 +37,7 @@ def new_lenders(monkeypatch: pytest.MonkeyPatch) -> int:
     entry, methods = executor._entry(), copy.copy(executor._methods())
     assert entry is not None and methods is not None
     methods.lender = new_lender(entry.address)
-    ahead = Ahead(store_of(methods.lender), entry.address(TOUCHED))
+    ahead = Ahead(store_of(methods.lender), entry.address(TOUCH), entry.address(TOUCHED))
     monkeypatch.setattr(executor, "_methods", lambda: methods)
     monkeypatch.setattr(executor, "_ahead", lambda: ahead)
     return methods.lender

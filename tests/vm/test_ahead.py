@@ -13,9 +13,9 @@ from anyshape import ops
 from anyshape.types import parse_type
 from anyshape.vm import compile
 from anyshape.vm.native import ahead, executor
-from anyshape.vm.native.ahead import MOST, PIECE, typical_bytes
+from anyshape.vm.native.ahead import MOST, typical_bytes
 from anyshape.vm.native.lender import store_of
-from anyshape.vm.native.lending import LARGE
+from anyshape.vm.native.lending import LARGE, PIECE
 from tests.vm.lenders import Lender, doubling, ones
 
 pytestmark = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)

@@ -39,9 +39,9 @@ class Executor(Protocol):
         """The results, or None where a guard declined. One that has a place may be computed in it, or not."""
         ...
 
-    def direct(self, pool: ContextPool, types: Sequence[TensorType]) -> Callable[..., list[Array] | None] | None:
+    def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
         """A call without ceremony, if there is one: (arguments, places), both as the caller gave them, to results that are in the places;
-        None where only `run` can tell. `types` are those of the results."""
+        None where only `run` can tell."""
         ...
 
 
@@ -60,7 +60,7 @@ class PythonExecutor:
     def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
         return self._run(arguments, context)
 
-    def direct(self, pool: ContextPool, types: Sequence[TensorType]) -> None:
+    def direct(self, pool: ContextPool) -> None:
         return None
 
     def context(self) -> Context:
@@ -73,10 +73,22 @@ def make_executor(program: Program, options: Options, types: Sequence[TensorType
         from anyshape.vm.profile import RecordedExecutor
 
         return RecordedExecutor(program, options.recorder)
-    if options.loop == "python" or options.walk or options.kernels == "interpret":
+    if not _is_native(options):
         return PythonExecutor(program, options.walk)
     from anyshape.vm.native.executor import NativeExecutor
     from anyshape.vm.native.pool import usable_threads
 
     usable = usable_threads()  # more would only take turns on the same processors
     return NativeExecutor(program, types, min(options.threads or usable, usable))
+
+
+def expect_results(types: Sequence[TensorType], options: Options) -> None:
+    """A program with results of these types is made ready; the memory that typical calls need for them had better be there by then."""
+    if _is_native(options):
+        from anyshape.vm.native.executor import expect_results
+
+        expect_results(types)
+
+
+def _is_native(options: Options) -> bool:
+    return options.recorder is None and not (options.loop == "python" or options.walk or options.kernels == "interpret")

@@ -26,7 +26,7 @@ from anyshape.vm.arena import ContextPool
 from anyshape.vm.blocks import array_type, pack, result_dtypes, unpack
 from anyshape.vm.causes import Causes, named
 from anyshape.vm.disassemble import disassemble
-from anyshape.vm.executors import make_executor
+from anyshape.vm.executors import expect_results, make_executor
 from anyshape.vm.generate import generate, generate_function
 from anyshape.vm.kernels import KernelMaker, kernel_maker, target_called
 from anyshape.vm.options import Options
@@ -89,6 +89,7 @@ class Compiler:
             try:
                 with self.report.phase("optimise"):
                     typed, assumed = retype(f, low)
+                    expect_results([v.type for v in typed.results], self.options)  # beside what follows
                     optimised = self._optimise(typed)
             except ShapeError:
                 if low == 0:
@@ -246,6 +247,7 @@ class Straight:
         self._program, self._ready = program, ready
         self._make_general, self._general, self._lock = general, None, lock
         self._types = types
+        expect_results(types[1], options)
         executor = make_executor(program, options, [array_type(t) for t in types[0]])
 
         def context() -> Any:  # no call is without one, and the first call makes the first
@@ -255,7 +257,7 @@ class Straight:
         self._pool = ContextPool(context)
         self._run = executor.run
         self._lists = any(isinstance(t, ListType) for side in types for t in side)
-        self.direct: Direct | None = None if self._lists else executor.direct(self._pool, types[1])
+        self.direct: Direct | None = None if self._lists else executor.direct(self._pool)
 
     _general: Plan | None
 

@@ -133,7 +133,7 @@ class RecordedExecutor:
     def context(self) -> Context:
         return Context(self.program.regions, self._words, self._offsets)
 
-    def direct(self, pool: object, types: object) -> None:
+    def direct(self, pool: object) -> None:
         return None
 
     def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:

@@ -15,15 +15,12 @@ from collections.abc import Sequence
 from anyshape.types import ListType, TensorType
 from anyshape.vm.available import available_memory
 from anyshape.vm.memory import Tenant, at_typical_points
-from anyshape.vm.native.lending import LARGE, START
+from anyshape.vm.native.lending import LARGE, PIECE, START
 
 MOST = 1 << 25
 """Bytes; far less than a process has that runs a model with such results."""
 SPARE = 8
 """Times as much memory must be available."""
-PIECE = 1 << 20
-POPULATE_WRITE = 23
-"""Linux 5.14: madvise(2), MADV_POPULATE_WRITE; contents stay as they are. Elsewhere nothing is touched."""
 
 
 def typical_bytes(types: Sequence[TensorType | ListType]) -> int:
@@ -38,31 +35,27 @@ def typical_bytes(types: Sequence[TensorType | ListType]) -> int:
 class Ahead:
     """The low end of one store, as far as it was touched."""
 
-    def __init__(self, store: int, touched: int) -> None:
-        """`store`: a lender, or 0; `touched`: the address of TOUCHED."""
+    def __init__(self, store: int, touch: int, touched: int) -> None:
+        """`store`: a lender, or 0; the addresses of TOUCH and TOUCHED."""
         self._store, self._end, self._lock = store, 0, threading.Lock()
         self._start = ctypes.c_int64.from_address(store + 8 * START).value if store else 0
+        self._touch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(touch)
         self._touched = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(touched)
 
     def expect(self, wanted: int) -> threading.Thread | None:
         """So many bytes are touched soon, by the thread that is given; None where that was done before, or there is no store."""
         with self._lock:
-            begin, self._end = self._end, max(self._end, wanted)
-        if wanted <= begin or not self._start:
+            begin, self._end = self._end, max(self._end, -(-wanted // PIECE))
+            pieces = self._end - begin
+        if not pieces or not self._start:
             return None
-        thread = threading.Thread(target=self._touch, args=(begin, wanted), name="anyshape-ahead", daemon=True)
+        thread = threading.Thread(target=self._go, args=(begin, pieces), name="anyshape-ahead", daemon=True)
         thread.start()
         return thread
 
-    def _touch(self, begin: int, end: int) -> None:
-        if available_memory() < SPARE * end:
-            return
-        advise = ctypes.CDLL(None).madvise
-        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        for at in range(self._start + begin // PIECE * PIECE, self._start + end, PIECE):
-            if advise(at, PIECE, POPULATE_WRITE):
-                return
-            self._touched(self._store, at + PIECE)
+    def _go(self, begin: int, pieces: int) -> None:
+        if available_memory() >= SPARE * pieces * PIECE:
+            self._touched(self._store, self._touch(self._start + begin * PIECE, pieces))
 
 
 __all__ = ["Ahead", "typical_bytes"]

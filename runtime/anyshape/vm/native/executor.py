@@ -25,7 +25,7 @@ from anyshape.vm.native.growth import as_number, entry_imports, grow, instructio
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.lender import new_lender, store_of
-from anyshape.vm.native.lending import ALLOCATED, TOUCHED
+from anyshape.vm.native.lending import ALLOCATED, TOUCH, TOUCHED
 from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.pool import Pool, keep_in_order
 from anyshape.vm.native.verify import verify_program
@@ -102,7 +102,7 @@ def _entry() -> Loaded | None:
     if imports is None:
         return None
     ours = {"anyshape_run": _loop()[1].address("anyshape_run"), **entry_imports()}
-    return _load(entry_module, ("anyshape_call", TOUCHED, *ALLOCATED), {**imports, **ours})
+    return _load(entry_module, ("anyshape_call", TOUCH, TOUCHED, *ALLOCATED), {**imports, **ours})
 
 
 @cache
@@ -118,7 +118,15 @@ def _methods() -> Methods | None:
 def _ahead() -> Ahead | None:
     """What touches memory for results of the direct entry."""
     loaded, methods = _entry(), _methods()
-    return Ahead(store_of(methods.lender), loaded.address(TOUCHED)) if loaded and methods else None
+    if loaded is None or methods is None:
+        return None
+    return Ahead(store_of(methods.lender), loaded.address(TOUCH), loaded.address(TOUCHED))
+
+
+def expect_results(types: Sequence[TensorType]) -> None:
+    """Memory for results of these types is needed soon."""
+    if (wanted := typical_bytes(types)) and (ahead := _ahead()) is not None:
+        ahead.expect(wanted)
 
 
 class NativeExecutor:
@@ -138,12 +146,10 @@ class NativeExecutor:
         self._threads = threads
         self._methods = _methods() if types is not None else None
 
-    def direct(self, pool: ContextPool, types: Sequence[TensorType]) -> Callable[..., list[Array] | None] | None:
-        """The direct entry with a context from the pool, if this process has such an entry. Results of these types may need memory soon."""
+    def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
+        """The direct entry with a context from the pool, if this process has such an entry."""
         if self._methods is None:
             return None
-        if (ahead := _ahead()) is not None:
-            ahead.expect(typical_bytes(types))
         take, give_back = pool.take, pool.give_back
 
         def call(arguments: Sequence[Any], places: Sequence[Any] = ()) -> list[Array] | None:

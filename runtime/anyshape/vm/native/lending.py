@@ -43,6 +43,8 @@ STORED = 1 << 16
 GRAIN = 1 << 16
 """What is given back to the system are whole multiples of it: no system has larger pages, but those that it breaks up by itself."""
 DONT_NEED = getattr(mmap, "MADV_DONTNEED", 4)
+POPULATE_WRITE = 23
+"""madvise(2) of Linux from 5.14 on: memory as if it had been written, with its contents as they are. Elsewhere it is refused."""
 DOMAIN = 389047
 """NumPy's number for its own memory among what is traced."""
 ALLOCATED = {
@@ -52,12 +54,15 @@ ALLOCATED = {
     "anyshape_free": (VOID, [("lender", PTR), ("memory", PTR), ("size", I64)]),
 }
 """What NumPy calls for an array that is over such memory: `PyDataMem_Handler`, in its order."""
-TOUCHED = "anyshape_touched"
+TOUCH, TOUCHED = "anyshape_touch", "anyshape_touched"
+"""Of memory that is had before it is lent: what has it, without the interpreter's lock, and what notes it, with it."""
+PIECE = 1 << 21
+"""Of it, after which others who map memory have their turn."""
 NEW = [("state", PTR), ("dtype", PTR), ("rank", I64), ("dims", PTR), ("size", I64)]
 
 
 def add_lending(module: Module) -> None:
-    """Defines `new_array`, TOUCHED, and for NumPy the functions of `ALLOCATED`."""
+    """Defines `new_array`, TOUCH, TOUCHED, and for NumPy the functions of `ALLOCATED`."""
     module.declare("PyMem_RawMalloc", PTR, [I64])
     module.declare("PyMem_RawCalloc", PTR, [I64, I64])
     module.declare("PyMem_RawRealloc", PTR, [PTR, I64])
@@ -78,6 +83,8 @@ def add_lending(module: Module) -> None:
     ):
         with module.function(name, result, arguments, noalias=False) as f:
             write(f)
+    with module.function(TOUCH, I64, [("begin", I64), ("pieces", I64)], noalias=False) as f:
+        _touch(f)
     with module.function(TOUCHED, VOID, [("lender", PTR), ("end", I64)], noalias=False) as f:
         _touched(f)
     with module.function("stored_array", PTR, NEW, internal=True, noalias=False) as f:
@@ -206,6 +213,19 @@ def _end(f: Function, block: Val) -> Val:
 def _reaches(f: Function, lender: Val, end: Val) -> None:
     """There is memory up to this address."""
     f.store(f.umax(f.load(lender, I64, TOP), end), lender, TOP)
+
+
+def _touch(f: Function) -> None:
+    """How far there is memory now."""
+    begin, pieces = f.args
+    with f.for_range(0, pieces) as each:
+        at = f.add(begin, f.mul(each.index, PIECE))
+        refused = f.call(
+            "madvise", I32, [f.convert("inttoptr", at, PTR), const(I64, PIECE), const(I32, POPULATE_WRITE)]
+        )
+        with f.if_(f.compare("ne", refused, 0)):
+            f.ret(at)
+    f.ret(f.add(begin, f.mul(pieces, PIECE)))
 
 
 def _touched(f: Function) -> None:
