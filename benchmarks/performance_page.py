@@ -200,7 +200,8 @@ def memory(results: Results) -> str:
     lines = [
         "## Memory of a call\n",
         "Peak of the resident set above that of the loaded model, MB, in processes of their own; without weights that are mapped from the\n"
-        "model's file and that this call is the first to read, which the system can drop again (`python -m benchmarks.memory`).\n",
+        "model's file and that this call is the first to read, which the system can drop again (`python -m benchmarks.memory`).\n"
+        "What anyshape touches ahead for large results, at most 32 MiB, belongs to the loaded model.\n",
         "| model | shape | anyshape | onnxruntime |", "|---|---|---|---|",
     ]  # fmt: skip
     for r in results:

@@ -11,35 +11,42 @@ from importlib import import_module
 from anyshape.testing import Property
 
 
-class LazyProperties(Mapping[str, Property]):
+class _ByOp(Mapping[str, Property]):
+    """Properties that are had when somebody asks for them; what is known of each says of which ops there are any."""
+
+    _known: Mapping[str, object]
+
+    def __contains__(self, op: object) -> bool:
+        return op in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+class LazyProperties(_ByOp):
     """Those of a generated package, which says by op where its Property stands: a module of the package's room and a name in it."""
 
     def __init__(self, room: str, places: Mapping[str, str]) -> None:
-        self._room, self._places = room, places
+        self._room, self._places, self._known = room, places, places
 
     def __getitem__(self, op: str) -> Property:
         module, name = self._places[op].split(".")
         found: Property = getattr(import_module(f"{self._room}.{module}"), name)
         return found
 
-    def __contains__(self, op: object) -> bool:
-        return op in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
     def __repr__(self) -> str:
         return f"LazyProperties({self._room}: {', '.join(self)})"
 
 
-class KnownProperties(MutableMapping[str, Property]):
+class KnownProperties(_ByOp, MutableMapping[str, Property]):
     """Those of several packages, each asked for its own only when somebody asks here."""
 
     def __init__(self) -> None:
         self._sources: dict[str, Mapping[str, Property]] = {}
+        self._known = self._sources
 
     def add(self, found: Mapping[str, Property]) -> None:
         """As `update` does, without a look at what they are."""
@@ -53,12 +60,3 @@ class KnownProperties(MutableMapping[str, Property]):
 
     def __delitem__(self, op: str) -> None:
         del self._sources[op]
-
-    def __contains__(self, op: object) -> bool:
-        return op in self._sources
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._sources)
-
-    def __len__(self) -> int:
-        return len(self._sources)

@@ -121,14 +121,12 @@ def emit_kernel(
     stored: Type,
     variant: Variant = "",
 ) -> None:
-    shifted, keeping = variant == "shifted", variant == "keeping"
     masked = kind in (MASKED, NARROW)
-    vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count, soon, soon_step = f.args
         masks = [f.tail_mask(count, tiles.lanes, v * tiles.lanes) if masked else None for v in range(vectors)]
         offsets = [f.add(f.mul(b_panel, v // tiles.vectors), (v % tiles.vectors) * tiles.lanes) for v in range(vectors)]
-        start = [const(vector, 0)] * (rows * vectors)
+        start = [const(tiles.element.vector(tiles.lanes), 0)] * (rows * vectors)
         places = _places(rows)
         origins = sorted({origin for origin, _ in places})
         row_bytes, step_bytes = f.mul(a_row, tiles.element.bytes), f.mul(a_step, tiles.element.bytes)
@@ -141,20 +139,11 @@ def emit_kernel(
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
                 if ahead is not None:
                     _ask(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
-                elif kind == FULL and not keeping and rows > tiles.few_rows:
+                elif kind == FULL and variant != "keeping" and rows > tiles.few_rows:
                     _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
-                if shifted:
-                    pairs = (widened_pair(f, b_now, tiles.lanes, offset, stored) for offset in offsets[::2])
-                    columns = [column for pair in pairs for column in pair]
-                else:
-                    read = [None] * vectors if keeping else masks  # what is prepacked has all columns
-                    columns = [
-                        widened(f, _read(f, b_now, narrow, offset, mask), vector) for offset, mask in zip(offsets, read)
-                    ]
-                if keeping:
-                    kept = f.gep(soon, f.mul(loop.index, tiles.columns), tiles.element)
-                    for v, column in enumerate(columns):
-                        f.store(column, kept, v * tiles.lanes)
+                columns = _columns(f, tiles, b_now, list(zip(offsets, masks)), stored, variant)
+                if variant == "keeping":
+                    _keep(f, tiles, columns, f.gep(soon, f.mul(loop.index, tiles.columns), tiles.element))
                 factors = (_factor(f, tiles, a_now[origin], row_bytes, times) for origin, times in places)
                 sums = [
                     multiply_add(f, factor, column, sums[i * vectors + v])
@@ -164,7 +153,7 @@ def emit_kernel(
                 following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
                 loop.next(f.gep(b_now, b_step, stored), *following, *sums)
             totals = loop.results[1 + len(origins) :]
-            if shifted:
+            if variant == "shifted":
                 totals = tuple(t for k in range(0, len(totals), 2) for t in in_order(f, totals[k], totals[k + 1]))
             with f.if_else(f.compare("eq", chunk.index, 0)) as first:
                 with first.then():
@@ -173,6 +162,24 @@ def emit_kernel(
                     _put(f, tiles, totals, c, c_step, masks, True)
             chunk.next(*loop.results[: 1 + len(origins)])
         f.ret()
+
+
+def _columns(
+    f: Function, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None]], stored: Type, variant: Variant
+) -> list[Val]:
+    """One step's columns of B, widened; by their offsets and masks. In the order of `in_order` if by shifts."""
+    if variant == "shifted":
+        pairs = (widened_pair(f, b, tiles.lanes, offset, stored) for offset, _ in places[::2])
+        return [column for pair in pairs for column in pair]
+    if variant == "keeping":  # what is prepacked has all columns
+        places = [(offset, None) for offset, _ in places]
+    vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
+    return [widened(f, _read(f, b, narrow, offset, mask), vector) for offset, mask in places]
+
+
+def _keep(f: Function, tiles: Tiles, columns: Sequence[Val], at: Val) -> None:
+    for v, column in enumerate(columns):
+        f.store(column, at, v * tiles.lanes)
 
 
 def _steps_ahead(tiles: Tiles, stored: Type) -> int:
