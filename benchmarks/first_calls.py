@@ -55,11 +55,9 @@ def summary(by_shape: dict[streams.Shape, list[tuple[float, float]]]) -> dict[st
     first = {s: median(new for new, _ in pairs) for s, pairs in by_shape.items() if pairs}
     second = [median(again for _, again in pairs) for pairs in by_shape.values() if pairs]
     worst = max(first, key=lambda s: first[s])
-    return {"first": points([*first.values()]), "second": points(second), "worst": [*worst, first[worst]]}
-
-
-def points(over: list[float]) -> dict[str, float]:
-    return {"p50": median(over), "p95": sorted(over)[int(0.95 * (len(over) - 1))]}
+    return {
+        "first": streams.points([*first.values()]), "second": streams.points(second), "worst": [*worst, first[worst]]
+    }  # fmt: skip
 
 
 def show(row: dict[str, Any]) -> str:

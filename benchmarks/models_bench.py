@@ -125,9 +125,8 @@ def summary(names: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
     for n in names:
         for kind in ("first", "second"):
-            extra = sorted(r[kind][n] for r in rows if n in r[kind])
-            points = {"p50": statistics.median(extra), "p95": extra[int(0.95 * (len(extra) - 1))]}
-            found.setdefault(f"{kind}_call", {})[n] = points
+            over = [r[kind][n] for r in rows if n in r[kind]]
+            found.setdefault(f"{kind}_call", {})[n] = streams.points(over)
     found["noise"] = max(r["noise"] for r in rows)
     found["difference"] = max((d for r in rows for d in r["differences"].values()), default=0.0)
     return found
