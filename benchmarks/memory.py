@@ -48,6 +48,7 @@ def caller(engine: str, path: Path) -> tuple[Callable[[Arrays], Any], Callable[[
         import anyshape
 
         executable = anyshape.compile(path, threads=1)
+        executable.wait()
         return executable.run, lambda: executable.memory
     import onnxruntime
 

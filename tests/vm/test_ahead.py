@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,19 @@ def test_memory_is_there_once_and_stays(store: Lender) -> None:
     assert expect(10 * PIECE)
     assert touched(store) == 10 * PIECE
     assert store.is_whole()
+
+
+@LINUX
+def test_who_waits_for_a_compile_waits_for_memory(store: Lender, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    monkeypatch.setattr(ahead, "available_memory", lambda: gate.wait(10) and sys.maxsize)
+    x = anyshape.input("x", "f32[n, 10000]")
+    exe = compile(anyshape.function([x], ops.add(x, x)), threads=1)
+    assert touched(store) < PIECE
+    gate.set()
+    exe.wait()
+    assert not any(t.name == "anyshape-ahead" for t in threading.enumerate())
+    assert touched(store) == 10 * PIECE or touched(store) < PIECE
 
 
 @LINUX

@@ -25,6 +25,7 @@ from anyshape.vm.arguments import Signature
 from anyshape.vm.blocks import shown
 from anyshape.vm.disassemble import disassemble
 from anyshape.vm.modules import load_modules
+from anyshape.vm.native import ahead
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.places import Places
 from anyshape.vm.plans import Compiler, Plan, expect, packed_beside
@@ -167,9 +168,10 @@ class Executable:
         return Executable(self._head, self.plan.by(chosen), self.report, chosen)
 
     def wait(self) -> None:
-        """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile. Calls wait by
-        themselves."""
+        """Returns once nothing of the compile goes on beside its caller any more: large constants are laid out meanwhile, for which calls
+        wait by themselves, and memory for large results is touched."""
         _ = self.plan.programs
+        ahead.wait()
 
     def check_first(self, check: Callable[[], None]) -> None:
         """Makes calls `check` before they run, until it once does not raise."""

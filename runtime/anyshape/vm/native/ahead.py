@@ -19,6 +19,7 @@ from anyshape.vm.native.lending import LARGE, PIECE, START
 
 MOST = 1 << 25
 """Bytes; far less than a process has that runs a model with such results."""
+_NAME = "anyshape-ahead"
 SPARE = 8
 """Times as much memory must be available."""
 
@@ -30,6 +31,13 @@ def typical_bytes(types: Sequence[TensorType | ListType]) -> int:
     tenants = [Tenant(t.count() * t.dtype.itemsize, 0, 0) for t in types if isinstance(t, TensorType)]
     totals = at_typical_points(tenants).sum(axis=0).tolist()
     return int(min(max(totals), MOST)) if totals and statistics.median(totals) >= LARGE else 0
+
+
+def wait() -> None:
+    """Returns once no memory is being touched any more."""
+    for thread in threading.enumerate():
+        if thread.name == _NAME:
+            thread.join()
 
 
 class Ahead:
@@ -49,7 +57,7 @@ class Ahead:
             pieces = self._end - begin
         if not pieces or not self._start:
             return None
-        thread = threading.Thread(target=self._go, args=(begin, pieces), name="anyshape-ahead", daemon=True)
+        thread = threading.Thread(target=self._go, args=(begin, pieces), name=_NAME, daemon=True)
         thread.start()
         return thread
 
@@ -58,4 +66,4 @@ class Ahead:
             self._touched(self._store, self._touch(self._start + begin * PIECE, pieces))
 
 
-__all__ = ["Ahead", "typical_bytes"]
+__all__ = ["Ahead", "typical_bytes", "wait"]
