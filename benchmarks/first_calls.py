@@ -27,7 +27,7 @@ from benchmarks.engines import available
 from benchmarks.models import MODELS, load
 from benchmarks.workers import workers
 
-USUAL = ("gpt2", "bert_mini", "shape_heavy")
+USUAL = ("gpt2", "bert_mini", "mlp", "shape_heavy", "detection")
 ENGINES = ("anyshape", "onnxruntime", "openvino")
 
 
