@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import resource
 from typing import Any
 
 import numpy as np
@@ -126,8 +127,12 @@ def test_results_that_are_kept_and_dropped_in_any_order(store: Lender, kept: int
 
 
 @native
-def test_without_so_many_addresses_numpy_allocates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lender, "STORE", 1 << 60)
+@pytest.mark.parametrize("few", ["system", "limit"])
+def test_without_so_many_addresses_numpy_allocates(few: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if few == "system":
+        monkeypatch.setattr(lender, "STORE", 1 << 60)
+    else:
+        monkeypatch.setattr(resource, "getrlimit", lambda what: (4 << 30, 4 << 30))
     entry, methods = executor._entry(), executor._methods()
     assert entry is not None and methods is not None
     monkeypatch.setattr(methods, "lender", new_lender(entry.address))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import resource
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -33,6 +34,8 @@ BYTES = 1 << 21
 """One huge page, where the system has them."""
 STORE = 1 << 30
 """Addresses of the store; there is memory where something was lent. What finds no room there is NumPy's to allocate."""
+SPARE = 8
+"""Times as many addresses a process must be allowed that has a store."""
 KEPT = 1 << 28
 """At most so many bytes of the store wait to be lent again."""
 _PAGE = 1 << 12
@@ -70,14 +73,23 @@ def new_lender(address: Callable[[str], int]) -> int:
     functions = [address(name) for name in ALLOCATED]
     _begin(lender, start, start + BYTES - HEAD, -1)
     kept = [memory, words, _handled(lender, functions)]
-    with suppress(OSError, ValueError):  # a process may not be allowed as many addresses; then nothing is lent there
-        _put(store, {NEXT: store, LAST: store})
-        addresses = mmap.mmap(-1, STORE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    _put(store, {NEXT: store, LAST: store})
+    if (addresses := _addresses()) is not None:
         start = ctypes.addressof(ctypes.c_char.from_buffer(addresses))
         _begin(store, start, start + STORE - HEAD, KEPT)
         kept += [addresses, _handled(store, functions)]
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     return lender
+
+
+def _addresses() -> mmap.mmap | None:
+    """Those of the store; None where a process has few, or none to spare: then nothing is lent there."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < SPARE * STORE:
+        return None
+    with suppress(OSError, ValueError):
+        return mmap.mmap(-1, STORE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return None
 
 
 def store_of(lender: int) -> int:
