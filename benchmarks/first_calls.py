@@ -1,6 +1,6 @@
 """First calls at a new shape in a process that made no other executable, beside onnxruntime's and OpenVINO's.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.first_calls [gpt2 ...] [--threads 1] [--processes 8] [--json out.json]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.first_calls [gpt2 ...] [--threads 1] [--processes 12] [--json out.json]
 
 `benchmarks.models_bench` makes engine after engine in one process, where memory that one engine used is there for the next. Here each
 engine is the first of its process: what a call has to wait for, until the system gives it memory that nobody touched before, is in the
@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(USUAL), help=f"of {', '.join(MODELS)}")
     parser.add_argument("--threads", type=int, default=1, help="of every engine (1)")
-    parser.add_argument("--processes", type=int, default=8, help="of each engine (8)")
+    parser.add_argument("--processes", type=int, default=12, help="of each engine (12)")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
