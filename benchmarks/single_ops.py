@@ -29,15 +29,13 @@ import numpy as np
 from anyshape.lower.limits import measure_copy, measure_peak
 from benchmarks.engines import available
 from benchmarks.kept import with_kept
+from benchmarks.patience import PATIENCE, noise, quiet
 from benchmarks.single_cases import Case, cases
 from benchmarks.single_engines import SingleWorker
 
 US = "anyshape"
 TRIES = 3
 """Of measuring the core's peak, of which the best counts: another guest of the machine takes a third of it for some time."""
-QUIET, PATIENCE = 1.1, 4
-"""What engines see above so much noise is measured on, for at most so many times as long: all of them need a moment that other guests of
-the machine leave alone."""
 TOLERANCE = {"float32": 1e-4, "float16": 2e-3}
 NAMED = {"layer norm": ("iree",), "tanh(x*s+t)": ("iree",)}
 """Groups that have a peer of their own, which is measured on one thread."""
@@ -48,14 +46,17 @@ def measure(place: int, workers: list[SingleWorker], limit: float) -> tuple[dict
     for w in workers:
         w.take(place)
     taken: dict[str, list[float]] = {w.name: [] for w in workers}
-    start, noise = time.perf_counter(), math.inf
-    while (spent := time.perf_counter() - start) < limit or (noise > QUIET and spent < PATIENCE * limit):
+    start = time.perf_counter()
+    while (spent := time.perf_counter() - start) < limit or (spent < PATIENCE * limit and not quiet(taken.values())):
         for w in workers:
             taken[w.name] += w.turn()
-        noise = max(statistics.median(t) / min(t) for t in taken.values())
     mine, other = (w.result().astype(np.float64) for w in workers[:2])
     size = max(1.0, float(np.abs(other).max(initial=0)))
-    return {n: min(t) for n, t in taken.items()}, noise, float(np.abs(mine - other).max(initial=0)) / size
+    return (
+        {n: min(t) for n, t in taken.items()},
+        noise(taken.values()),
+        float(np.abs(mine - other).max(initial=0)) / size,
+    )
 
 
 @functools.cache
@@ -64,13 +65,13 @@ def bandwidth(power: int) -> float:
 
 
 def row(place: int, case: Case, workers: list[SingleWorker], limit: float, peak: float, threads: int) -> dict[str, Any]:
-    seconds, noise, difference = measure(place, workers, limit)
+    seconds, seen, difference = measure(place, workers, limit)
     allowed = max(case.flops / peak / 1e9, case.moved / bandwidth(max(12, case.moved.bit_length())) / 1e9)
     peers = {n: s for n, s in seconds.items() if n != US}
     best = min(peers, key=lambda n: peers[n])
     return {
         "group": case.group, "name": case.name, "seconds": seconds, "best": best, "ratio": peers[best] / seconds[US],
-        "reached": allowed / seconds[US], "flops": case.flops, "moved": case.moved, "noise": noise, "difference": difference,
+        "reached": allowed / seconds[US], "flops": case.flops, "moved": case.moved, "noise": seen, "difference": difference,
         "threads": threads, "allowed": TOLERANCE[case.dtype.name],
     }  # fmt: skip
 

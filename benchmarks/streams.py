@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.engines import Engine
 from benchmarks.models import Arrays
+from benchmarks.patience import PATIENCE, known, quiet
 
 Shape = tuple[int, int]
 Times = dict[str, dict[Shape, list[float]]]
@@ -30,10 +31,10 @@ BATCH_SECONDS = 0.002
 """Shorter than the turn that a scheduler gives, so that some batches see no other process."""
 TURN_SECONDS = 0.01
 """Of batches in a turn."""
-FIRST_SECONDS = 12.0
-"""Of first calls of one engine, those of making it among them, after which they are not measured again."""
-ROUNDS, PASSES, ANEW = (2, 400), (3, 200), (1, 25)
-"""At least and at most, whatever the time."""
+FIRST_SECONDS = 10.0
+"""Of first calls of one engine, those of making it among them, after which they are not measured again if their medians are known."""
+ROUNDS, PASSES, ANEW = (2, 400), (8, 400), (1, 25)
+"""At least and at most, whatever the time; the most of `ANEW`, too, only where the medians are known."""
 LATER = 3
 """Passes after those of first and of second calls; those are compared with the median of these."""
 DATA = 2 + LATER
@@ -133,12 +134,17 @@ def _once_warm(first: Arrays, others: Sequence[Arrays]) -> Iterator[Arrays]:
 
 def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> Times:
     """Turns of equal calls at each shape, in `limit` seconds for all: all shapes, and all once more, since a machine that others use too
-    is slow for longer than a shape takes."""
+    is slow for longer than a shape takes. Shapes at which it was not quiet take longer (`patience.py`)."""
     found: Times = {r.name: {s: [] for s in shapes} for r in runners}
     for shape in (*shapes, *shapes):
-        end = time.perf_counter() + limit / len(shapes) / 2
+        started, share = time.perf_counter(), limit / len(shapes) / 2
         for k in range(ROUNDS[1]):
-            if k >= ROUNDS[0] and time.perf_counter() > end:
+            spent = time.perf_counter() - started
+            if (
+                k >= ROUNDS[0]
+                and spent > share
+                and (spent > PATIENCE * share or quiet(t[shape] for t in found.values()))
+            ):
                 break
             for r in runners:
                 found[r.name][shape] += r.turn(shape)
@@ -146,12 +152,14 @@ def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> 
 
 
 def shuffled(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float, seed: int = 0) -> Times:
-    """All shapes in random order, again and again, in `limit` seconds; each engine runs each pass whole."""
+    """All shapes in random order, again and again, in `limit` seconds, or more until the medians are known (`patience.py`); each engine
+    runs each pass whole."""
     found: Times = {r.name: {s: [] for s in shapes} for r in runners}
     order, rng = list(shapes), random.Random(seed)
-    end = time.perf_counter() + limit
+    started = time.perf_counter()
     for k in range(PASSES[1]):
-        if k >= PASSES[0] and time.perf_counter() > end:
+        spent = time.perf_counter() - started
+        if k >= PASSES[0] and spent > limit and (spent > PATIENCE * limit or all(map(all_known, found.values()))):
             break
         rng.shuffle(order)
         for r in runners:
@@ -161,7 +169,8 @@ def shuffled(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float, s
 
 
 def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 0) -> tuple[Surplus, Surplus]:
-    """(first, second) calls over later ones, of engines made anew and sent through all shapes in random order, the same for all passes.
+    """(first, second) calls over later ones of the same engine, of engines made anew and sent through all shapes in random order, the same
+    for all passes.
 
     So a first call differs from the later ones in that its shape is new, and in nothing else: the call before it is the same, and every
     call has data that the engine has not seen, as any call of a service has (a processor learns the branches that the same data take, which
@@ -169,22 +178,24 @@ def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 
     compared with the same later ones. Each time calls at the first shape of the order come before, which do not count: the very first calls
     page in and start what an engine needs at any shape. They are made just as those that count are: the first call from anywhere else takes
     half a microsecond more, whatever its shape, since the processor has not come that way before. Arguments are copied before each call, so
-    that they are as warm the first time as later. Engines take turns; one that takes long to make is made fewer times, but takes no time
-    from the others: medians of three or four first calls, which is what all had when they shared the seconds, tell 1.3 where those of 25
-    tell 1.2.
+    that they are as warm the first time as later.
 
-    A call is compared with those of the same engine, some milliseconds later. A processor that other guests use has moments of one speed
-    and moments of another, each longer than an engine is measured; medians of all first calls and of all later ones may fall on different
-    sides (`tests/models/test_streams.py`).
+    A call is compared with those of the same engine, some milliseconds later: a processor that other guests use has moments of one speed
+    and moments of another, each longer than an engine is measured, and medians of all first calls and of all later ones may fall on
+    different sides (`tests/models/test_streams.py`). Engines take turns; one that takes long to make is made fewer times, but takes no time
+    from the others. Each is made until it took its time or was made often enough, and then on while the medians of its first calls are
+    not known, at most `PATIENCE` times as long: those of gpt2 are spread over a fifth, and of eighty medians of some fifteen of them two
+    came out at 1.29, at shapes where the next fifteen told 1.0.
     """
     first: Surplus = {r.name: {s: [] for s in shapes} for r in runners}
     second: Surplus = {r.name: {s: [] for s in shapes} for r in runners}
     order, rng = list(shapes), random.Random(seed)
     spent = dict.fromkeys(first, 0.0)
-    for k in range(ANEW[1]):
+    for k in range(PATIENCE * ANEW[1]):
         rng.shuffle(order)
         for r in runners:
-            if k >= ANEW[0] and spent[r.name] > FIRST_SECONDS:  # large models: once
+            often = k >= ANEW[1] or spent[r.name] > FIRST_SECONDS
+            if k >= ANEW[0] and often and (spent[r.name] > PATIENCE * FIRST_SECONDS or all_known(first[r.name])):
                 continue
             started = time.perf_counter()
             passes = r.first(order)
@@ -193,6 +204,10 @@ def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 
                 first[r.name][shape].append(new)
                 second[r.name][shape].append(again)
     return first, second
+
+
+def all_known(by_shape: Mapping[Shape, Sequence[float]]) -> bool:
+    return all(map(known, by_shape.values()))
 
 
 def points(over: Sequence[float]) -> dict[str, float]:
