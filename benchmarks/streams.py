@@ -31,7 +31,7 @@ BATCH_SECONDS = 0.002
 """Shorter than the turn that a scheduler gives, so that some batches see no other process."""
 TURN_SECONDS = 0.01
 """Of batches in a turn."""
-FIRST_SECONDS = 10.0
+FIRST_SECONDS = 8.0
 """Of first calls of one engine, those of making it among them, after which they are not measured again if their medians are known."""
 ROUNDS, PASSES, ANEW = (2, 400), (8, 400), (1, 25)
 """At least and at most, whatever the time; the most of `ANEW`, too, only where the medians are known."""

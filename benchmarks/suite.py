@@ -57,12 +57,12 @@ def bench(quick: bool) -> Iterator[Part]:
 
 
 def performance(quick: bool) -> Iterator[Part]:
-    """Some twenty minutes on a quiet machine."""
+    """Some forty minutes on a quiet machine."""
     models = SMALL if quick else (*(m for m in MODELS if m not in LARGE), *LARGE)
     seconds = 1 if quick else 5
-    yield part("one_thread", "models_bench", 480, *models, "--seconds", seconds, "--errors")
+    yield part("one_thread", "models_bench", 1200, *models, "--seconds", seconds, "--errors")
     yield part(
-        "all_threads", "models_bench", 420, *models, "--seconds", 1 if quick else 3, "--threads", os.cpu_count() or 1
+        "all_threads", "models_bench", 1200, *models, "--seconds", 1 if quick else 3, "--threads", os.cpu_count() or 1
     )
     few = ("gather", "concat") if quick else ()
     for name, threads in (("single_ops", 1), ("single_ops_all_threads", os.cpu_count() or 1)):

@@ -247,7 +247,6 @@ class Straight:
         self._program, self._ready = program, ready
         self._make_general, self._general, self._lock = general, None, lock
         self._types = types
-        expect_results(types[1], options)
         executor = make_executor(program, options, [array_type(t) for t in types[0]])
 
         def context() -> Any:  # no call is without one, and the first call makes the first

@@ -20,8 +20,8 @@ from anyshape.vm.native.lending import LARGE, PIECE, START
 MOST = 1 << 25
 """Bytes; far less than a process has that runs a model with such results."""
 _NAME = "anyshape-ahead"
-SPARE = 8
-"""Times as much memory must be available."""
+AVAILABLE = 8
+"""Times as much memory must be available as is touched."""
 
 
 def typical_bytes(types: Sequence[TensorType | ListType]) -> int:
@@ -62,7 +62,7 @@ class Ahead:
         return thread
 
     def _go(self, begin: int, pieces: int) -> None:
-        if available_memory() >= SPARE * pieces * PIECE:
+        if available_memory() >= AVAILABLE * pieces * PIECE:
             self._touched(self._store, self._touch(self._start + begin * PIECE, pieces))
 
 

@@ -34,7 +34,7 @@ BYTES = 1 << 21
 """One huge page, where the system has them."""
 STORE = 1 << 30
 """Addresses of the store; there is memory where something was lent. What finds no room there is NumPy's to allocate."""
-SPARE = 8
+ALLOWED = 8
 """Times as many addresses a process must be allowed that has a store."""
 KEPT = 1 << 28
 """At most so many bytes of the store wait to be lent again."""
@@ -85,7 +85,7 @@ def new_lender(address: Callable[[str], int]) -> int:
 def _addresses() -> mmap.mmap | None:
     """Those of the store; None where a process has few, or none to spare: then nothing is lent there."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < SPARE * STORE:
+    if limit != resource.RLIM_INFINITY and limit < ALLOWED * STORE:
         return None
     with suppress(OSError, ValueError):
         return mmap.mmap(-1, STORE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

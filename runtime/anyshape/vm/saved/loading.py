@@ -23,6 +23,7 @@ from anyshape.graph.record import read_form, read_function, read_values
 from anyshape.graph.tuples import Form
 from anyshape.graph.value import Value
 from anyshape.vm.executable import Executable
+from anyshape.vm.executors import expect_results
 from anyshape.vm.kernels import target_called
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.plans import Compiler, Plan, Straight
@@ -94,6 +95,7 @@ def _chain(programs: Sequence[Program], compiler: Compiler, head: SavedHead, gua
     """Each program with the next one for what its guards decline; behind the last, if it has guards, what is compiled when needed."""
     following: Callable[[], Plan] | None = (lambda: compiler.plan(head.whole(), 0)) if guarded else None
     types = ([p.type for p in head.params], [v.type for v in head.results])
+    expect_results(types[1], compiler.options)
     plan: Straight | None = None
     for k, program in reversed(list(enumerate(programs))):
         plan = Straight(program, following, compiler.options, types, compiler.lock)
