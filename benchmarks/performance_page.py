@@ -20,6 +20,7 @@ import yaml
 
 from anyshape.lower.target import host_target
 from benchmarks.models_bench import US, mean
+from benchmarks.patience import CLOSE, PATIENCE, QUIET
 from benchmarks.single_ops import groups
 from benchmarks.streams import ANEW
 
@@ -40,7 +41,9 @@ shape: when the executable is warm at one shape, it goes through all others in s
 call before is the same; every call has data of its own, and so nothing but the shape's newness differs; medians of up to {most}
 executables, each over its own later calls, p50 and p95 over the shapes. *Second* is the same of the second call at a shape, over the
 same later ones: the noise of the figure.
-*Noise* is the largest median over least of any engine: where it is far above 1, other work was running.
+*Noise* is the largest median over least of any engine: where it is far above 1, other work was running. What is blurred by that is measured
+on for all engines, at most {patience} times as long: the least of a row until the noise is below {quiet}, medians until they are known
+within {close:.0%} (`benchmarks/patience.py`).
 """
 
 
@@ -279,7 +282,7 @@ def main() -> None:
         raise SystemExit(__doc__)
     folder = Path(sys.argv[1])
     figures = {f.stem: json.loads(f.read_text()) for f in folder.glob("*.json")}
-    parts = [HEAD.format(machine=machine(), most=ANEW[1])]
+    parts = [HEAD.format(machine=machine(), most=PATIENCE * ANEW[1], patience=PATIENCE, quiet=QUIET, close=CLOSE)]
     streams, singles = ("one_thread", "all_threads"), ("single_ops", "single_ops_all_threads")
     lost = losses(*([r for n in names for r in figures.get(n, [])] for names in (streams, singles)))
     for name, writers in SECTIONS:
