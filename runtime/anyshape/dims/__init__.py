@@ -26,7 +26,7 @@ from anyshape.dims.facts import Facts
 from anyshape.dims.interning import MAX_DEPTH, NestedTooDeep
 from anyshape.dims.record import SizeReader, SizeWriter
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute, told
-from anyshape.dims.symbols import fresh, symbol
+from anyshape.dims.symbols import fresh, last_fresh, symbol
 from anyshape.dims.text import declare, parse_cond, parse_dim, template
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "gt",
     "implied",
     "interned",
+    "last_fresh",
     "le",
     "lt",
     "maximum",

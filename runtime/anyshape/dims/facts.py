@@ -10,6 +10,7 @@ something is decided. All else is kept as it is and found again by identity or b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import Any, overload
 
 from anyshape.dims.bound import nonneg
@@ -20,6 +21,10 @@ from anyshape.dims.substitution import substitute_atoms
 
 ASKED = 64
 """How many conditions that are no bound of one symbol a question is held against, the newest first."""
+MOST_STATES = 1 << 12
+_STATES: dict[tuple[int, Cond], int] = {}
+"""What is known, by a number, after a condition was learned."""
+_NUMBERS = count(1)
 
 
 class Facts:
@@ -30,11 +35,13 @@ class Facts:
     """
 
     __slots__ = (
+        "_after",
         "_decided",
         "_mentions",
         "_origins",
         "_outer",
         "_spelled",
+        "_state",
         "_told",
         "_twins",
         "_values",
@@ -57,6 +64,23 @@ class Facts:
         """Whether `canonical` can change anything."""
         self.renamed: Mapping[Dim, Size] = {} if outer is None else outer.renamed
         """What stands for symbols that there were when conditions of regions were learned"""
+        self._after: list[Cond] = []  # what was learned since `state` was asked for
+        self._state = 0
+
+    def state(self) -> int | None:
+        """A number that is equal for facts that learned the same in the same order, and so decide everything alike; 0 if they learned
+        nothing. None for a branch: what is known around it may grow."""
+        if self._outer is not None:
+            return None
+        for c in self._after:
+            known = _STATES.get((self._state, c))
+            if known is None:
+                if len(_STATES) >= MOST_STATES:
+                    _STATES.clear()  # a number is never given twice
+                known = _STATES[self._state, c] = next(_NUMBERS)
+            self._state = known
+        self._after.clear()
+        return self._state
 
     def under(self, c: Truth) -> Facts:
         branch = Facts(self)
@@ -80,6 +104,8 @@ class Facts:
             return
         if self._holds(c):
             return
+        if self._outer is None:
+            self._after.append(c)
         self._decided.clear()
         solved = solve(c.args[0]) if c.kind == "eq" else None
         if solved is not None:

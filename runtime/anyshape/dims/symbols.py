@@ -23,13 +23,21 @@ def twin_of(x: Atom, low: int | None, high: int | None) -> Dim:
 
 
 _fresh = count(1)
+_last = 0
 
 
 def fresh(prefix: str = "?", low: int | None = 0, high: int | None = None) -> Dim:
     """A symbol equal to nothing else, named like `?7`, or `k.7` for the prefix k (a name no text can spell as a
     plain one)."""
-    name = f"{prefix}{next(_fresh)}" if prefix.endswith("?") else f"{prefix}.{next(_fresh)}"
+    global _last
+    _last = number = next(_fresh)
+    name = f"{prefix}{number}" if prefix.endswith("?") else f"{prefix}.{number}"
     return with_dim(Atom("symbol", name, (), low, high)).dim
+
+
+def last_fresh() -> int:
+    """The number of a symbol that `fresh` made; another one as soon as this or another thread has made one more."""
+    return _last
 
 
 def is_fresh(atom: Atom) -> bool:

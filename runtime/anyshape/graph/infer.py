@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Facts, NestedTooDeep
+from anyshape.dims import Facts, NestedTooDeep, last_fresh
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import const
@@ -23,6 +23,7 @@ from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.relating import ranks_anyway, related, shapes_of
+from anyshape.graph.remembered import Memory, question_of
 from anyshape.graph.sequences import spread, walk_of
 from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Elements, Rule, Undetermined
@@ -43,6 +44,9 @@ class Inference:
     dtypes: Mapping[str, DType]
     undetermined: str = ""
     regions: tuple[Function, ...] = ()
+
+
+_MEMORY = Memory[Inference]()
 
 
 def infer(node: Node, facts: Facts | None = None) -> Inference:
@@ -79,6 +83,20 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes)
 
 
+def _inferred(node: Node, facts: Facts | None) -> Inference:
+    """The same, remembered: of calls that check nothing, as checks say where a call is, and make no symbols, which are each call's own."""
+    question = question_of(node, facts)
+    if question is None:
+        return infer(node, facts)
+    found = _MEMORY.get(question)
+    if found is None:
+        symbols = last_fresh()
+        found = infer(node, facts)
+        if found.bound is not None and not found.checks and last_fresh() == symbols:
+            _MEMORY.put(question, found)
+    return found
+
+
 def _for_each_output(node: Node, kinds: Mapping[str, DType], why: Undetermined) -> list[DType]:
     """The dtypes of outputs of which nothing else is known; of a variadic one as many as the call says there are."""
     found: list[DType] = []
@@ -111,7 +129,7 @@ def build(
     node = untyped(op, inputs, attrs, source, regions)
     node.count = count
     try:
-        result = infer(node, facts)
+        result = _inferred(node, facts)
     except (RecursionError, NestedTooDeep):
         raise UnsupportedError(
             f"{op.full_name}{f' (at {source})' if source else ''}: the dims of its operands are nested too deeply to be told apart; "
