@@ -6,7 +6,8 @@
 engine is the first of its process: what a call has to wait for, until the system gives it memory that nobody touched before, is in the
 figure, and code that no processor ran before; what the process freed until then is given back first. As there, an engine that is warm at
 one shape goes through all others in some order, and then again, with other data; printed is the first call over later ones of the same
-process, medians over the processes, p50 and p95 over the shapes, the same of second calls, and the shape at which a first call costs most.
+process, medians over the processes, p50 and p95 over the shapes, the same of second calls, and the shape at which a first call costs
+most. An engine whose medians are not known then (`patience.py`) has more processes, up to four times as many, for a minute at most.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import random
 import tempfile
+import time
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,10 +27,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from benchmarks import streams
 from benchmarks.engines import available
 from benchmarks.models import MODELS, load
+from benchmarks.patience import PATIENCE, known
 from benchmarks.workers import workers
 
 USUAL = ("gpt2", "bert_mini", "mlp", "shape_heavy", "detection")
 ENGINES = ("anyshape", "onnxruntime", "openvino")
+SECONDS = 60.0
+"""Of processes of one engine, after which it has no more than it was asked for."""
 
 
 def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -38,16 +43,26 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, A
     names = available(ENGINES)
     found: dict[str, dict[streams.Shape, list[tuple[float, float]]]] = {n: {s: [] for s in calls} for n in names}
     order, rng = list(calls), random.Random(0)
-    for k in range(options.processes):
+    spent = dict.fromkeys(names, 0.0)
+    for k in range(PATIENCE * options.processes):
         rng.shuffle(order)
-        for engine in names:
+        going = [n for n in names if k < options.processes or (spent[n] < SECONDS and not settled(found[n]))]
+        for engine in going:
+            started = time.perf_counter()
             with workers([engine], path, options.threads, calls) as (process,):
                 for shape, new, again in streams.over_later(order, process.first_of_process(order)):
                     found[engine][shape].append((new, again))
-        print(f"{name}: process {k + 1} of {options.processes}", flush=True)
+            spent[engine] += time.perf_counter() - started
+        if going:
+            print(f"{name}: process {k + 1} of {', '.join(going)}", flush=True)
     path.unlink()
     rows = {n: summary(by_shape) for n, by_shape in found.items()}
     return {"model": name, "threads": options.threads, "processes": options.processes, "engines": rows}
+
+
+def settled(by_shape: dict[streams.Shape, list[tuple[float, float]]]) -> bool:
+    """Whether the medians of all first calls are known."""
+    return all(known([new for new, _ in pairs]) for pairs in by_shape.values())
 
 
 def summary(by_shape: dict[streams.Shape, list[tuple[float, float]]]) -> dict[str, Any]:
@@ -75,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(USUAL), help=f"of {', '.join(MODELS)}")
     parser.add_argument("--threads", type=int, default=1, help="of every engine (1)")
-    parser.add_argument("--processes", type=int, default=12, help="of each engine (12)")
+    parser.add_argument("--processes", type=int, default=12, help="of each engine, at least (12)")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
