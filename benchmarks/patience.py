@@ -1,7 +1,8 @@
 """How long to measure: as long as was asked for, then on while other guests of the machine blur the figure, at most `PATIENCE` times as
 long.
 
-All engines of a comparison go on, or none does, and all their times count: nothing is thrown away, and nobody is favoured.
+All times count, and nothing is thrown away. Where engines take turns on the same calls, all of them go on or none does; of first calls,
+which are compared with later ones of the same engine, each goes on by itself.
 """
 
 from __future__ import annotations

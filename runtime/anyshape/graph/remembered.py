@@ -1,8 +1,8 @@
 """What was inferred of a call before, for calls of which the same is known.
 
 In: a node of which nothing is inferred yet, and what is known of dims. Out: its `Question`, equal for calls that infer the same: all that a
-relation and a kernel read when they run on dims. A model repeats its layers, and every pass infers what the one before it did, so that four
-of five calls of a BERT are asked again (`python -m benchmarks.passes_speed`).
+relation and a kernel read when they run on dims. A model repeats its layers, and every pass infers what the one before it did
+(`python benchmarks/passes_speed.py` prints what that saves).
 """
 
 from __future__ import annotations
