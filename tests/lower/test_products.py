@@ -37,6 +37,11 @@ SIZES = [
 ]
 
 
+def not_measured() -> Target:
+    """The host but for its last cache: nothing is measured of it, so factors are loaded once, and widened columns kept for other tiles."""
+    return replace(host_target(), l3_bytes=2 * host_target().l3_bytes)
+
+
 def with_constants(group: Group, arrays: Mapping[Tensor, Array]) -> Group:
     return replace(group, constants=dict(arrays))
 
@@ -88,7 +93,7 @@ def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str,
     values = rng.standard_normal((40, columns)).astype(w.dtype.numpy)
     rows = rng.standard_normal((70, 40)).astype(np.float32)
     natives = [
-        Native(with_constants(b.group(), {w: values}), replace(host_target().limited(level), l2_bytes=l2_bytes))
+        Native(with_constants(b.group(), {w: values}), replace(not_measured().limited(level), l2_bytes=l2_bytes))
         for l2_bytes in (1 << 20, 8 << 10)
     ]
     most = tiles_for(host_target().limited(level), elementwise.memory_type(F32)).rows
@@ -97,6 +102,27 @@ def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str,
         np.testing.assert_allclose(results[0], rows[:n] @ values.astype(np.float32), rtol=1e-4, atol=1e-4)
         for other in results[1:]:
             np.testing.assert_array_equal(other, results[0])
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("columns", [16, 33, 70])
+def test_weights_widen_to_the_same_bits_wherever_factors_are_loaded(dtype: str, columns: int) -> None:
+    """Any 16 bits of numbers up to 2^15, those below the normal ones too; an infinity in one column and a NaN in another."""
+    b = Builder("matmul")
+    x, w = b.input([N, 600], dtype), b.input([600, columns], dtype)
+    b.output(b.matmul(*(b.map(lambda a: cast(a, F32), t, dtype="f32") for t in (x, w))))
+    rng = np.random.default_rng(4)
+    every = np.arange(1 << 16, dtype=np.uint16).view(w.dtype.numpy)
+    some = every[np.abs(every.astype(np.float32)) < 2**15]
+    rows, values = rng.choice(some, (33, 600)), rng.choice(some, (600, columns))
+    values[5, 0], values[7, 1] = np.inf, np.nan
+    group = with_constants(b.group(), {w: values})
+    natives = [Native(group, target) for target in (host_target(), not_measured())]
+    for n in (*range(1, 16), 33):
+        with np.errstate(all="ignore"):
+            once, again = (native.run({x: rows[-n:]}, {N: n})[1][0] for native in natives)
+        np.testing.assert_array_equal(once.view(np.uint32), again.view(np.uint32))
+        assert np.isfinite(again[:, 2:]).all() and not np.isfinite(again[:, :2]).any()
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
@@ -115,7 +141,7 @@ def test_weights_that_are_widened_once_are_shared_out() -> None:
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
     values = np.random.default_rng(2).standard_normal((40, 200)).astype(np.float16)
     rows = np.random.default_rng(3).standard_normal((70, 40)).astype(np.float32)
-    native = Native(with_constants(b.group(), {w: values}))
+    native = Native(with_constants(b.group(), {w: values}), not_measured())
     (whole,), (half,) = (native.run({x: rows}, {N: 70}, 2, ran=ran)[1] for ran in (2, 1))
     columns = tiles_for(host_target(), elementwise.memory_type(F32)).columns
     mine = -(-200 // columns) // 2 * columns

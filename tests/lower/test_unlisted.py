@@ -13,6 +13,11 @@ import pytest
 from anyshape.disk_cache import DiskCache
 from anyshape.lower import target as target_module
 from anyshape.lower import unlisted
+from anyshape.lower.gemm.microkernels import FULL, emit_kernel
+from anyshape.lower.gemm.tiles import tiles_for
+from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm.jit import assembly
+from anyshape.lower.llvm.types import BF16, F16, F32, Type
 from anyshape.lower.target import Target, host_target
 from anyshape.testing.processors import NEON, OTHERS, processor
 
@@ -54,12 +59,26 @@ def test_vectors_that_take_twice_the_time_of_their_halves_are_one_a_cycle() -> N
 
 
 @pytest.mark.usefixtures("empty")
-@pytest.mark.parametrize(("seconds", "shifts"), [([1.0, 0.5], 1), ([1.0, 0.99], 0), ([1.0, 1.5], 0)])
-def test_shifts_are_used_where_they_are_faster(
-    seconds: list[float], shifts: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("seconds", "reloads"), [([1.0, 0.5], 1), ([1.0, 0.99], 0), ([1.0, 1.5], 0)])
+def test_factors_are_loaded_again_where_that_is_faster(
+    seconds: list[float], reloads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unlisted, "least", lambda calls, rounds: [call() and s for call, s in zip(calls, seconds)])
-    assert unlisted.shifts_halves(host_target()) == shifts
+    assert unlisted.reloads_factors(host_target()) == reloads
+
+
+@pytest.mark.parametrize("stored", [F16, BF16])
+@pytest.mark.parametrize(("rows", "vectors"), [(5, 2), (8, 2), (14, 2), (9, 1)])
+def test_multiply_adds_that_load_their_factors_need_no_registers_for_them(
+    stored: Type, rows: int, vectors: int
+) -> None:
+    """LLVM makes one of equal loads, and puts into a register what two want; nothing but the machine code says that it did not."""
+    target = x86("znver4", AVX512)
+    module, tiles = Module(target), tiles_for(target, F32)
+    emit_kernel(module, tiles, "kernel", rows, vectors, FULL, stored, reloads=True)
+    module.pointer_table("table", ("kernel",), exported=True)
+    code = assembly(module.text(), target)
+    assert code.count("{1to16}") == rows * vectors and "vbroadcastss" not in code
 
 
 @pytest.mark.usefixtures("empty")
@@ -73,11 +92,11 @@ def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     host = host_target()
-    for what in ("_multiply_adds", "_shifts_halves"):
+    for what in ("_multiply_adds", "_reloads_factors"):
         monkeypatch.setattr(target_module, what, lambda target: pytest.fail("it was measured"))
     named = x86(host.cpu, AVX512)
     for target in (*OTHERS.values(), named, host.limited("avx2"), host.limited("sse")):
-        assert target == host or (target.multiply_adds == 2 and not target.shifts_halves)
+        assert target == host or (target.multiply_adds == 2 and not target.reloads_factors)
 
 
 @pytest.mark.skipif(host_target().vector_bytes == 16, reason="the narrowest vectors are not measured")

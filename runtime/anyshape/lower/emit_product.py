@@ -26,7 +26,7 @@ from anyshape.lower.emit_value import Vector
 from anyshape.lower.emit_windows import fill, prepare
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import Function
-from anyshape.lower.llvm.types import F16, I8, I64, Val, const
+from anyshape.lower.llvm.types import I8, I64, Val, const
 from anyshape.lower.schedule import Scope, plan
 from anyshape.lower.target import Target
 
@@ -83,8 +83,9 @@ class _Emission:
                 prepare(rows, p.windows.staged)
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
-            sizes, made = (m, p.n.extent, p.k.extent), p.computed is not None or spec.widens_b
-            packs = spec.packs_b or spec.widens_b
+            widens = spec.widens_b(rows.f.target)
+            sizes, made = (m, p.n.extent, p.k.extent), p.computed is not None or widens
+            packs = spec.packs_b or widens
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, made)
             gemm.emit_contraction(rows.f, spec, self.reserve(bytes_), rows.part, rows.nparts)
 
@@ -160,7 +161,6 @@ class _Emission:
             None if direct else self.columns, batch, None, None if self.block is None else size(self.block.rows),
             self.segments if self.merges else None, self.a_type, self.b_type,
             self.together,
-            prepacked is not None and prepacked in rows.finite and self.a_type == F16 and rows.f.target.shifts_halves,
         )  # fmt: skip
 
     @property

@@ -36,8 +36,6 @@ class Rows(Nests):
     def __init__(self, f: Function, tensors: dict[Tensor, int]) -> None:
         super().__init__(f, tensors)
         self.scratch: Size = 0
-        self.finite: frozenset[Tensor] = frozenset()
-        """Packed constants of f16 that have neither infinity nor NaN."""
         self.filling: dict[Node, Buffer] = {}
         self.fetched: dict[Loop, list[Fetch]] = {}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Atom, Cond, Dim, Size
@@ -16,7 +15,6 @@ from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step,
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
-from anyshape.lower.gemm import are_finite
 from anyshape.lower.kernel import Group, Origin
 
 Form = tuple[Any, ...]
@@ -26,8 +24,7 @@ LITERAL_BYTES = 256
 
 
 def _constant(a: NDArray[Any]) -> Form:
-    finite = a.dtype == np.float16 and a.ndim > 1 and are_finite(a)
-    return a.shape, a.dtype.str, a.tobytes() if a.nbytes <= LITERAL_BYTES else None, finite
+    return a.shape, a.dtype.str, a.tobytes() if a.nbytes <= LITERAL_BYTES else None
 
 
 class FormWriter:

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.dtypes import DType
@@ -31,7 +29,6 @@ from anyshape.lower.emit_recurrence import emit_recurrence
 from anyshape.lower.emit_rows import Rows
 from anyshape.lower.emit_turned import can_turn, emit_turned
 from anyshape.lower.emit_windows import emit_windows
-from anyshape.lower.gemm import are_finite
 from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import Module
@@ -172,7 +169,6 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     with module.kernel(_NAME) as f:
         rows = Rows(f, _places(operands, group.outputs, panels))
         rows.element_bytes = _element_bytes(schedule)
-        rows.finite = frozenset(t for p, t in panels.items() if _is_finite(p, group))
         rows.unnamed, rows.found = schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None)
         if not (schedule.errors or schedule.is_plain):
             end_if_empty(rows, group.outputs)
@@ -301,12 +297,6 @@ def _operands(group: Group, schedule: Schedule, target: Target) -> tuple[tuple[O
             operands.append(packed)
         panels[p] = Tensor(f"panels{len(panels)}", t.dtype, t.shape)
     return tuple(operands), panels
-
-
-def _is_finite(p: Product, group: Group) -> bool:
-    """Whether its constant is of f16, and has neither infinity nor NaN."""
-    array = group.constants[p.packed] if p.packed is not None else None
-    return array is not None and array.dtype == np.float16 and are_finite(array)
 
 
 def _reads(schedule: Schedule, t: Tensor) -> int:

@@ -63,9 +63,10 @@ class Target:
         return _multiply_adds(self) if measured else 2
 
     @property
-    def shifts_halves(self) -> bool:
-        """Whether shifts are the faster way from f16 to f32 beside multiply-adds. It is measured, so of the host as it is."""
-        return self.f16 and self.fma and self == host_target() and _shifts_halves(self)
+    def reloads_factors(self) -> bool:
+        """Whether micro-kernels that widen floats of 16 bits are faster if multiply-adds take factors from memory, as those of AVX-512 can.
+        It is measured, so of the host as it is."""
+        return self.scalef and self.f16 and self == host_target() and _reloads_factors(self)
 
     @property
     def asks_ahead(self) -> bool:
@@ -186,10 +187,10 @@ def _multiply_adds(host: Target) -> int:
 
 
 @cache
-def _shifts_halves(host: Target) -> bool:
-    from .unlisted import shifts_halves
+def _reloads_factors(host: Target) -> bool:
+    from .unlisted import reloads_factors
 
-    return shifts_halves(host)
+    return reloads_factors(host)
 
 
 @cache

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from anyshape.code_version import code_version
-from anyshape.lower.gemm.microkernels import FULL, Variant, emit_kernel
+from anyshape.lower.gemm.microkernels import FULL, emit_kernel
 from anyshape.lower.gemm.tiles import Tiles, tiles_for
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import assembly, compile_module, disk_cache, object_key
@@ -54,31 +54,29 @@ def _takes_twice(target: Target) -> bool:
     return whole > 1.5 * half
 
 
-def shifts_halves(target: Target) -> bool:
-    """Of the host: whether a kernel of the matrix product for few rows of f16 is faster if it widens by shifts (`gemm/halves.py`). Some
-    processors convert in the multipliers' time; others multiply what is below the normal f32 numbers slowly, which shifts make of f16's.
-    """
-    return _kept("shifts", target, lambda: int(_shifts_faster(target))) == 1
+def reloads_factors(target: Target) -> bool:
+    """Of the host: whether a kernel of the matrix product that widens f16 is faster if each multiply-add takes its element of A from memory
+    than if a register is loaded with it for all. Where the widest vectors are executed as two halves there are loads to spare, and loads of
+    registers get in the way of conversions beside the multiply-adds; elsewhere it may be loads that are short."""
+    return _kept("reloads", target, lambda: int(_reloads_faster(target))) == 1
 
 
-def _shifts_faster(target: Target) -> bool:
-    """By a twentieth of a kernel's time or more. Where conversions take the multipliers' time it is a tenth, give or take a fiftieth on a
-    machine that has three processes for two processors."""
+def _reloads_faster(target: Target) -> bool:
+    """By a twentieth of a kernel's time or more. Where conversions get in the way it is a fifth."""
     tiles, module = tiles_for(target, F32), Module(target)
-    names: dict[str, Variant] = {"converted": "", "shifted": "shifted"}
-    for name, variant in names.items():
-        emit_kernel(module, tiles, name, tiles.few_rows + 1, tiles.vectors, FULL, F16, variant)
+    names = {"once": False, "again": True}
+    for name, reloads in names.items():
+        emit_kernel(module, tiles, name, tiles.few_rows + 1, tiles.vectors, FULL, F16, reloads=reloads)
     module.pointer_table("both", tuple(names), exported=True)
-    converted, shifted = least(_kernel_calls(module, tiles), _ROUNDS)
-    return 1.05 * shifted < converted
+    once, again = least(_kernel_calls(module, tiles), _ROUNDS)
+    return 1.05 * again < once
 
 
 def _kernel_calls(module: Module, tiles: Tiles) -> list[Callable[[], object]]:
-    """Of both, on f16 of which every other is no normal number: a step that is repeated, so that no cache counts."""
+    """Of both: a step that is repeated, so that no cache counts."""
     rows, columns = tiles.few_rows + 1, tiles.columns
     loaded = compile_module(module)
-    a, c = np.ones(rows, np.float32), np.empty((rows, columns), np.float32)
-    b = np.tile(np.array([1, 2**-20], np.float16), columns // 2)
+    a, b, c = np.ones(rows, np.float32), np.ones(columns, np.float16), np.empty((rows, columns), np.float32)
     at, to, of = a.ctypes.data, c.ctypes.data, b.ctypes.data
     arguments = (_STEPS, at, 1, 0, of, 0, 0, to, columns, columns, of, 0)
 

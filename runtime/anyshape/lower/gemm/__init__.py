@@ -4,7 +4,6 @@
 """
 
 from .driver import emit_contraction
-from .halves import are_finite
 from .later import collected
 from .library import ELEMENTS, packer_of, resolve, toucher
 from .packing import prepack_b, prepacked_elements
@@ -38,7 +37,6 @@ __all__ = [
     "Strided",
     "Tile",
     "Tiles",
-    "are_finite",
     "collected",
     "emit_contraction",
     "emit_panels",

@@ -72,8 +72,6 @@ class Block:
     row_step: Val
     k_step: Val
     in_place: Val | None
-    scaled: Val | None = None
-    """Whether A is packed 2^112 times as large as it is, for kernels that widen B by shifts."""
 
 
 @dataclass(frozen=True)

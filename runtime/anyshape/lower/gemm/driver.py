@@ -18,7 +18,7 @@ from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
 from .blocks import Block, Operands, Panels, Rows, Turn, asked_from, asked_of_rows, share_of_next, suits_in_place
 from .epilogues import Sums, finish, strided_store
 from .kinds import Product, choose, stretch, wide_columns
-from .microkernels import shifted_name, table_name
+from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
 from .spec import (
@@ -29,7 +29,7 @@ from .spec import (
     Tile,
 )
 from .tiles import ALIGN, Tiles, tiles_for
-from .widening import called, pays, scaled
+from .widening import called, pays
 
 
 def emit_contraction(f: Function, spec: ContractionSpec, scratch: Val, part: Operand = 0, nparts: Operand = 1) -> None:
@@ -130,7 +130,7 @@ class _Driver:
         if self.spec.rows_done:
             return const(I1, 1)
         enough = f.compare("ge", self.m, f.mul(nparts, tiles.rows))
-        if self.spec.widens_b:
+        if self.spec.widens_b(f.target):
             enough = f.and_(enough, f.compare("lt", self.n, f.mul(nparts, tiles.columns)))
         return f.or_(enough, f.compare("ge", self.m, self.n))
 
@@ -244,7 +244,7 @@ class _Driver:
         packed = Block(rows, first, end, row, count, self.a_scratch, self.k, const(I64, 1), const(I64, 0), None)
         if isinstance(spec.a, Packed) or self.a_type != spec.element:
             self._pack_tiles(ops, rows, first, end, row)
-            return scaled(f, self._product(), packed) if spec.shifts_b else packed
+            return packed
         assert ops.a is not None
         outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
         in_place = f.or_(f.compare("eq", count, 1), suits_in_place(f, self.tiles, self.n, outer, inner))
@@ -275,9 +275,9 @@ class _Driver:
     def _sweep(self, ops: Operands, panels: Panels, block: Block) -> None:
         """All panels times all tiles of a block; a few panels are the outer loop, so that they stay in cache."""
         f, tiles = self.f, self.tiles
-        of = self._product()
+        of = Product(tiles, self.b_type, self._all_rows(), self.n, self.k)
         wide = wide_columns(f, tiles, block.count)
-        once = pays(f, of, block) if self.spec.widens_b else None
+        once = pays(f, of, block) if self.spec.widens_b(f.target) else None
         share = share_of_next(f, tiles, self.b_type, panels, block, once)
         body, after = f.new_block(), f.new_block()
         before = f.block
@@ -298,9 +298,6 @@ class _Driver:
         f.branch(f.compare("lt", following, panels.end), body, after)
         f.start(after)
 
-    def _product(self) -> Product:
-        return Product(self.tiles, self.b_type, self._all_rows(), self.n, self.k)
-
     def _turn(
         self,
         panels: Panels,
@@ -313,9 +310,6 @@ class _Driver:
         f, tiles = self.f, self.tiles
         base = f.gep(panels.base, f.mul(f.sub(first, panels.first), panels.column_step), self.b_type)
         kernels, start, size = self.table, base, const(I64, self.b_type.bytes)
-        if block.scaled is not None:
-            shifted = f.module.declare_table(shifted_name(tiles.element, self.b_type))
-            kernels = f.select(block.scaled, shifted, kernels)
         if once is not None:
             kernels = f.select(once, f.module.declare_table(table_name(tiles.element)), kernels)
             start, size = f.select(once, self.b_scratch, start), f.select(once, const(I64, tiles.element.bytes), size)

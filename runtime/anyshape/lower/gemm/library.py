@@ -19,7 +19,7 @@ from ..llvm.builder import Module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
 from ..llvm.types import BF16, F16, F32, F64, I32, I64, Type
 from ..target import Target
-from .microkernels import emit_keeping, emit_kernels, emit_shifted, keeping_name, shifted_name, table_name
+from .microkernels import emit_keeping, emit_kernels, keeping_name, table_name
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
 from .thin import emit_thin, join_name, part_name
 from .tiles import Tiles, tiles_for
@@ -38,8 +38,6 @@ def library_module(target: Target, element: Type) -> Module:
         tiles = tiles_for(target, F32)
         emit_kernels(module, tiles, element)
         emit_keeping(module, tiles, element)
-        if element == F16:
-            emit_shifted(module, tiles, element)
         emit_pack(module, tiles, element)
         emit_pack(module, tiles, element, element)
         emit_pack_all(module, element)
@@ -56,7 +54,8 @@ def library_module(target: Target, element: Type) -> Module:
 
 def library_key(target: Target, element: Type) -> str:
     """The name of its object in caches."""
-    return object_key(f"products of {element.as_float} by {code_version('anyshape.lower')}", target)
+    reloads = element in STORED and target.reloads_factors
+    return object_key(f"products of {element.as_float} by {code_version('anyshape.lower')}, {reloads}", target)
 
 
 def library_object(target: Target, element: Type) -> bytes:
@@ -71,8 +70,7 @@ def load_library(target: Target, element: Type) -> Loaded:
 def symbols_of(element: Type) -> tuple[str, ...]:
     """What the library of an element type defines for drivers."""
     if element in STORED:
-        shifted = (shifted_name(F32, element),) if element == F16 else ()
-        tables = table_name(F32, element), keeping_name(F32, element), *shifted
+        tables = table_name(F32, element), keeping_name(F32, element)
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
     names = (table_name, pack_name, pack_all_name, touch_name, turn_name, join_name, part_name)
     return tuple(name(element) for name in names)

@@ -7,12 +7,11 @@ In: the row count, the panel count, masked or not: one function each. Out: funct
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from itertools import cycle
 
 from ..llvm.builder import Function, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
 from .dots import emit_dot
-from .halves import in_order, widened_pair
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .strips import emit_strip
 from .tiles import Tiles
@@ -28,18 +27,10 @@ FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 panels (few rows only); the same of a B beyond the second cache (a kernel of its own where `Tiles.asks_ahead`); rows and columns that
 are both contiguous along k (few rows only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
 
-Variant = Literal["", "shifted", "keeping"]
-"""Of kernels that widen B: by conversions, by shifts (see `halves`), or by conversions and storing what comes out."""
-
 
 def table_name(element: Type, stored: Type | None = None) -> str:
     """`stored`: what B is in memory, if it is narrower and widened as it is read."""
     return f"anyshape_gemm_{_called(element, stored)}_kernels"
-
-
-def shifted_name(element: Type, stored: Type) -> str:
-    """The table of kernels that widen finite f16 by shifts (see `halves`): one panel, and rows enough to take only one."""
-    return f"anyshape_gemm_{_called(element, stored)}_shifted_kernels"
 
 
 def keeping_name(element: Type, stored: Type) -> str:
@@ -58,7 +49,7 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
 def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> None:
     """All kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
     stored = stored or tiles.element
-    names = []
+    names, reloads = [], stored != tiles.element and module.target.reloads_factors
     for kind in (FULL, MASKED, NARROW, WIDE, FAR):
         for rows in range(tiles.rows + 1):
             panels = tiles.panels(rows) if kind in (WIDE, FAR) else 1
@@ -71,7 +62,7 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
             else:
                 names.append(_name(tiles, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
-                emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored)
+                emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads)
     for rows in range(tiles.few_rows + 1):
         names.append(_name(tiles, DOT, rows) if rows else "")
         if rows:
@@ -81,30 +72,16 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
     module.pointer_table(table_name(tiles.element, stored), names, exported=True)
 
 
-def emit_shifted(module: Module, tiles: Tiles, stored: Type) -> None:
-    """These kernels, and their table."""
-    heights = range(tiles.few_rows + 1, tiles.rows + 1)
-    _emit_of_one_panel(module, tiles, stored, shifted_name(tiles.element, stored), "shifted", heights)
-
-
 def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:
-    """These kernels, of as many rows as one of several tiles may have, and their table."""
-    heights = range(tiles.least_rows(SEVERAL), tiles.rows + 1)
-    _emit_of_one_panel(module, tiles, stored, keeping_name(tiles.element, stored), "keeping", heights)
-
-
-def _emit_of_one_panel(
-    module: Module, tiles: Tiles, stored: Type, table: str, variant: Variant, heights: range
-) -> None:
-    """Kernels of so many rows, and their table. A last panel of one vector takes a whole one."""
+    """These kernels, of as many rows as one of several tiles may have, and their table. A last panel of one vector takes a whole one."""
     names = [""] * table_index(tiles, WIDE, 0)
     for kind in (FULL, MASKED):
-        for rows in heights:
-            names[table_index(tiles, kind, rows)] = name = f"{_name(tiles, kind, rows)}_{variant}"
-            emit_kernel(module, tiles, name, rows, tiles.vectors, kind, stored, variant)
+        for rows in range(tiles.least_rows(SEVERAL), tiles.rows + 1):
+            names[table_index(tiles, kind, rows)] = name = f"{_name(tiles, kind, rows)}_keeping"
+            emit_kernel(module, tiles, name, rows, tiles.vectors, kind, stored, keeps=True)
     names[table_index(tiles, NARROW, 0) :] = names[table_index(tiles, MASKED, 0) : table_index(tiles, NARROW, 0)]
     one_panel = names[: table_index(tiles, MASKED, 0)]
-    module.pointer_table(table, names + one_panel + one_panel, exported=True)
+    module.pointer_table(keeping_name(tiles.element, stored), names + one_panel + one_panel, exported=True)
 
 
 def _name(tiles: Tiles, kind: int, rows: int) -> str:
@@ -119,8 +96,11 @@ def emit_kernel(
     vectors: int,
     kind: int,
     stored: Type,
-    variant: Variant = "",
+    keeps: bool = False,
+    reloads: bool = False,
 ) -> None:
+    """`keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of columns, as LLVM
+    knows two kinds of loads."""
     masked = kind in (MASKED, NARROW)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count, soon, soon_step = f.args
@@ -131,6 +111,7 @@ def emit_kernel(
         origins = sorted({origin for origin, _ in places})
         row_bytes, step_bytes = f.mul(a_row, tiles.element.bytes), f.mul(a_step, tiles.element.bytes)
         pointers = [f.gep(a, f.mul(row_bytes, origin), I8) for origin in origins]
+        loads = vectors if reloads and vectors <= 2 else 1
         ahead = f.mul(b_step, _steps_ahead(tiles, stored)) if kind == FAR else None
         with f.for_range(0, k, CHUNK, carried=[b, *pointers], at_least_once=True) as chunk:
             end = f.smin(f.add(chunk.index, CHUNK), k)
@@ -139,22 +120,20 @@ def emit_kernel(
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
                 if ahead is not None:
                     _ask(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
-                elif kind == FULL and variant != "keeping" and rows > tiles.few_rows:
+                elif kind == FULL and not keeps and rows > tiles.few_rows:
                     _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
-                columns = _columns(f, tiles, b_now, list(zip(offsets, masks)), stored, variant)
-                if variant == "keeping":
+                columns = _columns(f, tiles, b_now, list(zip(offsets, masks)), stored, keeps)
+                if keeps:
                     _keep(f, tiles, columns, f.gep(soon, f.mul(loop.index, tiles.columns), tiles.element))
-                factors = (_factor(f, tiles, a_now[origin], row_bytes, times) for origin, times in places)
+                factors = (_factors(f, tiles, a_now[origin], row_bytes, times, loads) for origin, times in places)
                 sums = [
                     multiply_add(f, factor, column, sums[i * vectors + v])
-                    for i, factor in enumerate(factors)
-                    for v, column in enumerate(columns)
+                    for i, of_row in enumerate(factors)
+                    for v, (factor, column) in enumerate(zip(cycle(of_row), columns))
                 ]
                 following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
                 loop.next(f.gep(b_now, b_step, stored), *following, *sums)
             totals = loop.results[1 + len(origins) :]
-            if variant == "shifted":
-                totals = tuple(t for k in range(0, len(totals), 2) for t in in_order(f, totals[k], totals[k + 1]))
             with f.if_else(f.compare("eq", chunk.index, 0)) as first:
                 with first.then():
                     _put(f, tiles, totals, c, c_step, masks, False)
@@ -165,13 +144,10 @@ def emit_kernel(
 
 
 def _columns(
-    f: Function, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None]], stored: Type, variant: Variant
+    f: Function, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None]], stored: Type, keeps: bool
 ) -> list[Val]:
-    """One step's columns of B, widened; by their offsets and masks. In the order of `in_order` if by shifts."""
-    if variant == "shifted":
-        pairs = (widened_pair(f, b, tiles.lanes, offset, stored) for offset, _ in places[::2])
-        return [column for pair in pairs for column in pair]
-    if variant == "keeping":  # what is prepacked has all columns
+    """One step's columns of B, widened; by their offsets and masks."""
+    if keeps:  # what is prepacked has all columns
         places = [(offset, None) for offset, _ in places]
     vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
     return [widened(f, _read(f, b, narrow, offset, mask), vector) for offset, mask in places]
@@ -198,10 +174,10 @@ def _ask_soon(f: Function, tiles: Tiles, at: Val, stored: Type) -> None:
         f.prefetch(f.gep(at, line, I8), False)
 
 
-def _factor(f: Function, tiles: Tiles, origin: Val, row_bytes: Val, times: int) -> Val:
-    """The element of A so many rows behind `origin`, in all lanes."""
+def _factors(f: Function, tiles: Tiles, origin: Val, row_bytes: Val, times: int, loads: int) -> list[Val]:
+    """The element of A so many rows behind `origin`, in all lanes; by one load, or one for each of several multiply-adds."""
     address = f.gep(origin, row_bytes, Type(f"i{8 * times}")) if times else origin
-    return f.splat(f.load(address, tiles.element), tiles.lanes)
+    return [f.splat(f.load(address, tiles.element, again=k > 0), tiles.lanes) for k in range(loads)]
 
 
 def _put(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..llvm.builder import Function
 from ..llvm.types import Operand, Type, Val
+from ..target import Target
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,6 @@ class ContractionSpec:
     together: int = 1
     """Vectors of a row that the epilogue takes at once: as many as make a line of the cache where they are stored."""
 
-    shifts_b: bool = False
-    """B, of f16, is finite, and kernels of several rows may widen it by shifts: the target is faster with them (see `halves`)."""
-
     def __post_init__(self) -> None:
         if (self.c is None) == (self.epilogue is None):
             raise TypeError("a contraction wants either a destination or an epilogue that stores")
@@ -136,7 +134,7 @@ class ContractionSpec:
             return self.b.inner != 1 and self.b.panels is None
         return isinstance(self.b, Packed)
 
-    @property
-    def widens_b(self) -> bool:
-        """B may be widened for several tiles at once, so scratch for that."""
-        return isinstance(self.b, Prepacked) and self.b_stored is not None and self.b_stored != self.element
+    def widens_b(self, target: Target) -> bool:
+        """B may be widened for several tiles at once, so scratch for that: kernels that take factors from memory widen for nothing."""
+        narrow = self.b_stored is not None and self.b_stored != self.element
+        return isinstance(self.b, Prepacked) and narrow and not target.reloads_factors

@@ -6,11 +6,8 @@ In: values of the kernel under construction, room in the second cache. Out: whic
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..llvm.builder import Function
 from ..llvm.types import Val
-from . import halves
 from .blocks import Block, Turn
 from .kinds import Product
 from .microkernels import SEVERAL, keeping_name
@@ -20,15 +17,6 @@ def pays(f: Function, of: Product, block: Block) -> Val:
     """Whether there are enough tiles, and a widened panel stays in the second cache."""
     fits = f.compare("le", of.k, of.tiles.computed_block // of.tiles.columns)
     return f.and_(fits, f.compare("ge", f.sub(block.end, block.first), SEVERAL))
-
-
-def scaled(f: Function, of: Product, block: Block) -> Block:
-    """A packed for kernels that widen B by shifts (`halves.py`), if they are to widen it at all: kernels of several rows."""
-    enough = f.compare("gt", block.rows.height, of.tiles.few_rows)
-    shifts = f.and_(f.and_(enough, f.not_(pays(f, of, block))), halves.keeps_small(f, block.a))
-    with f.if_(shifts):
-        halves.scale(f, block.a, f.mul(block.count, of.k), of.tiles.lanes)
-    return replace(block, scaled=shifts)
 
 
 def called(

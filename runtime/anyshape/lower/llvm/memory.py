@@ -21,10 +21,14 @@ class Memory(Arithmetic):
         result = PTR.vector(i.type.lanes)
         return self.emit(result, f"getelementptr {element.scalar}, {base}, {i}")
 
-    def load(self, base: Val, type_: Type, index: Operand = 0, align: int = 0) -> Val:
-        """Load `type_` (a vector takes its lanes from consecutive elements) at element `index`."""
+    def load(self, base: Val, type_: Type, index: Operand = 0, align: int = 0, again: bool = False) -> Val:
+        """Load `type_` (a vector takes its lanes from consecutive elements) at element `index`.
+
+        `again`: even if it is loaded already. LLVM makes one of equal loads; but one of memory that stays as it is while the function runs,
+        which it must then, is of another kind."""
         address = self.gep(base, index, type_)
-        return self.emit(type_, f"load {type_}, {address}, align {align or type_.bytes}")
+        kind = ", !invariant.load !{}" if again else ""
+        return self.emit(type_, f"load {type_}, {address}, align {align or type_.bytes}{kind}")
 
     def store(self, value: Val, base: Val, index: Operand = 0, align: int = 0) -> None:
         address = self.gep(base, index, value.type)
