@@ -2,9 +2,10 @@
 
     PYTHONPATH=runtime:generated python -m benchmarks.single_ops [transpose concat ...] [--threads 2] [--cases 512x] [--json out.json]
 
-For each case the least seconds of many short batches, the best peer's over ours, and the part of one core's limits (multiply-adds, bytes
-of a copy of that working set) that ours reaches; then the geometric mean of each group and its least. Words pick groups. A call goes
-through each engine's Python interface, so the smallest cases measure that too.
+Every case is measured twice, half of its time each, with all others between. For each the least seconds of many short batches, the best
+peer's over ours, and the part of one core's limits (multiply-adds, bytes of a copy of that working set) that ours reaches; then the
+geometric mean of each group and its least. Words pick groups. A call goes through each engine's Python interface, so the smallest cases
+measure that too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import re
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,10 @@ from benchmarks.single_cases import Case, cases
 from benchmarks.single_engines import SingleWorker
 
 US = "anyshape"
+PASSES = 2
+"""Over all cases: another guest's work goes on for seconds, longer than a case is measured, and one engine may be worse off."""
+TOLD_AFTER = 20
+"""Cases of a pass that prints no figures."""
 TRIES = 3
 """Of measuring the core's peak, of which the best counts: another guest of the machine takes a third of it for some time."""
 TOLERANCE = {"float32": 1e-4, "float16": 2e-3}
@@ -41,22 +48,31 @@ NAMED = {"layer norm": ("iree",), "tanh(x*s+t)": ("iree",)}
 """Groups that have a peer of their own, which is measured on one thread."""
 
 
-def measure(place: int, workers: list[SingleWorker], limit: float) -> tuple[dict[str, float], float, float]:
-    """(least seconds by engine, noise, difference from the first peer)."""
-    for w in workers:
-        w.take(place)
-    taken: dict[str, list[float]] = {w.name: [] for w in workers}
+@dataclass
+class Measured:
+    """One case: seconds of calls by engine, and how much our results differ from the first peer's."""
+
+    place: int
+    case: Case
+    workers: list[SingleWorker]
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    difference: float = 0.0
+
+
+def measure(m: Measured, limit: float) -> None:
+    """For so many seconds, or longer (`patience.py`)."""
+    for w in m.workers:
+        w.take(m.place)
+    taken: dict[str, list[float]] = {w.name: [] for w in m.workers}
     start = time.perf_counter()
     while (spent := time.perf_counter() - start) < limit or (spent < PATIENCE * limit and not quiet(taken.values())):
-        for w in workers:
+        for w in m.workers:
             taken[w.name] += w.turn()
-    mine, other = (w.result().astype(np.float64) for w in workers[:2])
+    for name, times in taken.items():
+        m.seconds.setdefault(name, []).extend(times)
+    mine, other = (w.result().astype(np.float64) for w in m.workers[:2])
     size = max(1.0, float(np.abs(other).max(initial=0)))
-    return (
-        {n: min(t) for n, t in taken.items()},
-        noise(taken.values()),
-        float(np.abs(mine - other).max(initial=0)) / size,
-    )
+    m.difference = max(m.difference, float(np.abs(mine - other).max(initial=0)) / size)
 
 
 @functools.cache
@@ -64,15 +80,15 @@ def bandwidth(power: int) -> float:
     return measure_copy(1 << power)
 
 
-def row(place: int, case: Case, workers: list[SingleWorker], limit: float, peak: float, threads: int) -> dict[str, Any]:
-    seconds, seen, difference = measure(place, workers, limit)
+def row(m: Measured, peak: float, threads: int) -> dict[str, Any]:
+    case, seconds = m.case, {n: min(times) for n, times in m.seconds.items()}
     allowed = max(case.flops / peak / 1e9, case.moved / bandwidth(max(12, case.moved.bit_length())) / 1e9)
     peers = {n: s for n, s in seconds.items() if n != US}
     best = min(peers, key=lambda n: peers[n])
     return {
         "group": case.group, "name": case.name, "seconds": seconds, "best": best, "ratio": peers[best] / seconds[US],
-        "reached": allowed / seconds[US], "flops": case.flops, "moved": case.moved, "noise": seen, "difference": difference,
-        "threads": threads, "allowed": TOLERANCE[case.dtype.name],
+        "reached": allowed / seconds[US], "flops": case.flops, "moved": case.moved, "noise": noise(m.seconds.values()),
+        "difference": m.difference, "threads": threads, "allowed": TOLERANCE[case.dtype.name],
     }  # fmt: skip
 
 
@@ -81,6 +97,13 @@ def told(r: dict[str, Any], names: list[str]) -> str:
     times = "".join(f"{r['seconds'][n] * 1e6:12.1f}" if n in r["seconds"] else " " * 12 for n in names)
     unit = "GFLOP/s" if r["flops"] else "GB/s"
     return f"{r['group'][:18]:18} {r['name'][:44]:44}{times} {r['ratio']:6.2f} {rate:8.1f} {unit:8} {r['reached']:5.0%}"
+
+
+def picked(beginnings: list[str], pattern: str) -> Iterator[tuple[int, Case]]:
+    """Cases of groups that begin so, with names in which the pattern is found, and their places among all."""
+    for place, case in enumerate(cases()):
+        if case.group.startswith(tuple(beginnings) or "") and re.search(pattern, case.name):
+            yield place, case
 
 
 def geometric(ratios: list[float]) -> float:
@@ -119,23 +142,24 @@ def main() -> int:
         + "".join(f"{n[:11]:>12}" for n in columns)
         + "  ratio     rate           limits"
     )
-    rows = []
+    rows, chosen = [], list(picked(options.groups, options.cases))
     with ExitStack() as stack:
         workers = {}
-        for place, case in enumerate(cases()):
-            if options.groups and not case.group.startswith(tuple(options.groups)):
-                continue
-            if not re.search(options.cases, case.name):
-                continue
-            asked = [*names, *available(named.get(case.group, ()))]
-            for n in asked:
-                if n not in workers:
-                    workers[n] = SingleWorker(n, options.threads)
-                    stack.callback(workers[n].end)
-            rows.append(row(place, case, [workers[n] for n in asked], options.seconds, peak, options.threads))
-            print(told(rows[-1], columns), flush=True)
-    for group, found in groups(rows).items():
-        ratios = [r["ratio"] for r in found]
+        asked = {case.group: [*names, *available(named.get(case.group, ()))] for _, case in chosen}
+        for n in dict.fromkeys(n for of_group in asked.values() for n in of_group):
+            workers[n] = SingleWorker(n, options.threads)
+            stack.callback(workers[n].end)
+        found = [Measured(place, case, [workers[n] for n in asked[case.group]]) for place, case in chosen]
+        for turn in range(1, PASSES + 1):
+            for number, m in enumerate(found, 1):
+                measure(m, options.seconds / PASSES)
+                if turn == PASSES:
+                    rows.append(row(m, peak, options.threads))
+                    print(told(rows[-1], columns), flush=True)
+                elif number % TOLD_AFTER == 0:
+                    print(f"pass {turn} of {PASSES}: {number} of {len(found)} cases", file=sys.stderr, flush=True)
+    for group, of_group in groups(rows).items():
+        ratios = [r["ratio"] for r in of_group]
         print(f"{group}: mean {geometric(ratios):.2f}, least {min(ratios):.2f}")
     if options.json:
         options.json.write_text(json.dumps(kept(options, rows) if options.keep else rows, indent=1))
