@@ -39,6 +39,8 @@ from benchmarks.single_engines import SingleWorker
 US = "anyshape"
 PASSES = 2
 """Over all cases: another guest's work goes on for seconds, longer than a case is measured, and one engine may be worse off."""
+TURNS = 6
+"""Of each engine in a pass, at least: calls of some milliseconds would have one or two in their time, and a spell be one engine's alone."""
 TOLD_AFTER = 20
 """Cases of a pass that prints no figures."""
 TRIES = 3
@@ -60,12 +62,17 @@ class Measured:
 
 
 def measure(m: Measured, limit: float) -> None:
-    """For so many seconds, or longer (`patience.py`)."""
+    """For so many seconds, or longer (`patience.py`, `TURNS`)."""
     for w in m.workers:
         w.take(m.place)
     taken: dict[str, list[float]] = {w.name: [] for w in m.workers}
-    start = time.perf_counter()
-    while (spent := time.perf_counter() - start) < limit or (spent < PATIENCE * limit and not quiet(taken.values())):
+    start, turns = time.perf_counter(), 0
+    while (
+        turns < TURNS
+        or (spent := time.perf_counter() - start) < limit
+        or (spent < PATIENCE * limit and not quiet(taken.values()))
+    ):
+        turns += 1
         for w in m.workers:
             taken[w.name] += w.turn()
     for name, times in taken.items():
