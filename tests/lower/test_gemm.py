@@ -118,8 +118,9 @@ def contract(
     nparts: int = 1,
     c_order: str = "rows",
     bias: np.ndarray[Any, Any] | None = None,
+    only: int | None = None,
 ) -> np.ndarray[Any, Any]:
-    """a [b1, b2, m, k] @ b [b1, b2, k, n] by the template, with canaries around c and NaN in the scratch."""
+    """a [b1, b2, m, k] @ b [b1, b2, k, n] by the template, with canaries around c and NaN in the scratch; one part `only`."""
     b1, b2, m, k = a.shape
     n = b.shape[-1]
     dtype = a.dtype
@@ -142,7 +143,7 @@ def contract(
         kernel(dtype.name, level, b_kind, finish).address("contract")
     )
     bytes_ = gemm.scratch_bytes(tiles, m, n, k, packs_b=b_kind == "any")
-    for part in range(nparts):
+    for part in range(nparts) if only is None else [only]:
         scratch = np.full(bytes_ + 64, 255, np.uint8)
         assert function(scalars.ctypes.data, buffers.ctypes.data, scratch.ctypes.data, part, nparts) == 0
         assert (scratch[bytes_:] == 255).all()
@@ -208,6 +209,16 @@ def test_parts_are_bit_equal(m: int, n: int, k: int, batch: tuple[int, int]) -> 
         check(whole, a, b)
         for nparts in (2, 3, 7):
             np.testing.assert_array_equal(contract(a, b, kind, nparts=nparts), whole)
+
+
+@pytest.mark.parametrize("m, n", [(29, 256), (33, 768), (33, 3072), (65, 1024), (512, 768), (700, 30)])
+@pytest.mark.parametrize("nparts", [2, 4])
+def test_no_part_has_more_than_its_share(m: int, n: int, nparts: int) -> None:
+    """Rows are shared out only if that is even: all wait for the part with the 17th of 33."""
+    a, b = random_of("float32", 1, 1, m, 8), random_of("float32", 1, 1, 8, n)
+    done = [(contract(a, b, "prepacked", nparts=nparts, only=part) != CANARY).sum() for part in range(nparts)]
+    assert sum(done) == m * n
+    assert max(done) <= 1.02 * m * n / nparts
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
