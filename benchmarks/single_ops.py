@@ -2,10 +2,10 @@
 
     PYTHONPATH=runtime:generated python -m benchmarks.single_ops [transpose concat ...] [--threads 2] [--cases 512x] [--json out.json]
 
-Every case is measured twice, half of its time each, with all others between. For each the least seconds of many short batches, the best
-peer's over ours, and the part of one core's limits (multiply-adds, bytes of a copy of that working set) that ours reaches; then the
-geometric mean of each group and its least. Words pick groups. A call goes through each engine's Python interface, so the smallest cases
-measure that too.
+Every case is measured four times, a quarter of its time each, with all others between. For each the least seconds of many short batches,
+the best peer's over ours, and the part of one core's limits (multiply-adds, bytes of a copy of that working set) that ours reaches; then
+the geometric mean of each group and its least. Words pick groups. A call goes through each engine's Python interface, so the smallest
+cases measure that too.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from benchmarks.single_cases import Case, cases
 from benchmarks.single_engines import SingleWorker
 
 US = "anyshape"
-PASSES = 2
-"""Over all cases: another guest's work goes on for seconds, longer than a case is measured, and one engine may be worse off."""
-TURNS = 6
+PASSES = 4
+"""Over all cases: another guest's work goes on for seconds, longer than a case is measured, and one engine may be worse off. Engines are
+made anew in each, so that none keeps pages that lie badly."""
+TURNS = 3
 """Of each engine in a pass, at least: calls of some milliseconds would have one or two in their time, and a spell be one engine's alone."""
 TOLD_AFTER = 20
 """Cases of a pass that prints no figures."""

@@ -66,7 +66,7 @@ def performance(quick: bool) -> Iterator[Part]:
     )
     few = ("gather", "concat") if quick else ()
     for name, threads in (("single_ops", 1), ("single_ops_all_threads", os.cpu_count() or 1)):
-        yield part(name, "single_ops", 480, *few, "--seconds", 0.05 if quick else 0.3, "--threads", threads)
+        yield part(name, "single_ops", 480, *few, "--seconds", 0.05 if quick else 0.4, "--threads", threads)
     yield part("first_calls", "first_calls", 900, *(SMALL if quick else ()), "--processes", 1 if quick else 12)
     yield part("decoding", "decoding", 60, *(("--steps", 5, "--rounds", 1) if quick else ()))
     yield part("bounds", "bounds", 80, *models)

@@ -44,3 +44,21 @@ def test_first_calls_are_compared_with_those_of_the_same_engine() -> None:
 def test_every_shape_but_the_one_in_front_counts_once_for_each_engine_made() -> None:
     first, _ = streams.first_calls([Drifting()], SHAPES)
     assert sum(map(len, first["drifting"].values())) == streams.ANEW[1] * (len(SHAPES) - 1)
+
+
+class Scattered(Drifting):
+    """An engine whose first calls take now less and now more than later ones."""
+
+    def first(self, order: Sequence[Shape]) -> list[list[float]]:
+        passes = super().first(order)
+        return [[self._speed.uniform(0.7, 1.3) * seconds for seconds in passes[0]], *passes[1:]]
+
+
+def test_slow_engines_are_made_more_often_where_first_calls_are_scattered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "FIRST_SECONDS", 0.0)
+    for engine, made in (
+        (Scattered(), streams.DOUBTFUL),
+        (Drifting(), 8),
+    ):  # the eighth is the fourth with some shape not in front
+        first, _ = streams.first_calls([engine], SHAPES)
+        assert sum(map(len, first["drifting"].values())) == made * (len(SHAPES) - 1), engine
