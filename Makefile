@@ -97,7 +97,7 @@ show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS=
 bench: $(VENV)/.anyshape-bench  ## models and single ops beside onnxruntime and OpenVINO: tables, JSON and pictures in benchmarks/results; six minutes (QUICK=1: one)
 	$(BIN)/python -m benchmarks.suite bench $(if $(QUICK),--quick)
 
-performance: $(VENV)/.anyshape-bench  ## docs/performance.md anew: all models on one thread and on all, single ops, limits, compiling, memory; some forty quiet minutes
+performance: $(VENV)/.anyshape-bench  ## docs/performance.md anew: all models on one thread and on all, single ops, limits, compiling, memory; some fifty quiet minutes
 	$(BIN)/python -m benchmarks.suite performance $(if $(QUICK),--quick)
 
 bench-memory: $(VENV)/.anyshape-bench  ## memory beside onnxruntime's, and of a thousand shapes through one executable

@@ -41,9 +41,10 @@ shape: when the executable is warm at one shape, it goes through all others in s
 call before is the same; every call has data of its own, and so nothing but the shape's newness differs; medians of up to {most}
 executables, each over its own later calls, p50 and p95 over the shapes. *Second* is the same of the second call at a shape, over the
 same later ones: the noise of the figure.
-Single ops are measured in four passes over all of them. *Noise* is the largest median over least of any engine: where it is far above 1,
-other work was running. What is blurred by that is measured on for all engines, at most {patience} times as long: the least of a row until
-the noise is below {quiet}, medians until they are known within {close:.0%} (`benchmarks/patience.py`).
+Single ops are measured in four passes over all of them, and in eight more where the engines are as fast as each other. *Noise* is the
+largest median over least of any engine: where it is far above 1, other work was running. What is blurred by that is measured on for all
+engines, at most {patience} times as long: the least of a row until the noise is below {quiet}, medians until they are known within
+{close:.0%} (`benchmarks/patience.py`).
 """
 
 

@@ -46,28 +46,29 @@ def plot(name: str) -> Part:
 
 
 def bench(quick: bool) -> Iterator[Part]:
-    """At most six minutes."""
+    """At most nine minutes."""
     models = SMALL if quick else tuple(m for m in MODELS if m not in LARGE)
     yield part("models", "models_bench", 180, *models, "--seconds", 1 if quick else 6, "--errors")
     yield plot("models")
-    yield part("single_ops", "single_ops", 90, *(("gather",) if quick else ()), "--seconds", 0.05 if quick else 0.2)
+    few = ("gather",) if quick else ()
+    yield part("single_ops", "single_ops", 270, *few, "--seconds", 0.05 if quick else 0.1, "--passes", 1)
     yield part("compile_time", "compile_time", 40, *(("mlp",) if quick else ("bert_mini",)), "--repeat", 1)
     yield part("vm_loop", "vm_loop", 25, *(("mlp",) if quick else ()))
     yield part("call_overhead", "call_overhead", 20)
 
 
 def performance(quick: bool) -> Iterator[Part]:
-    """Some forty minutes on a quiet machine."""
+    """Some fifty minutes on a quiet machine."""
     models = SMALL if quick else (*(m for m in MODELS if m not in LARGE), *LARGE)
     seconds = 1 if quick else 5
-    yield part("one_thread", "models_bench", 1200, *models, "--seconds", seconds, "--errors")
+    yield part("one_thread", "models_bench", 1800, *models, "--seconds", seconds, "--errors")
     yield part(
-        "all_threads", "models_bench", 1200, *models, "--seconds", 1 if quick else 3, "--threads", os.cpu_count() or 1
+        "all_threads", "models_bench", 1800, *models, "--seconds", 1 if quick else 3, "--threads", os.cpu_count() or 1
     )
     few = ("gather", "concat") if quick else ()
     for name, threads in (("single_ops", 1), ("single_ops_all_threads", os.cpu_count() or 1)):
-        yield part(name, "single_ops", 480, *few, "--seconds", 0.05 if quick else 0.4, "--threads", threads)
-    yield part("first_calls", "first_calls", 900, *(SMALL if quick else ()), "--processes", 1 if quick else 12)
+        yield part(name, "single_ops", 1200, *few, "--seconds", 0.05 if quick else 0.4, "--threads", threads)
+    yield part("first_calls", "first_calls", 1200, *(SMALL if quick else ()), "--processes", 1 if quick else 12)
     yield part("decoding", "decoding", 60, *(("--steps", 5, "--rounds", 1) if quick else ()))
     yield part("bounds", "bounds", 80, *models)
     yield part("oversubscribed", "oversubscribed", 50, *(("mlp",) if quick else ()), "--seconds", 0.1 if quick else 2)
