@@ -94,7 +94,7 @@ types: $(STAMP)
 show: $(STAMP)  ## one op from YAML to machine code: make show OP=softmax [ARGS="--shape x=64x77 --stage all"]
 	$(BIN)/python -m anyshape.cli.main show $(OP) $(ARGS)
 
-bench: $(VENV)/.anyshape-bench  ## models and single ops beside onnxruntime and OpenVINO: tables, JSON and pictures in benchmarks/results; six minutes (QUICK=1: one)
+bench: $(VENV)/.anyshape-bench  ## models and single ops beside onnxruntime and OpenVINO: tables, JSON and pictures in benchmarks/results; nine minutes (QUICK=1: one)
 	$(BIN)/python -m benchmarks.suite bench $(if $(QUICK),--quick)
 
 performance: $(VENV)/.anyshape-bench  ## docs/performance.md anew: all models on one thread and on all, single ops, limits, compiling, memory; some fifty quiet minutes

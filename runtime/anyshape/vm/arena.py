@@ -26,6 +26,9 @@ MAPPED = 1 << 21
 """From this many bytes on (the size of a huge page), memory is mapped."""
 SMALL = 1 << 16
 """Where the size varies, it is at least this, touched at once; what needs more is mapped."""
+NEAR = 1 << 19
+"""Of memory that the system has just given, so many bytes are read: a call at a shape larger than those before would be the first to have
+them in its caches."""
 ROOMY = 1 << 12
 """What typically needs more than this is mapped at once: a call at a shape that is not typical may need many times as much."""
 
@@ -103,11 +106,18 @@ class Region:
             m[at] = 0
         self.capacity = size
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(m))
+        if not old:
+            bring_near(self.address, min(size, NEAR))
 
     def release(self) -> None:
         owner, self._owner, self.address, self.capacity = self._owner, None, 0, 0
         if isinstance(owner, mmap.mmap):
             owner.close()
+
+
+def bring_near(address: int, size: int) -> None:
+    """Memory into the caches, by reading it."""
+    np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8).max()
 
 
 def _in_huge_pages(size: int) -> int:

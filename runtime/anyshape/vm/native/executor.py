@@ -24,7 +24,7 @@ from anyshape.vm.native.context import NativeContext, tables_of
 from anyshape.vm.native.growth import as_number, entry_imports, grow, instruction, known
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Word
-from anyshape.vm.native.lender import new_lender, store_of
+from anyshape.vm.native.lender import new_lender, results_near, store_of
 from anyshape.vm.native.lending import ALLOCATED, TOUCH, TOUCHED
 from anyshape.vm.native.objects import Methods, functions
 from anyshape.vm.native.pool import Pool, keep_in_order
@@ -166,6 +166,8 @@ class NativeExecutor:
 
     def context(self) -> NativeContext:
         context = known(NativeContext(self._tables, self._methods))
+        if self._methods is not None:
+            results_near(self._methods.lender)
         if self._pool is not None:
             context.words[Word.POOL], context.words[Word.THREADS] = self._pool.address, self._threads
         return context
