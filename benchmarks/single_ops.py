@@ -3,10 +3,9 @@
     PYTHONPATH=runtime:generated python -m benchmarks.single_ops [transpose concat ...] [--threads 2] [--cases 512x] [--json out.json]
 
 Every case is measured in four passes, a quarter of its time each, with all others between, and in eight more if the engines are as fast as
-each other then, to one part in twenty. For each the least seconds of many short batches,
-the best peer's over ours, and the part of one core's limits (multiply-adds, bytes of a copy of that working set) that ours reaches; then
-the geometric mean of each group and its least. Words pick groups. A call goes through each engine's Python interface, so the smallest
-cases measure that too.
+each other then, to one part in twenty. For each the least seconds of many short batches, the best peer's over ours, and the part of one
+core's limits (multiply-adds, bytes of a copy of that working set) that ours reaches; then the geometric mean of each group and its least.
+Words pick groups. A call goes through each engine's Python interface, so the smallest cases measure that too.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ PASSES = 4
 """Over all cases, unless asked otherwise: another guest's work goes on for seconds, longer than a case is measured, and one engine may be
 worse off. Engines are made anew in each, so that none keeps pages that lie badly."""
 AGAIN, CLOSE = 2, 1.05
-"""So many times as many passes more over cases with a ratio closer to 1 than this, above or below: of 64 x 256 x 1024 eight passes told
-0.97 to 1.04."""
+"""So many times as many passes more over cases with a ratio closer to 1 than this, above or below: passes differ by as much."""
 TURNS = 3
 """Of each engine in a pass, at least: calls of some milliseconds would have one or two in their time, and a spell be one engine's alone."""
 TOLD_AFTER = 20

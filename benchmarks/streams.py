@@ -36,8 +36,8 @@ FIRST_SECONDS = 8.0
 ROUNDS, PASSES, ANEW = (2, 400), (8, 400), (1, 25)
 """At least and at most, whatever the time; the most of `ANEW`, too, only where the medians are known."""
 DOUBTFUL = 12
-"""Engines made at least while the medians are not known, however long they take: of the five that 32 seconds allow bert_base, where first
-calls at 1x7 are spread from 0.75 to 1.23 around 0.91, the median was 1.25 once (`python -m benchmarks.models_bench bert_base`)."""
+"""Engines made at least while the medians are not known, however long they take: of the five that 32 seconds allow bert_base the median
+at 1x7 was 1.25 in one run, and below 1.04 in the next (`python -m benchmarks.models_bench bert_base --json FILE`)."""
 LATER = 3
 """Passes after those of first and of second calls; those are compared with the median of these."""
 DATA = 2 + LATER
