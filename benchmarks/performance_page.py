@@ -263,11 +263,22 @@ def decoding(results: Results) -> str:
     return "\n".join(lines)
 
 
+def calls(least: dict[str, float]) -> str:
+    lines = [
+        "## A call that computes next to nothing\n",
+        "An add of four floats through Python, nanoseconds, the least of many batches of calls in one process; *bound*: inputs and\n"
+        "results were given once, before (`python -m benchmarks.call_overhead`).\n",
+        "| call | ns |", "|---|---|",
+    ]  # fmt: skip
+    return "\n".join((*lines, *(f"| {name} | {ns:.0f} |" for name, ns in least.items())))
+
+
 SECTIONS: tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...] = (
     ("one_thread", (models, errors)),
     ("all_threads", (models,)),
     ("first_calls", (first_calls,)),
     ("decoding", (decoding,)),
+    ("call_overhead", (calls,)),
     ("oversubscribed", (crowded,)),
     ("bounds", (bounds,)),
     ("compile_time", (compiling,)),

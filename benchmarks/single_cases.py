@@ -108,6 +108,28 @@ def rows() -> list[Case]:
     return found
 
 
+def attentions() -> list[Case]:
+    """As exporters write it: keys transposed, a scale, what is to be added to scores of each key, and a softmax between two products.
+
+    Batch and both lengths are unknown, but one query of a step of decoding; the names: batch x heads x queries x width, keys."""
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["kt"], perm=(0, 1, 3, 2)),
+        helper.make_node("MatMul", ["q", "kt"], ["products"]),
+        helper.make_node("Mul", ["products", "scale"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "mask"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "v"], ["y"]),
+    ]
+    found, heads, width = [], 12, 64
+    for batch, m, n in ((2, 128, 128), (8, 77, 77), (2, 512, 512), (2, 33, 333), (4, 1, 1000)):
+        q, kv, masked = (batch, heads, m, width), (batch, heads, n, width), np.arange(n) >= n - n // 10
+        mask = np.broadcast_to(np.where(masked, np.float32(-1e4), np.float32(0)), (batch, 1, 1, n)).copy()
+        given = {"q": normal(*q), "k": normal(*kv)[:, ::-1].copy(), "v": normal(*kv)[::-1].copy(), "mask": mask}
+        scale, flops = {"scale": np.array(width**-0.5, np.float32)}, 4 * batch * heads * m * n * width
+        found.append(Case("attention", f"{label(q)}, {n} keys", nodes, given, q, scale, flops, (1, heads, width)))
+    return found
+
+
 def chains() -> list[Case]:
     gelu = [helper.make_node("Add", ["x", "b"], ["u"]), helper.make_node("Gelu", ["u"], ["y"])]
     tanh = [
@@ -240,5 +262,5 @@ def convolutions() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    makers = (products, rows, chains, reductions, transposes, gathers, joins, copies, convolutions)
+    makers = (products, attentions, rows, chains, reductions, transposes, gathers, joins, copies, convolutions)
     return [case for make in makers for case in make()]

@@ -70,6 +70,7 @@ def performance(quick: bool) -> Iterator[Part]:
         yield part(name, "single_ops", 1200, *few, "--seconds", 0.05 if quick else 0.4, "--threads", threads)
     yield part("first_calls", "first_calls", 1200, *(SMALL if quick else ()), "--processes", 1 if quick else 12)
     yield part("decoding", "decoding", 60, *(("--steps", 5, "--rounds", 1) if quick else ()))
+    yield part("call_overhead", "call_overhead", 20)
     yield part("bounds", "bounds", 80, *models)
     yield part("oversubscribed", "oversubscribed", 50, *(("mlp",) if quick else ()), "--seconds", 0.1 if quick else 2)
     yield part(
