@@ -5,7 +5,8 @@
 Executables of one model take turns, there and back, so that none always follows the same one; a turn is longer than several time slices
 of the system, since within one a thread has its processor or has not. Figures are medians over the turns, as parts of the time on one
 thread under the same conditions: above 1 threads cost more than they bring. `beside` is how many processes do nothing but compute
-meanwhile: none, one, as many as there are processors.
+meanwhile: none, one, as many as there are processors. `loops` are two loops of multiply-adds over one, before and after, with nobody beside
+them: near 2 the machine has put its processors onto the two halves of one core (`round_trip.py`), and threads can bring nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import anyshape
+from benchmarks.engines import PROCESSORS
 from benchmarks.models import Arrays, load
+from benchmarks.round_trip import loops_together
 
 THREADS = (1, 2, 4, 8)
 TURN = 0.04
@@ -72,18 +75,23 @@ def compare(executables: Sequence[anyshape.Executable], given: Arrays, seconds: 
     return [median(times) for times in turns]
 
 
-def measure(name: str, seconds: float) -> list[dict[str, Any]]:
+def loops() -> float:
+    return loops_together() if len(PROCESSORS) > 1 else 1.0
+
+
+def measure(name: str, seconds: float, same: bool) -> list[dict[str, Any]]:
     model, rows = load(name), []
     with tempfile.TemporaryDirectory() as folder:
         path = model.build(Path(folder) / "m.onnx")
-        executables = [anyshape.compile(path, threads=t) for t in THREADS]
+        executables = [anyshape.compile(path, threads=1 if same else t) for t in THREADS]
         for shape in SHAPES.get(name, model.SHAPES[:2]):
             for others in sorted({0, 1, os.cpu_count() or 1}):
+                before = loops()
                 with busy(others):
                     found = compare(executables, model.inputs(*shape), seconds)
-                rows.append(
-                    {"model": name, "shape": shape, "beside": others, "seconds": dict(zip(THREADS, found, strict=True))}
-                )
+                times = dict(zip(THREADS, found, strict=True))
+                around = [before, loops()]
+                rows.append({"model": name, "shape": shape, "beside": others, "seconds": times, "loops": around})
     return rows
 
 
@@ -91,20 +99,23 @@ def show(row: dict[str, Any]) -> str:
     batch, length = row["shape"]
     times = row["seconds"]
     parts = "  ".join(f"{t}: {times[t] / times[1]:.2f}" for t in THREADS[1:])
-    return (
-        f"{row['model']:12} {batch}x{length:<5} beside {row['beside']}   one thread {times[1] * 1e6:9.1f} us   {parts}"
-    )
+    around = " ".join(f"{n:.2f}" for n in row["loops"])
+    where = f"{row['model']:12} {batch}x{length:<5} beside {row['beside']}"
+    return f"{where}   one thread {times[1] * 1e6:9.1f} us   {parts}   loops {around}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(SHAPES))
     parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
+    parser.add_argument(
+        "--same", action="store_true", help="all on one thread: what rows differ by then is not threads"
+    )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows = []
     for name in options.models:
-        for row in measure(name, options.seconds):
+        for row in measure(name, options.seconds, options.same):
             rows.append(row)
             print(show(row), flush=True)
     if options.json:

@@ -220,16 +220,18 @@ def crowded(results: Results) -> str:
     lines = [
         "## More threads than processors\n",
         "Times on several threads over that of one under the same conditions, beside processes that only compute: medians of turns\n"
-        "(`python -m benchmarks.oversubscribed`). No call uses more threads than the process may use processors.\n",
-        f"| model | shape | beside | one thread, us | {' | '.join(f'{t} threads' for t in threads[1:])} |",
-        "|---|---|---|---|" + "---|" * (len(threads) - 1),
+        "(`python -m benchmarks.oversubscribed`). No call uses more threads than the process may use processors. *Loops*: two of\n"
+        "multiply-adds over one, before and after, with nobody beside them: near 2 a virtual machine's processors are halves of one\n"
+        "core for a while, and threads can bring nothing (`python -m benchmarks.round_trip` shows both as they change).\n",
+        f"| model | shape | beside | one thread, us | {' | '.join(f'{t} threads' for t in threads[1:])} | loops |",
+        "|---|---|---|---|---|" + "---|" * (len(threads) - 1),
     ]  # fmt: skip
     for r in results:
         times = [r["seconds"][t] for t in threads]
         parts = " | ".join(f"{t / times[0]:.2f}" for t in times[1:])
-        lines.append(
-            f"| {r['model']} | {r['shape'][0]}x{r['shape'][1]} | {r['beside']} | {times[0] * 1e6:.1f} | {parts} |"
-        )
+        loops = ", ".join(f"{n:.2f}" for n in r["loops"])
+        shape = f"{r['shape'][0]}x{r['shape'][1]}"
+        lines.append(f"| {r['model']} | {shape} | {r['beside']} | {times[0] * 1e6:.1f} | {parts} | {loops} |")
     return "\n".join(lines)
 
 
