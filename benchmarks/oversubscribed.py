@@ -27,7 +27,6 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import anyshape
-from benchmarks.engines import PROCESSORS
 from benchmarks.models import Arrays, load
 from benchmarks.round_trip import loops_together
 
@@ -75,10 +74,6 @@ def compare(executables: Sequence[anyshape.Executable], given: Arrays, seconds: 
     return [median(times) for times in turns]
 
 
-def loops() -> float:
-    return loops_together() if len(PROCESSORS) > 1 else 1.0
-
-
 def measure(name: str, seconds: float, same: bool) -> list[dict[str, Any]]:
     model, rows = load(name), []
     with tempfile.TemporaryDirectory() as folder:
@@ -86,11 +81,11 @@ def measure(name: str, seconds: float, same: bool) -> list[dict[str, Any]]:
         executables = [anyshape.compile(path, threads=1 if same else t) for t in THREADS]
         for shape in SHAPES.get(name, model.SHAPES[:2]):
             for others in sorted({0, 1, os.cpu_count() or 1}):
-                before = loops()
+                before = loops_together()
                 with busy(others):
                     found = compare(executables, model.inputs(*shape), seconds)
                 times = dict(zip(THREADS, found, strict=True))
-                around = [before, loops()]
+                around = [before, loops_together()]
                 rows.append({"model": name, "shape": shape, "beside": others, "seconds": times, "loops": around})
     return rows
 
