@@ -7,48 +7,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
-import numpy as np
 import pytest
 
-from anyshape.lower.llvm.builder import Module
-from anyshape.lower.llvm.jit import Loaded, compile_module
-from anyshape.lower.llvm.types import PTR, VOID
-from anyshape.lower.target import host_target
 from anyshape.vm.native.pool import Pool
-from anyshape.vm.native.pool_code import SHARE, add_pool
+from anyshape.vm.native.pool_code import SHARE
 from anyshape.vm.native.pool_layout import MOST_THREADS, Line, PoolWord, place
+from tests.threads.native_pool import KERNEL, native, words
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only there is it told how long a thread ran")
-
-KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
-
-
-@cache
-def pool_code() -> Loaded:
-    module = Module(host_target())
-    add_pool(module)
-    with module.function("look", VOID, [("pool", PTR)], noalias=False) as f:
-        f.call("pool_look", VOID, list(f.args))
-        f.ret()
-    library = ctypes.CDLL(None)
-    return compile_module(
-        module, {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in module.imports}
-    )
-
-
-def native(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
-    function: Callable[..., Any] = ctypes.CFUNCTYPE(result, *arguments)(pool_code().address(name))
-    return function
-
-
-def words() -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.zeros(int(PoolWord.COUNT), np.int64)
-
 
 HERE = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
 needs_two = pytest.mark.skipif(len(HERE) < 2, reason="there is one processor")
@@ -93,7 +62,7 @@ def test_who_holds_a_part_and_did_not_run_since_the_last_look_is_moved(holds: bo
         pool[PoolWord.WORKERS] = 1
         for word, value in ((Line.ID, worker), (Line.HOLDS, holds), (Line.CLOCK, clock - ran)):
             pool[place(0, word)] = value
-        native("look", None, ctypes.c_int64)(pool.ctypes.data)
+        native("pool_look", None, ctypes.c_int64)(pool.ctypes.data)
         moved = os.sched_getaffinity(worker) == set(HERE)
     assert (moved, pool[PoolWord.BROUGHT]) == (holds and not ran, holds and not ran)
     assert pool[place(0, Line.CLOCK)] == (clock if holds else clock - ran)
@@ -103,7 +72,7 @@ def test_a_thread_that_is_gone_is_let_be() -> None:
     """Its clock cannot be read."""
     pool = words()
     pool[PoolWord.WORKERS], pool[place(0, Line.ID)], pool[place(0, Line.HOLDS)] = 1, (1 << 22) + 1, 1
-    native("look", None, ctypes.c_int64)(pool.ctypes.data)
+    native("pool_look", None, ctypes.c_int64)(pool.ctypes.data)
     assert pool[PoolWord.BROUGHT] == 0
 
 
@@ -135,7 +104,7 @@ def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() 
     try:
         for _ in range(3):
             helped.clear()
-            assert share(address, place_of_kernel, 0, 0, 0, 0, 2) == 0
+            assert share(address, place_of_kernel, 0, 0, 0, 0, 2, 0) == 0
             assert (pool[PoolWord.BROUGHT], pool[PoolWord.AVOIDED]) == (0, -1)
             assert not any(pool[place(thread, Line.HOLDS)] for thread in range(MOST_THREADS))
         assert places == [set(HERE)] * 3
@@ -196,7 +165,7 @@ def test_a_pool_that_grows_after_a_worker_was_moved_lets_the_others_go_anywhere_
         for thread in pool._threads:
             os.sched_setaffinity(thread.native_id or 0, HERE[1:])
         pool._words[PoolWord.AVOIDED] = HERE[0] + 1
-        assert share(pool.address, ctypes.cast(kernel, ctypes.c_void_p).value, 0, 0, 0, 0, 2) == 0
+        assert share(pool.address, ctypes.cast(kernel, ctypes.c_void_p).value, 0, 0, 0, 0, 2, 0) == 0
         assert places_of(pool) == [set(HERE), set(HERE[1:])]
         pool.ensure(4)
         assert places_of(pool) == [set(HERE)] * 3

@@ -23,10 +23,11 @@ from anyshape.vm.native import pool as pool_module
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool import usable_threads
-from anyshape.vm.native.pool_layout import PoolWord
+from anyshape.vm.native.pool_layout import PoolWord, Stage
 from anyshape.vm.program import Op
 from tests.in_threads import in_threads
 from tests.resident import HANGS
+from tests.threads.native_pool import NEVER
 
 RNG = np.random.default_rng(5)
 WEIGHTS = RNG.standard_normal((96, 64)).astype(np.float32)
@@ -35,12 +36,15 @@ SHAPES = ((1, 96), (3, 96), (64, 96), (257, 96), (0, 96), (64, 96))
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Calls of a few rows are shared, so that the tests are fast, and by as many threads as are asked for, be there processors or not;
-    and kernels are machine code whatever else runs here."""
+    """Calls of a few rows are shared, so that the tests are fast, and by as many threads as are asked for, be there processors or not,
+    whether that pays or not; and kernels are machine code whatever else runs here."""
     monkeypatch.setattr(kernels, "CYCLES_PER_PART", 16)
     monkeypatch.setattr(pool_module, "usable_threads", lambda: 8)
     monkeypatch.setenv("ANYSHAPE_KERNELS", "native")
     monkeypatch.delenv("ANYSHAPE_LOOP", raising=False)
+    monkeypatch.setattr(pool_module, "FIRST_TRIAL", NEVER)
+    words = pool_of_process()._words
+    words[PoolWord.LEFT], words[PoolWord.ALONE], words[PoolWord.STAGE] = NEVER, 0, Stage.NONE
 
 
 def model() -> anyshape.Function:
@@ -260,6 +264,25 @@ def test_beside_pools_of_others() -> None:
         for t in pool:
             t.join()
     assert len(set(products)) == 1
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_trials_of_sharing_change_neither_results_nor_errors(failing: bool) -> None:
+    """Every kernel begins a trial or is part of one, or is alone after it."""
+    x, i = anyshape.input("x", "f32[n]"), anyshape.input("i", "i64[m]")
+    exe = anyshape.compile(anyshape.function([x, i], ops.gather(x, i)), threads=3)
+    index, given = np.full(20_000, 3), np.arange(10, dtype=np.float32)
+    index[[5_000, 19_000]] = 77 if failing else 7
+    told, stages = pool_of_process()._words, set()
+    for turn in range(200):
+        told[PoolWord.LEFT], told[PoolWord.ALONE] = turn % 2, turn % 4 < 2
+        if failing:
+            with pytest.raises(ShapeError, match=r"index\[5000\] = 77"):
+                exe(given, index)
+        else:
+            assert exe(given, index).tobytes() == given[index].tobytes()
+        stages.add(int(told[PoolWord.STAGE]))
+    assert stages == set(Stage)
 
 
 @pytest.mark.parametrize("wrong", [-1, 65, "two", 1.5])

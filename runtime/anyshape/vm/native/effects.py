@@ -214,7 +214,7 @@ def _share(frame: Frame) -> None:
             branch.give(f.call_pointer(kernel, I32, [frame.frame, place, scratch, const(I64, 0), const(I64, 1)]))
         with branch.otherwise():
             pool = f.load(frame.state, PTR, Word.POOL)
-            shared = [pool, kernel, frame.frame, place, scratch, frame.register(2), parts]
+            shared = [pool, kernel, frame.frame, place, scratch, frame.register(2), parts, frame.operand(4)]
             branch.give(f.call("anyshape_share", I32, shared))
     _end_of_kernel(frame, branch.results[0])
 

@@ -1,9 +1,10 @@
 """Fork and join in generated code: a kernel's parts shared between the thread that calls it and those of a pool.
 
-In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts) -> status`, `anyshape_work(pool)`, which is
-the life of a worker, and `anyshape_dismiss(pool)`, which ends it. A part belongs to whom the claim word goes to, so a call never waits for
-a thread that has not begun: what no worker takes, it does itself. Both sides spin for a while before they sleep. A kernel's results do not
-depend on who runs which part, nor on how many there are; of several failures the lowest part's counts.
+In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts, count) -> status`, where `count` is of the
+scalars; `anyshape_work(pool)`, which is the life of a worker; and `anyshape_dismiss(pool)`, which ends it. A part belongs to whom the claim
+word goes to, so a call never waits for a thread that has not begun: what no worker takes, it does itself. Both sides spin for a while
+before they sleep. A kernel's results do not depend on who runs which part, nor on how many there are; of several failures the lowest
+part's counts.
 
 The claim word holds the job's epoch beside the part's number: a worker that read the fields of a job which has ended since cannot claim.
 """
@@ -11,14 +12,17 @@ The claim word holds the job's epoch beside the part's number: a worker that rea
 from __future__ import annotations
 
 from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.emitter import Block
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.pool_layout import MOST_THREADS, PART_BITS, Line, PoolWord
 from anyshape.vm.native.pool_places import add_places, at_line
 from anyshape.vm.native.pool_stalls import add_stalls
+from anyshape.vm.native.pool_trials import add_trials
 
 SHARE = [
     ("pool", PTR), ("kernel", PTR), ("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("stride", I64), ("parts", I64),
+    ("count", I64),
 ]  # fmt: skip
 _POOL = [("pool", PTR)]
 _WORK = [("pool", PTR), ("thread", I64)]
@@ -45,10 +49,13 @@ def add_pool(module: Module, internal: bool = False) -> None:
         _wake(f)
     add_places(module)
     add_stalls(module)
+    add_trials(module)
     with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:
         _dismiss(f)
     with module.function("pool_take_parts", VOID, _WORK, internal=True, noalias=False) as f:
         _take_parts(f)
+    with module.function("pool_fork_join", I32, SHARE[:-1], internal=True, noalias=False) as f:
+        _fork_join(f)
     with module.function("anyshape_share", I32, SHARE, internal=internal, noalias=False) as f:
         _share(f)
     with module.function("anyshape_work", VOID, _WORK, noalias=False) as f:
@@ -153,16 +160,32 @@ def _take_parts(f: Function) -> None:
 
 
 def _share(f: Function) -> None:
-    pool, kernel, scalars, buffers, scratch, stride, parts = f.args
+    """By the caller alone where there is nobody to share with, where somebody else has the pool, or where sharing does not pay."""
+    pool, kernel, scalars, buffers, scratch, stride, parts, count = f.args
     workers = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
     parts = f.smin(parts, f.add(workers, 1))
     alone, ours = f.new_block(), f.new_block()
+    in_one = [scalars, buffers, scratch, const(I64, 0), const(I64, 1)]
     with f.if_(f.compare("le", parts, 1)):
         f.jump(alone)
     f.branch(f.compare_exchange(pool, 0, 1, I64, PoolWord.OWNER), ours, alone)
     f.start(alone)
-    f.ret(f.call_pointer(kernel, I32, [scalars, buffers, scratch, const(I64, 0), const(I64, 1)]))
+    f.ret(f.call_pointer(kernel, I32, in_one))
     f.start(ours)
+    chosen, start = f.call("pool_choose", I64, [pool]), f.call("pool_start", I64, [pool])
+    with f.if_else(f.compare("ne", chosen, 0)) as branch:
+        with branch.then():
+            branch.give(f.call_pointer(kernel, I32, in_one))
+        with branch.otherwise():
+            branch.give(f.call("pool_fork_join", I32, [pool, kernel, scalars, buffers, scratch, stride, parts]))
+    with f.if_(f.compare("ne", start, 0)):
+        f.call("pool_tell", VOID, [pool, start, kernel, scalars, count])
+    f.atomic_store(const(I64, 0), pool, PoolWord.OWNER)
+    f.ret(branch.results[0])
+
+
+def _fork_join(f: Function) -> None:
+    pool, kernel, scalars, buffers, scratch, stride, parts = f.args
     f.call("pool_keep_apart", VOID, [pool])
     fields = {PoolWord.KERNEL: kernel, PoolWord.SCALARS: scalars, PoolWord.BUFFERS: buffers, PoolWord.SCRATCH: scratch}
     for word, value in fields.items():
@@ -178,27 +201,26 @@ def _share(f: Function) -> None:
     f.call("pool_take_parts", VOID, [pool, const(I64, _OWNER)])
     _join(f, pool, parts)
     error = f.atomic_load(pool, I64, PoolWord.ERROR)
-    f.atomic_store(const(I64, 0), pool, PoolWord.OWNER)
     status = f.select(f.compare("eq", error, _NONE_FAILED), const(I64, 0), error)
     f.ret(f.convert("trunc", status, I32))
 
 
 def _join(f: Function, pool: Val, parts: Val) -> None:
     """Until all parts have ended: a while awake, then asleep, with a look now and then at who has them."""
-    joined = f.new_block()
+    joined, looked = f.new_block(), f.new_block()
 
     def done() -> Val:
         return f.compare("eq", f.atomic_load(pool, I64, PoolWord.DONE), parts)
 
-    def spin() -> None:
+    def spin(end: Block) -> None:
         with f.for_range(0, _SPINS // 2, at_least_once=True):
             with f.if_(done()):
-                f.jump(joined)
+                f.jump(end)
             f.call("pool_pause", VOID, [])
 
-    spin()
+    spin(joined)
     f.call("pool_look", VOID, [pool])
-    spin()
+    spin(looked)
     f.atomic_store(const(I64, 1), pool, PoolWord.WAITING)
     asleep, awake = f.new_block(), f.new_block()
     f.jump(asleep)
@@ -211,6 +233,8 @@ def _join(f: Function, pool: Val, parts: Val) -> None:
     f.jump(asleep)
     f.start(awake)
     f.atomic_store(const(I64, 0), pool, PoolWord.WAITING)
+    f.jump(looked)
+    f.start(looked)
     f.call("pool_end_looking", VOID, [pool])
     f.jump(joined)
     f.start(joined)

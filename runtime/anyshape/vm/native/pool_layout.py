@@ -42,7 +42,24 @@ class PoolWord(IntEnum):
     """1 while workers may be where their caller is: they sleep as soon as they have nothing to do."""
     LINES = 64
     """A line of the cache for each thread, by the order in which workers were started; the last one is the owner's."""
-    COUNT = 64 + 64 * 8
+    STAGE = 64 + 64 * 8
+    """What is tried just now, a `Stage`: the words from here on are `pool_trials.py`'s, and the owner's alone."""
+    ALONE = STAGE + 1
+    """1 while sharing does not pay, and the owner runs all parts."""
+    LEFT = STAGE + 2
+    """Kernels until sharing is tried anew."""
+    SPENT = STAGE + 3
+    """Nanoseconds in this stage, or of what was timed alone and then shared too."""
+    KERNELS = STAGE + 4
+    """How many ran in this stage."""
+    TIMED = STAGE + 5
+    """How many were timed alone."""
+    SUM_ALONE = STAGE + 6
+    """Nanoseconds of kernels alone, and of the same kernels shared; trials count less the longer ago they were."""
+    SUM_SHARED = STAGE + 7
+    TABLE = STAGE + 8
+    """Of kernels that were timed alone: which one at which sizes, and nanoseconds."""
+    COUNT = TABLE + 2 * 64
 
 
 class Line(IntEnum):
@@ -57,8 +74,23 @@ class Line(IntEnum):
     WORDS = 8
 
 
+class Stage(IntEnum):
+    """Of a trial."""
+
+    NONE = 0
+    ALONE = 1
+    """Kernels run alone and are timed."""
+    WAKING = 2
+    """They are shared again, by workers that may have to wake up first."""
+    SHARED = 3
+    """They are shared, and those that were timed alone are timed again."""
+
+
 PART_BITS = 16
 MOST_THREADS = 64
+TABLE_PLACES = 64
+FIRST_TRIAL = 256
+"""Kernels of a new pool before the first trial: those of first calls say little of those that follow."""
 
 
 def place(thread: int, word: Line) -> int:

@@ -1,0 +1,167 @@
+"""Whether sharing pays is tried now and then, and where it does not, kernels run alone until the next trial.
+
+Two processors may be two halves of one core, have no common cache, or be held back by a limit that a container sets; a host may make them
+so for a while, and nothing tells. So one of some hundred kernels is timed alone, the same kernel at the same sizes soon after shared, and
+sharing goes on while it takes less time by a twentieth. Results are the same either way.
+
+A trial has stages. Kernels run alone for `_STEP` nanoseconds, each remembered by its address and its scalars; then shared, not timed, until
+workers that went to sleep are there again; then shared and timed, until those that were remembered have come again for as long.
+
+In: an open module. Out, for the owner of the pool: `pool_choose(pool)`, whether (1) or not (0) the next kernel should run alone;
+`pool_start(pool)`, when it began, 0 where nobody asks; `pool_tell(pool, start, kernel, scalars, count)`, at its end.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.builder import Function, Module
+from anyshape.lower.llvm.types import I32, I64, PTR, VOID, Val, const
+from anyshape.vm.native.pool_layout import TABLE_PLACES, PoolWord, Stage
+
+_STEP = 100_000
+"""Nanoseconds of a stage: some ten kernels of a small model, and about what a worker needs to wake up in a virtual machine."""
+_EVERY = 256
+"""Kernels between trials for each that is timed alone: a trial costs 1/256 of what sharing brings."""
+_PATIENCE = 1024
+"""Kernels that may be shared before those that were timed alone come again."""
+_OUTLIER = 4
+"""A kernel counts as at most so many times as long shared as alone, and alone as shared: more is somebody who lost a processor."""
+_KEEPS = 3, 4
+"""What part of the sums the next trial finds: some four trials decide."""
+_PAYS = 19, 20
+"""Sharing pays where it takes less than this of the time alone: it takes others' processors, and a trial does not see all of its price."""
+_MONOTONIC = 1
+"""Linux: the number of the clock."""
+_SECOND = 1_000_000_000
+_MIX = 0x9E3779B97F4A7C15 - (1 << 64)
+"""2^64 over the golden ratio, odd: multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4)."""
+
+
+TELL = [("pool", PTR), ("start", I64), ("kernel", PTR), ("scalars", PTR), ("count", I64)]
+
+
+def add_trials(module: Module) -> None:
+    """Defines them; where Linux is not, everything is shared, untried."""
+    pool = [("pool", PTR)]
+    if "linux" in module.target.triple:
+        with module.function("pool_now", I64, [], internal=True, inline=False) as f:
+            _now(f)
+        for name, body in (("pool_begin_trial", _begin), ("pool_end_trial", _end)):
+            with module.function(name, VOID, pool, internal=True, inline=False, noalias=False) as f:
+                body(f)
+        choose, start, tell = _choose, _start, _tell
+    else:
+        choose = start = tell = _nothing
+    for name, body in (("pool_choose", choose), ("pool_start", start)):
+        with module.function(name, I64, pool, internal=True, noalias=False) as f:
+            body(f)
+    with module.function("pool_tell", VOID, TELL, internal=True, inline=False, noalias=False) as f:
+        tell(f)
+
+
+def _nothing(f: Function) -> None:
+    f.ret(const(I64, 0) if f.result == I64 else None)
+
+
+def _choose(f: Function) -> None:
+    """Counts kernels down to the next trial."""
+    (pool,) = f.args
+    stage = f.load(pool, I64, PoolWord.STAGE)
+    with f.if_(f.compare("ne", stage, Stage.NONE)):
+        f.ret(f.convert("zext", f.compare("eq", stage, Stage.ALONE), I64))
+    left = f.sub(f.load(pool, I64, PoolWord.LEFT), 1)
+    f.store(left, pool, PoolWord.LEFT)
+    with f.if_(f.compare("lt", left, 0)):
+        f.call("pool_begin_trial", VOID, [pool])
+        f.ret(const(I64, 1))
+    f.ret(f.load(pool, I64, PoolWord.ALONE))
+
+
+def _start(f: Function) -> None:
+    (pool,) = f.args
+    with f.if_(f.compare("ne", f.load(pool, I64, PoolWord.STAGE), Stage.NONE)):
+        f.ret(f.call("pool_now", I64, []))
+    f.ret(const(I64, 0))
+
+
+def _begin(f: Function) -> None:
+    (pool,) = f.args
+    with f.for_range(0, 2 * TABLE_PLACES) as each:
+        f.store(const(I64, 0), pool, f.add(each.index, int(PoolWord.TABLE)))
+    _go_to(f, pool, Stage.ALONE)
+    f.ret()
+
+
+def _go_to(f: Function, pool: Val, stage: Stage) -> None:
+    for word, value in ((PoolWord.STAGE, stage), (PoolWord.SPENT, 0), (PoolWord.KERNELS, 0)):
+        f.store(const(I64, value), pool, word)
+
+
+def _now(f: Function) -> None:
+    f.module.declare("clock_gettime", I32, [I32, PTR])
+    time = f.alloca(I64, 2)
+    f.call("clock_gettime", I32, [const(I32, _MONOTONIC), time])
+    f.ret(f.add(f.mul(f.load(time, I64, 0), _SECOND), f.load(time, I64, 1)))
+
+
+def _add(f: Function, pool: Val, word: PoolWord, value: Val | int) -> Val:
+    total = f.add(f.load(pool, I64, word), value)
+    f.store(total, pool, word)
+    return total
+
+
+def _tell(f: Function) -> None:
+    """Puts down what a kernel took, and goes on to the next stage when there is enough of this one."""
+    pool, start, kernel, scalars, count = f.args
+    taken = f.smax(f.sub(f.call("pool_now", I64, []), start), 1)
+    stage, kernels = f.load(pool, I64, PoolWord.STAGE), _add(f, pool, PoolWord.KERNELS, 1)
+    name = _name(f, kernel, scalars, count)
+    place = f.add(f.mul(f.lshr(name, 65 - TABLE_PLACES.bit_length()), 2), int(PoolWord.TABLE))
+    with f.if_(f.compare("eq", stage, Stage.ALONE)):
+        f.store(name, pool, place)
+        f.store(taken, pool, f.add(place, 1))
+        f.store(kernels, pool, PoolWord.TIMED)
+    with f.if_(f.compare("eq", stage, Stage.SHARED)):
+        _compare(f, pool, name, place, taken)
+        known = f.compare("ge", f.load(pool, I64, PoolWord.SPENT), _STEP)
+        with f.if_(f.or_(known, f.compare("ge", kernels, _PATIENCE))):
+            f.call("pool_end_trial", VOID, [pool])
+        f.ret()
+    with f.if_(f.compare("ge", _add(f, pool, PoolWord.SPENT, taken), _STEP)):
+        with f.if_(f.compare("eq", stage, Stage.ALONE)):
+            _go_to(f, pool, Stage.WAKING)
+            f.ret()
+        _go_to(f, pool, Stage.SHARED)
+    f.ret()
+
+
+def _name(f: Function, kernel: Val, scalars: Val, count: Val) -> Val:
+    """A number for a kernel at its sizes; its high bits are as good as any."""
+    first = f.mul(f.convert("ptrtoint", kernel, I64), _MIX)
+    with f.for_range(0, count, carried=[first]) as each:
+        so_far = f.xor(each.carried[0], f.lshr(each.carried[0], 32))
+        each.next(f.mul(f.xor(so_far, f.load(scalars, I64, each.index)), _MIX))
+    return each.results[0]
+
+
+def _compare(f: Function, pool: Val, name: Val, place: Val, shared: Val) -> None:
+    """Adds both times of a kernel to the sums, if it was timed alone."""
+    alone = f.load(pool, I64, f.add(place, 1))
+    same = f.and_(f.compare("eq", f.load(pool, I64, place), name), f.compare("gt", alone, 0))
+    with f.if_(same):
+        for word, time, other in ((PoolWord.SUM_ALONE, alone, shared), (PoolWord.SUM_SHARED, shared, alone)):
+            _add(f, pool, word, f.smin(time, f.mul(other, _OUTLIER)))
+        _add(f, pool, PoolWord.SPENT, alone)
+
+
+def _end(f: Function) -> None:
+    """Decides, and says when to try again. What could not be compared is shared."""
+    (pool,) = f.args
+    alone, shared = (f.load(pool, I64, word) for word in (PoolWord.SUM_ALONE, PoolWord.SUM_SHARED))
+    compared = f.compare("gt", f.load(pool, I64, PoolWord.SPENT), 0)
+    costs = f.compare("ge", f.mul(shared, _PAYS[1]), f.mul(alone, _PAYS[0]))
+    f.store(f.convert("zext", f.and_(compared, costs), I64), pool, PoolWord.ALONE)
+    for word, total in ((PoolWord.SUM_ALONE, alone), (PoolWord.SUM_SHARED, shared)):
+        f.store(f.sdiv(f.mul(total, _KEEPS[0]), _KEEPS[1]), pool, word)
+    f.store(f.mul(f.load(pool, I64, PoolWord.TIMED), _EVERY), pool, PoolWord.LEFT)
+    f.store(const(I64, Stage.NONE), pool, PoolWord.STAGE)
+    f.ret()

@@ -1,0 +1,55 @@
+"""The pool's generated code, each function of it to be called by itself."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm.jit import Loaded, compile_module
+from anyshape.lower.llvm.types import I64, PTR, VOID
+from anyshape.lower.target import host_target
+from anyshape.vm.native.pool_code import add_pool
+from anyshape.vm.native.pool_layout import PoolWord
+from anyshape.vm.native.pool_trials import TELL
+
+KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+NEVER = 1 << 40
+"""Kernels until a trial that no test comes to see."""
+
+
+@cache
+def _code() -> Loaded:
+    """The public functions of the pool, and some internal ones under a name of their own."""
+    module = Module(host_target())
+    add_pool(module)
+    for name, result, arguments in (
+        ("pool_look", VOID, [("pool", PTR)]),
+        ("pool_choose", I64, [("pool", PTR)]),
+        ("pool_tell", VOID, TELL),
+    ):
+        with module.function(f"{name}_itself", result, arguments, noalias=False) as f:
+            found = f.call(name, result, list(f.args))
+            f.ret(found if result == I64 else None)
+    library = ctypes.CDLL(None)
+    return compile_module(
+        module, {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in module.imports}
+    )
+
+
+def native(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    loaded = _code()
+    address = loaded.address(name if name.startswith("anyshape_") else f"{name}_itself")
+    function: Callable[..., Any] = ctypes.CFUNCTYPE(result, *arguments)(address)
+    return function
+
+
+def words() -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Of a pool in which nothing is tried."""
+    made = np.zeros(int(PoolWord.COUNT), np.int64)
+    made[PoolWord.LEFT] = NEVER
+    return made
