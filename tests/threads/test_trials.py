@@ -14,8 +14,8 @@ import pytest
 
 from anyshape.vm.native.pool import Pool
 from anyshape.vm.native.pool_code import SHARE
-from anyshape.vm.native.pool_layout import FIRST_TRIAL, PoolWord, Stage
-from anyshape.vm.native.pool_trials import _EVERY, _OUTLIER, _PATIENCE, _STEP
+from anyshape.vm.native.pool_layout import FIRST_TRIAL, Line, PoolWord, Stage, place
+from anyshape.vm.native.pool_trials import _EVERY, _OUTLIER, _PATIENCE, _STEP, _WAKES
 from tests.threads.native_pool import KERNEL, native, words
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere everything is shared, untried")
@@ -69,6 +69,77 @@ def test_a_trial_comes_after_so_many_kernels_and_then_after_more_the_more_were_t
 def test_a_trial_runs_kernels_alone_then_wakes_workers_then_compares() -> None:
     stages = Calls().trial(_STEP // 4, _STEP // 2)
     assert [stage for stage, _ in groupby(stages)] == [Stage.ALONE, Stage.WAKING, Stage.SHARED, Stage.NONE]
+
+
+def waking(took: int) -> Calls:
+    """Kernels were timed alone, and of those that are shared now the owner runs so many parts."""
+    calls = Calls()
+    calls.pool[PoolWord.LEFT] = 0
+    calls.call(_STEP, _STEP)
+    calls.pool[PoolWord.TOOK] = took
+    assert calls.pool[PoolWord.STAGE] == Stage.WAKING
+    return calls
+
+
+def test_a_trial_waits_for_workers_that_have_no_processor_yet() -> None:
+    """Beside a process that computes they may need milliseconds, and what is shared with nobody says nothing of sharing."""
+    calls = waking(took=2)
+    for _ in range(_WAKES // _STEP // 2):
+        assert not calls.call(0, _STEP)
+        assert calls.pool[PoolWord.STAGE] == Stage.WAKING
+    calls.pool[PoolWord.TOOK] = 1
+    calls.call(0, _STEP)
+    assert calls.pool[PoolWord.STAGE] == Stage.SHARED
+
+
+def test_a_trial_does_not_wait_forever() -> None:
+    calls = waking(took=2)
+    kernels = 0
+    while calls.pool[PoolWord.STAGE] == Stage.WAKING:
+        calls.call(0, _STEP)
+        kernels += 1
+    assert _WAKES // _STEP // 2 < kernels <= _WAKES // _STEP
+    assert calls.pool[PoolWord.STAGE] == Stage.SHARED
+
+
+def test_workers_that_are_there_are_given_time_to_have_their_data_near() -> None:
+    calls = waking(took=1)
+    calls.call(0, _STEP // 4)
+    assert calls.pool[PoolWord.STAGE] == Stage.WAKING
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_the_owner_tells_how_many_parts_it_ran_when_nobody_comes(parts: int) -> None:
+    share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
+    pool, ran = words(), []
+    pool[PoolWord.WORKERS] = parts - 1
+    for worker in range(parts - 1):
+        pool[place(worker, Line.ID)] = (1 << 22) + 1  # more than there can be: nobody is moved
+    kernel = KERNEL(lambda _s, _b, _c, part, count: ran.append((part, count)) or 0)
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    assert share(pool.ctypes.data, address, 0, 0, 0, 0, parts, 0) == 0
+    assert ran == [(part, parts) for part in range(parts)] and pool[PoolWord.TOOK] == parts
+
+
+def test_the_owner_tells_how_many_parts_it_ran_beside_a_worker() -> None:
+    share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
+    life, dismiss = (
+        native("anyshape_work", None, *[ctypes.c_int64] * 2),
+        native("anyshape_dismiss", None, ctypes.c_int64),
+    )
+    both = threading.Barrier(2)
+
+    def meet(_scalars: int, _buffers: int, _scratch: int, _part: int, _parts: int) -> int:
+        both.wait(60)
+        return 0
+
+    kernel, pool = KERNEL(meet), Pool(life, dismiss)
+    pool.ensure(2)
+    try:
+        assert share(pool.address, ctypes.cast(kernel, ctypes.c_void_p).value, 0, 0, 0, 0, 2, 0) == 0
+        assert pool._words[PoolWord.TOOK] == 1
+    finally:
+        pool.stop()
 
 
 @pytest.mark.parametrize("share,pays", [(0.5, True), (0.9, True), (1.0, False), (1.5, False)])

@@ -52,7 +52,7 @@ def add_pool(module: Module, internal: bool = False) -> None:
     add_trials(module)
     with module.function("anyshape_dismiss", VOID, _POOL, noalias=False) as f:
         _dismiss(f)
-    with module.function("pool_take_parts", VOID, _WORK, internal=True, noalias=False) as f:
+    with module.function("pool_take_parts", I64, _WORK, internal=True, noalias=False) as f:
         _take_parts(f)
     with module.function("pool_fork_join", I32, SHARE[:-1], internal=True, noalias=False) as f:
         _fork_join(f)
@@ -126,8 +126,10 @@ def _parts_left(f: Function, claim: Val) -> Val:
 
 
 def _take_parts(f: Function) -> None:
-    """Takes and runs parts until none is left."""
+    """Takes and runs parts until none is left; how many."""
     pool, thread = f.args
+    took = f.alloca(I64, 1)
+    f.store(const(I64, 0), took, 0)
     holds = at_line(f, thread, Line.HOLDS)
     mask = (1 << PART_BITS) - 1
     again, end, run = f.new_block(), f.new_block(), f.new_block()
@@ -141,6 +143,7 @@ def _take_parts(f: Function) -> None:
     taken = f.compare_exchange(pool, claim, f.add(claim, 1), I64, PoolWord.CLAIM)
     f.branch(taken, run, again)
     f.start(run)
+    f.store(f.add(f.load(took, I64, 0), 1), took, 0)
     part, parts = f.and_(claim, mask), f.and_(f.lshr(claim, PART_BITS), mask)
     kernel, scalars, buffers, scratch = (f.convert("inttoptr", v, PTR) for v in (kernel, scalars, buffers, scratch))
     own = f.gep(scratch, f.mul(stride, part), I8)
@@ -156,7 +159,7 @@ def _take_parts(f: Function) -> None:
         f.call("pool_wake", VOID, [_word(f, pool, PoolWord.DONE), const(I64, 1)])
     f.jump(again)
     f.start(end)
-    f.ret()
+    f.ret(f.load(took, I64, 0))
 
 
 def _share(f: Function) -> None:
@@ -198,8 +201,9 @@ def _fork_join(f: Function) -> None:
     f.atomic_store(epoch, pool, PoolWord.EPOCH)  # behind the claim: who sees the new epoch sees the job
     with f.if_(f.compare("gt", f.atomic_load(pool, I64, PoolWord.SLEEPERS), 0)):
         f.call("pool_wake", VOID, [_word(f, pool, PoolWord.EPOCH), f.sub(parts, 1)])
-    f.call("pool_take_parts", VOID, [pool, const(I64, _OWNER)])
+    took = f.call("pool_take_parts", I64, [pool, const(I64, _OWNER)])
     _join(f, pool, parts)
+    f.store(took, pool, PoolWord.TOOK)
     error = f.atomic_load(pool, I64, PoolWord.ERROR)
     status = f.select(f.compare("eq", error, _NONE_FAILED), const(I64, 0), error)
     f.ret(f.convert("trunc", status, I32))
@@ -255,7 +259,7 @@ def _work(f: Function) -> None:
         f.call("pool_pause", VOID, [])
     f.jump(sleep)
     f.start(work)
-    f.call("pool_take_parts", VOID, [pool, thread])
+    f.call("pool_take_parts", I64, [pool, thread])
     f.branch(f.compare("eq", f.atomic_load(pool, I64, PoolWord.BROUGHT), 0), idle, sleep)
     f.start(sleep)
     seen = f.atomic_load(pool, I64, PoolWord.EPOCH)

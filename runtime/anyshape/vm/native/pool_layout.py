@@ -57,7 +57,9 @@ class PoolWord(IntEnum):
     SUM_ALONE = STAGE + 6
     """Nanoseconds of kernels alone, and of the same kernels shared; trials count less the longer ago they were."""
     SUM_SHARED = STAGE + 7
-    TABLE = STAGE + 8
+    TOOK = STAGE + 8
+    """Parts of the last job that the owner ran itself."""
+    TABLE = STAGE + 10
     """Of kernels that were timed alone: which one at which sizes, and nanoseconds."""
     COUNT = TABLE + 2 * 64
 
@@ -81,7 +83,7 @@ class Stage(IntEnum):
     ALONE = 1
     """Kernels run alone and are timed."""
     WAKING = 2
-    """They are shared again, by workers that may have to wake up first."""
+    """They are shared again, until workers that went to sleep are there."""
     SHARED = 3
     """They are shared, and those that were timed alone are timed again."""
 

@@ -5,7 +5,8 @@ so for a while, and nothing tells. So one of some hundred kernels is timed alone
 sharing goes on while it takes less time by a twentieth. Results are the same either way.
 
 A trial has stages. Kernels run alone for `_STEP` nanoseconds, each remembered by its address and its scalars; then shared, not timed, until
-workers that went to sleep are there again; then shared and timed, until those that were remembered have come again for as long.
+workers that went to sleep are there again, which beside processes that compute is when the system lets them: until then the owner runs all
+parts itself, and nothing is lost; then shared and timed, until those that were remembered have come again for as long.
 
 In: an open module. Out, for the owner of the pool: `pool_choose(pool)`, whether (1) or not (0) the next kernel should run alone;
 `pool_start(pool)`, when it began, 0 where nobody asks; `pool_tell(pool, start, kernel, scalars, count)`, at its end.
@@ -19,6 +20,8 @@ from anyshape.vm.native.pool_layout import TABLE_PLACES, PoolWord, Stage
 
 _STEP = 100_000
 """Nanoseconds of a stage: some ten kernels of a small model, and about what a worker needs to wake up in a virtual machine."""
+_WAKES = 10_000_000
+"""Nanoseconds of kernels after which nobody waits for workers any more: a few time slices of the system."""
 _EVERY = 256
 """Kernels between trials for each that is timed alone: a trial costs 1/256 of what sharing brings."""
 _PATIENCE = 1024
@@ -126,10 +129,14 @@ def _tell(f: Function) -> None:
         with f.if_(f.or_(known, f.compare("ge", kernels, _PATIENCE))):
             f.call("pool_end_trial", VOID, [pool])
         f.ret()
-    with f.if_(f.compare("ge", _add(f, pool, PoolWord.SPENT, taken), _STEP)):
-        with f.if_(f.compare("eq", stage, Stage.ALONE)):
-            _go_to(f, pool, Stage.WAKING)
-            f.ret()
+    spent = _add(f, pool, PoolWord.SPENT, taken)
+    with f.if_(f.compare("lt", spent, _STEP)):
+        f.ret()
+    with f.if_(f.compare("eq", stage, Stage.ALONE)):
+        _go_to(f, pool, Stage.WAKING)
+        f.ret()
+    there = f.compare("le", f.load(pool, I64, PoolWord.TOOK), 1)
+    with f.if_(f.or_(there, f.compare("ge", spent, _WAKES))):
         _go_to(f, pool, Stage.SHARED)
     f.ret()
 
