@@ -26,10 +26,11 @@ _EVERY = 256
 """Kernels between trials for each that is timed alone: a trial costs 1/256 of what sharing brings."""
 _PATIENCE = 1024
 """Kernels that may be shared before those that were timed alone come again."""
-_OUTLIER = 4
-"""A kernel counts as at most so many times as long shared as alone, and alone as shared: more is somebody who lost a processor."""
-_KEEPS = 3, 4
-"""What part of the sums the next trial finds: some four trials decide."""
+_OUTLIER = 2
+"""A kernel counts as at most so many times as long shared as alone, and alone as shared: more is somebody who lost a processor, or
+more than two threads, and decides nothing that this does not."""
+_KEEPS = 7, 8
+"""What part of the sums the next trial finds: some eight trials decide, a quarter of a second of small kernels."""
 _PAYS = 19, 20
 """Sharing pays where it takes less than this of the time alone: it takes others' processors, and a trial does not see all of its price."""
 _MONOTONIC = 1
