@@ -110,11 +110,16 @@ def test_a_trial_waits_no_longer_than_that_and_gives_workers_time_to_have_their_
 @pytest.mark.parametrize("parts", [2, 3])
 def test_the_owner_tells_how_many_parts_it_ran_when_nobody_comes(parts: int) -> None:
     share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
-    pool, ran = words(), []
+    pool, ran = words(), list[tuple[int, int]]()
     pool[PoolWord.WORKERS] = parts - 1
     for worker in range(parts - 1):
         pool[place(worker, Line.ID)] = (1 << 22) + 1  # more than there can be: nobody is moved
-    kernel = KERNEL(lambda _s, _b, _c, part, count: ran.append((part, count)) or 0)
+
+    def run(_scalars: int, _buffers: int, _scratch: int, part: int, count: int) -> int:
+        ran.append((part, count))
+        return 0
+
+    kernel = KERNEL(run)
     address = ctypes.cast(kernel, ctypes.c_void_p).value
     assert share(pool.ctypes.data, address, 0, 0, 0, 0, parts, 0) == 0
     assert ran == [(part, parts) for part in range(parts)] and pool[PoolWord.TOOK] == parts
