@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -13,7 +15,8 @@ from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import I64, PTR, VOID
 from anyshape.lower.target import host_target
-from anyshape.vm.native.pool_code import add_pool
+from anyshape.vm.native.pool import Pool
+from anyshape.vm.native.pool_code import SHARE, add_pool
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.native.pool_trials import TELL
 
@@ -53,3 +56,34 @@ def words() -> np.ndarray[Any, np.dtype[np.int64]]:
     made = np.zeros(int(PoolWord.COUNT), np.int64)
     made[PoolWord.LEFT] = NEVER
     return made
+
+
+def share(pool: int, kernel: Any, parts: int) -> int:
+    """The status of a `KERNEL`, which is called with no scalars and no buffers."""
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    shared = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
+    status: int = shared(pool, address, 0, 0, 0, 0, parts, 0)
+    return status
+
+
+@contextmanager
+def working_pool() -> Iterator[Pool]:
+    """Its first worker takes parts; all others sleep."""
+    end = threading.Event()
+    work = native("anyshape_work", None, ctypes.c_int64, ctypes.c_int64)
+
+    def life(address: int, number: int) -> None:
+        if number == 0:
+            work(address, number)
+        else:
+            end.wait()
+
+    def dismiss(address: int) -> None:
+        end.set()
+        native("anyshape_dismiss", None, ctypes.c_int64)(address)
+
+    pool = Pool(life, dismiss)
+    try:
+        yield pool
+    finally:
+        pool.stop()

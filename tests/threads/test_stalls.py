@@ -13,9 +13,8 @@ from contextlib import contextmanager
 import pytest
 
 from anyshape.vm.native.pool import Pool
-from anyshape.vm.native.pool_code import SHARE
 from anyshape.vm.native.pool_layout import MOST_THREADS, Line, PoolWord, place
-from tests.threads.native_pool import KERNEL, native, words
+from tests.threads.native_pool import KERNEL, native, share, words, working_pool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only there is it told how long a thread ran")
 
@@ -79,7 +78,6 @@ def test_a_thread_that_is_gone_is_let_be() -> None:
 @needs_two
 def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() -> None:
     """It keeps off its caller's processor, or would if it were not the only other one, and sleeps in its part."""
-    share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
     pool, places, helped = words(), [], threading.Event()
     address, caller = pool.ctypes.data, threading.get_ident()
 
@@ -95,8 +93,6 @@ def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() 
         places.append(os.sched_getaffinity(0))
         return 0
 
-    kernel = KERNEL(part_of_kernel)
-    place_of_kernel = ctypes.cast(kernel, ctypes.c_void_p).value
     work = native("anyshape_work", None, ctypes.c_int64, ctypes.c_int64)
     worker = threading.Thread(target=work, args=(address, 0), daemon=True)
     worker.start()
@@ -104,7 +100,7 @@ def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() 
     try:
         for _ in range(3):
             helped.clear()
-            assert share(address, place_of_kernel, 0, 0, 0, 0, 2, 0) == 0
+            assert share(address, KERNEL(part_of_kernel), 2) == 0
             assert (pool[PoolWord.BROUGHT], pool[PoolWord.AVOIDED]) == (0, -1)
             assert not any(pool[place(thread, Line.HOLDS)] for thread in range(MOST_THREADS))
         assert places == [set(HERE)] * 3
@@ -112,29 +108,6 @@ def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() 
         native("anyshape_dismiss", None, ctypes.c_int64)(address)
         worker.join(20)
     assert not worker.is_alive()
-
-
-@contextmanager
-def pool_of_one_that_works() -> Iterator[Pool]:
-    """Its first worker takes parts; all others sleep."""
-    end = threading.Event()
-    work = native("anyshape_work", None, ctypes.c_int64, ctypes.c_int64)
-
-    def life(address: int, number: int) -> None:
-        if number == 0:
-            work(address, number)
-        else:
-            end.wait()
-
-    def dismiss(address: int) -> None:
-        end.set()
-        native("anyshape_dismiss", None, ctypes.c_int64)(address)
-
-    pool = Pool(life, dismiss)
-    try:
-        yield pool
-    finally:
-        pool.stop()
 
 
 def places_of(pool: Pool) -> list[set[int]]:
@@ -146,7 +119,6 @@ def places_of(pool: Pool) -> list[set[int]]:
 def test_a_pool_that_grows_after_a_worker_was_moved_lets_the_others_go_anywhere_too() -> None:
     """Two keep off the first processor, as far as the pool knows, and one of them is moved: the other keeps off it still, until there are
     three. On two processors that would leave them one for all."""
-    share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
     begun, caller = threading.Event(), threading.get_ident()
 
     def part_of_kernel(_scalars: int, _buffers: int, _scratch: int, _part: int, _parts: int) -> int:
@@ -159,13 +131,12 @@ def test_a_pool_that_grows_after_a_worker_was_moved_lets_the_others_go_anywhere_
             time.sleep(0.01)
         return 0
 
-    kernel = KERNEL(part_of_kernel)
-    with pool_of_one_that_works() as pool:
+    with working_pool() as pool:
         pool.ensure(3)
         for thread in pool._threads:
             os.sched_setaffinity(thread.native_id or 0, HERE[1:])
         pool._words[PoolWord.AVOIDED] = HERE[0] + 1
-        assert share(pool.address, ctypes.cast(kernel, ctypes.c_void_p).value, 0, 0, 0, 0, 2, 0) == 0
+        assert share(pool.address, KERNEL(part_of_kernel), 2) == 0
         assert places_of(pool) == [set(HERE), set(HERE[1:])]
         pool.ensure(4)
         assert places_of(pool) == [set(HERE)] * 3

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from anyshape.vm.native.pool import Pool
-from anyshape.vm.native.pool_code import SHARE
 from anyshape.vm.native.pool_layout import FIRST_TRIAL, Line, PoolWord, Stage, place
 from anyshape.vm.native.pool_trials import _EVERY, _KEEPS, _OUTLIER, _PATIENCE, _STEP, _WAKES
-from tests.threads.native_pool import KERNEL, native, words
+from tests.threads.native_pool import KERNEL, NEVER, native, share, words, working_pool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere everything is shared, untried")
 
@@ -109,7 +108,6 @@ def test_a_trial_waits_no_longer_than_that_and_gives_workers_time_to_have_their_
 
 @pytest.mark.parametrize("parts", [2, 3])
 def test_the_owner_tells_how_many_parts_it_ran_when_nobody_comes(parts: int) -> None:
-    share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
     pool, ran = words(), list[tuple[int, int]]()
     pool[PoolWord.WORKERS] = parts - 1
     for worker in range(parts - 1):
@@ -119,31 +117,21 @@ def test_the_owner_tells_how_many_parts_it_ran_when_nobody_comes(parts: int) -> 
         ran.append((part, count))
         return 0
 
-    kernel = KERNEL(run)
-    address = ctypes.cast(kernel, ctypes.c_void_p).value
-    assert share(pool.ctypes.data, address, 0, 0, 0, 0, parts, 0) == 0
+    assert share(pool.ctypes.data, KERNEL(run), parts) == 0
     assert ran == [(part, parts) for part in range(parts)] and pool[PoolWord.TOOK] == parts
 
 
 def test_the_owner_tells_how_many_parts_it_ran_beside_a_worker() -> None:
-    share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
-    life, dismiss = (
-        native("anyshape_work", None, *[ctypes.c_int64] * 2),
-        native("anyshape_dismiss", None, ctypes.c_int64),
-    )
     both = threading.Barrier(2)
 
     def meet(_scalars: int, _buffers: int, _scratch: int, _part: int, _parts: int) -> int:
         both.wait(60)
         return 0
 
-    kernel, pool = KERNEL(meet), Pool(life, dismiss)
-    pool.ensure(2)
-    try:
-        assert share(pool.address, ctypes.cast(kernel, ctypes.c_void_p).value, 0, 0, 0, 0, 2, 0) == 0
+    with working_pool() as pool:
+        pool.ensure(2)
+        assert share(pool.address, KERNEL(meet), 2) == 0
         assert pool._words[PoolWord.TOOK] == 1
-    finally:
-        pool.stop()
 
 
 @pytest.mark.parametrize("share,pays", [(0.5, True), (0.9, True), (1.0, False), (1.5, False)])
@@ -244,31 +232,24 @@ class Slow:
 
 
 def test_real_kernels_run_alone_while_sharing_does_not_pay_and_are_shared_when_it_does() -> None:
-    share = native("anyshape_share", ctypes.c_int32, *[ctypes.c_int64] * len(SHARE))
-    life, dismiss = (
-        native("anyshape_work", None, *[ctypes.c_int64] * 2),
-        native("anyshape_dismiss", None, ctypes.c_int64),
-    )
-    slow, pool = Slow(), Pool(life, dismiss)
+    slow = Slow()
     kernel = KERNEL(slow)
-    address, told = ctypes.cast(kernel, ctypes.c_void_p).value, pool._words
-    pool.ensure(2)
 
-    def helpers() -> int:
+    def helpers(pool: Pool) -> int:
         slow.ran.clear()
         for _ in range(10):
-            assert share(pool.address, address, 0, 0, 0, 0, 2, 0) == 0
+            assert share(pool.address, kernel, 2) == 0
         return len(slow.ran)
 
-    try:
+    with working_pool() as pool:
+        pool.ensure(2)
+        told = pool._words
         for pays in (True, False, True):
             slow.pays, end = pays, time.monotonic() + 60
             while True:  # a trial, which takes some kernels
                 told[PoolWord.LEFT] = 0
-                helpers()
+                helpers(pool)
                 if bool(told[PoolWord.ALONE]) is not pays or time.monotonic() > end:
                     break
-            told[PoolWord.LEFT] = 1 << 40
-            assert helpers() == (2 if pays else 1)
-    finally:
-        pool.stop()
+            told[PoolWord.LEFT] = NEVER
+            assert helpers(pool) == (2 if pays else 1)

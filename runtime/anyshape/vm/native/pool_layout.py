@@ -59,7 +59,7 @@ class PoolWord(IntEnum):
     SUM_SHARED = STAGE + 7
     TOOK = STAGE + 8
     """Parts of the last job that the owner ran itself."""
-    TABLE = STAGE + 10
+    TABLE = STAGE + 9
     """Of kernels that were timed alone: which one at which sizes, and nanoseconds."""
     COUNT = TABLE + 2 * 64
 

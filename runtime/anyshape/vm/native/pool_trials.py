@@ -6,7 +6,7 @@ sharing goes on while it takes less time by a twentieth. Results are the same ei
 
 A trial has stages. Kernels run alone for `_STEP` nanoseconds, each remembered by its address and its scalars; then shared, not timed, until
 workers that went to sleep are there again, which beside processes that compute is when the system lets them: until then the owner runs all
-parts itself, and nothing is lost; then shared and timed, until those that were remembered have come again for as long.
+parts itself; then shared and timed, until those that were remembered have come again for as long.
 
 In: an open module. Out, for the owner of the pool: `pool_choose(pool)`, whether (1) or not (0) the next kernel should run alone;
 `pool_start(pool)`, when it began, 0 where nobody asks; `pool_tell(pool, start, kernel, scalars, count)`, at its end.
@@ -30,7 +30,7 @@ _OUTLIER = 2
 """A kernel counts as at most so many times as long shared as alone, and alone as shared: more is somebody who lost a processor, or
 more than two threads, and decides nothing that this does not."""
 _KEEPS = 7, 8
-"""What part of the sums the next trial finds: some eight trials decide, a quarter of a second of small kernels."""
+"""What part of the sums the next trial finds: some eight trials decide."""
 _PAYS = 19, 20
 """Sharing pays where it takes less than this of the time alone: it takes others' processors, and a trial does not see all of its price."""
 _MONOTONIC = 1
