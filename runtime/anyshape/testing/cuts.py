@@ -1,8 +1,10 @@
 """Integers that are cut from sums of floats: where another order of a sum may bring an element to the other side of a whole number.
 
-A sum in another order differs by rounding, and what cuts it to an integer makes that a difference of one. Which elements that concerns
-is told by the equations: they are read again with every sum of floats moved up or down by as much as its rounding is allowed, and
-an element may be what one of the readings gives. Nothing else is moved; an index that is cut from a float stays what it is.
+A sum in another order differs by rounding, and a cast that cuts it to an integer makes that a difference of one. Which elements this
+concerns follows from the equations: they are read again with every sum of floats moved up or down by as much as its rounding is
+allowed. An element is excused where one reading gives what came and one gives what was wanted: two readings of the same equations that
+differ by rounding alone. Equations without a cast of a float to an integer excuse nothing. Nothing but sums is moved; an index that is
+cut from a float stays what it is.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.dtypes import from_numpy
-from anyshape.equations.expr import Apply, Reduce
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Apply, Expr, Reduce
 from anyshape.equations.interpret import Arithmetic
 from anyshape.equations.numeric import apply_numeric, reduce_numeric
+from anyshape.equations.traversal import walk
 from anyshape.testing.tolerance import ULPS_REDUCTION
 
 Array = NDArray[Any]
@@ -54,7 +58,8 @@ class MovedSums:
 
 
 def readings(read: Reading) -> Iterator[Sequence[Array]]:
-    """The results with the sums moved, in every combination of directions."""
+    """The results as they are, then with the sums moved, in every combination of directions."""
+    yield read(MovedSums((0,)))
     first = MovedSums()
     yield read(first)
     count = min(len(first.sums), MOST_APART)
@@ -62,13 +67,25 @@ def readings(read: Reading) -> Iterator[Sequence[Array]]:
         yield read(MovedSums(signs))
 
 
-def as_cut(got: Sequence[Array], want: Sequence[Array], read: Reading) -> list[Array]:
-    """`want`, where integers of `got` differ from it with what a reading gives in their place. Nothing is read where none differ."""
-    ours = [_differ(g, w) for g, w in zip(got, want, strict=True)]
-    if not any(ours):
+def cuts_floats(stated: Sequence[Equation]) -> bool:
+    """Whether an equation casts a float to an integer."""
+    return any(_is_cut(e) for q in stated for value in q.expressions for e in walk(value))
+
+
+def _is_cut(e: Expr) -> bool:
+    if not isinstance(e, Apply) or e.op != "cast" or e.dtype is None or not e.dtype.is_integer:
+        return False
+    source = e.args[0].dtype
+    return source is not None and source.is_float
+
+
+def as_cut(got: Sequence[Array], want: Sequence[Array], stated: Sequence[Equation], read: Reading) -> list[Array]:
+    """`want`, with the element of `got` where an integer may be either. Nothing is read where no integer differs, or none is cut."""
+    differing = [_differ(g, w) for g, w in zip(got, want, strict=True)]
+    if not any(differing) or not cuts_floats(stated):
         return list(want)
     near = list(readings(read))
-    return [_explained(g, w, [n[k] for n in near]) if ours[k] else w for k, (g, w) in enumerate(zip(got, want))]
+    return [_explained(g, w, [n[k] for n in near]) if differing[k] else w for k, (g, w) in enumerate(zip(got, want))]
 
 
 def _differ(got: Array, want: Array) -> bool:
@@ -78,9 +95,10 @@ def _differ(got: Array, want: Array) -> bool:
 
 
 def _explained(got: Array, want: Array, near: Sequence[Array]) -> Array:
+    """`want`, with the element of `got` where a reading gives the one and a reading gives the other."""
     fitting = [n for n in near if n.shape == got.shape]
-    agreed = np.any([got == n for n in fitting], axis=0)
-    return np.where(agreed, got, want)
+    both = [np.any([a == n for n in fitting], axis=0) for a in (got, want)]
+    return np.where(both[0] & both[1], got, want)
 
 
-__all__ = ["MovedSums", "Reading", "as_cut", "readings"]
+__all__ = ["MovedSums", "Reading", "as_cut", "cuts_floats", "readings"]

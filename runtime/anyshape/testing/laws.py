@@ -58,7 +58,7 @@ def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> Non
         most = largest_on_the_way(c, node) * max((a.size for a in c.flat_inputs()), default=1)
     assert len(got) == len(want), f"{what}: {len(got)} outputs, wanted {len(want)}"
     got, want = [np.asarray(g) for g in got], [np.asarray(w) for w in want]
-    want = as_cut(got, want, lambda arithmetic: run_equations_with(c, node, arithmetic))
+    want = as_cut(got, want, stated, lambda arithmetic: run_equations_with(c, node, arithmetic))
     for k, (g, w) in enumerate(zip(got, want)):
         allowed = allowance(stated, c.flat_inputs(), np.shape(w))
         allowed = replace(allowed, scale=np.maximum(allowed.scale, most))
