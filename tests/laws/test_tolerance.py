@@ -1,14 +1,20 @@
-"""What laws allow: an infinity for NaN where terms leave the dtype's range, and nowhere else."""
+"""What laws let pass beside what is equal, each with what it must not let pass."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from anyshape.testing.tolerance import ULPS_ELEMENTWISE, Allowance, assert_close
+from anyshape.dtypes import F32, I64
+from anyshape.equations import Equations, Tensor
+from anyshape.testing.calls import Call, static_node
+from anyshape.testing.laws import same
+from anyshape.testing.running import PROPERTIES, register
+from anyshape.testing.tolerance import ULPS_ELEMENTWISE, ULPS_REDUCTION, Allowance, allowance, assert_close
 
 ORDINARY, EXTREME = np.full(100, 5, np.float32), np.full(2, 3e38, np.float32)
 NAN, INF, ONE = np.float32([np.nan]), np.float32([np.inf]), np.float32([1])
@@ -30,3 +36,97 @@ def test_infinities_meet_or_not_where_inputs_are_extreme() -> None:
 def test_nothing_else_stands_for_nan(got: NDArray[Any], want: NDArray[Any], inputs: NDArray[Any]) -> None:
     with pytest.raises(AssertionError, match="1 of 1 elements differ"):
         assert_close(got, want, allowed(inputs, inputs), "x")
+
+
+# --- an element near zero
+
+
+@pytest.mark.parametrize(
+    ("dtype", "passes", "fails"),
+    [(np.float32, 1e-38, 1e-37), (np.float16, 1e-7, 5e-5), (ml_dtypes.bfloat16, 1e-40, 1e-37)],
+)
+def test_only_what_the_dtype_cannot_tell_from_zero_is_flushed(dtype: Any, passes: float, fails: float) -> None:
+    zero = np.zeros(1, dtype)
+    assert_close(np.array([passes], dtype), zero, Allowance(ULPS_ELEMENTWISE, 0.0), "x")
+    with pytest.raises(AssertionError, match="1 of 1 elements differ"):
+        assert_close(np.array([fails], dtype), zero, Allowance(ULPS_ELEMENTWISE, 0.0), "x")
+
+
+def test_a_zero_that_is_moved_keeps_its_sign() -> None:
+    plus, minus = np.zeros(1, np.float32), -np.zeros(1, np.float32)
+    assert_close(plus, minus, Allowance(0, 0.0), "x")
+    assert_close(minus, minus, Allowance(0, 0.0, signed_zeros=True), "x")
+    assert_close(-NAN, NAN, Allowance(0, 0.0, signed_zeros=True), "x")
+    with pytest.raises(AssertionError, match="signs of zeros"):
+        assert_close(plus, minus, Allowance(0, 0.0, signed_zeros=True), "x")
+
+
+# --- products
+
+
+LOST = Allowance(ULPS_REDUCTION, 1.0, leaves_range=True)
+"""Of a product whose factors leave the range of the dtype in one order, and not in another."""
+
+
+@pytest.mark.parametrize(("got", "want"), [(np.inf, 7.0), (0.0, 7.0), (np.nan, 7.0), (7.0, 1e-40)])
+def test_a_product_that_leaves_its_range_on_the_way_may_be_anything_there(got: float, want: float) -> None:
+    assert not assert_close(np.float32([got]), np.float32([want]), LOST, "x"), "and such an element tells nothing"
+
+
+def test_beside_it_a_product_is_compared() -> None:
+    assert assert_close(np.float32([np.inf, 7]), np.float32([1e30, 7]), LOST, "x")
+    with pytest.raises(AssertionError, match="1 of 2 elements differ"):
+        assert_close(np.float32([np.inf, 7]), np.float32([1e30, 8]), LOST, "x")
+
+
+# --- sums
+
+
+def compared(got: NDArray[Any], want: NDArray[Any], *operands: NDArray[Any]) -> bool:
+    """What laws say of results of the sum over the last axis."""
+    register("anyshape_ops")
+    c = Call(PROPERTIES["sum"], {"x": operands[0]}, {"axes": (-1,)})
+    return same([got], [want], c, static_node(c), "sums")
+
+
+def test_terms_of_one_sum_excuse_that_sum_alone() -> None:
+    """64 ulps of 1e8, the largest term, are 760, which would let anything pass in another row."""
+    x = np.float32([[1e8, -1e8], [1, 2]])
+    assert compared(np.float32([4.0, 3]), np.float32([0, 3]), x)
+    assert not compared(np.float32([4.0]), np.float32([0]), x[:1]), "what only its uncertainty lets pass tells nothing"
+    with pytest.raises(AssertionError, match="by its own terms: 1 of 2 elements differ"):
+        compared(np.float32([0, 4]), np.float32([0, 3]), x)
+
+
+def test_updates_of_floats_are_sums() -> None:
+    """In which order they come to an element is not said to an oracle, whatever the dtype."""
+    x, at, y = Tensor("x", F32, (3,)), Tensor("at", I64, (3,)), Tensor("y", F32, (2,))
+    eqs = Equations("op", {"x": x, "at": at}, {"y": y})
+    i, j = eqs.index("i", 2), eqs.index("j", 3)
+    eqs.define(y[i], np.float32(0))
+    plain = allowance(eqs.equations, [], (2,))
+    eqs.update(y[at[j]], "add", x[j])
+    assert plain.ulps == 0 and allowance(eqs.equations, [], (2,)).ulps == ULPS_REDUCTION
+    kept = Equations("op", {"x": x, "at": at}, {"y": y})
+    kept.update(y[at[j]], "max", x[j])
+    assert allowance(kept.equations, [], (2,)).ulps == 0
+
+
+# --- what tells nothing
+
+
+@pytest.mark.parametrize(
+    ("want", "scale", "telling"),
+    [
+        ([], 0.0, False),
+        ([0.0], 0.0, False),
+        ([1.0], 0.0, True),
+        ([1.0], 1e6, False),
+        ([1.0, 1e8], 1e6, True),
+        ([np.nan], 1e9, True),
+    ],
+)
+def test_a_comparison_says_whether_it_could_have_failed(want: list[float], scale: float, telling: bool) -> None:
+    a = np.float32(want)
+    assert assert_close(a, a, Allowance(ULPS_REDUCTION, scale), "x") == telling
+    assert assert_close(a, a, Allowance(0, 0.0), "x") == bool(want)

@@ -53,6 +53,7 @@ CLIP = Property(
         ),
     ),
     "specs/activation.yaml:26",
+    reference_source="specs/activation.yaml:32",
 )
 
 
@@ -84,6 +85,7 @@ LEAKY_RELU = Property(
         ),
     ),
     "specs/activation.yaml:42",
+    reference_source="specs/activation.yaml:48",
 )
 
 
@@ -110,6 +112,7 @@ PRELU = Property(
     ),
     "specs/activation.yaml:55",
     asserts=(Refusal(r"slope .* does not broadcast to .*", "specs/activation.yaml:61"),),
+    reference_source="specs/activation.yaml:63",
 )
 
 
@@ -141,6 +144,7 @@ ELU = Property(
         ),
     ),
     "specs/activation.yaml:70",
+    reference_source="specs/activation.yaml:76",
 )
 
 
@@ -172,6 +176,7 @@ CELU = Property(
         ),
     ),
     "specs/activation.yaml:83",
+    reference_source="specs/activation.yaml:89",
 )
 
 
@@ -204,6 +209,7 @@ SELU = Property(
         ),
     ),
     "specs/activation.yaml:96",
+    reference_source="specs/activation.yaml:103",
 )
 
 
@@ -234,6 +240,7 @@ SOFTPLUS = Property(
         ),
     ),
     "specs/activation.yaml:110",
+    reference_source="specs/activation.yaml:114",
 )
 
 
@@ -257,6 +264,7 @@ SOFTSIGN = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
     ),
     "specs/activation.yaml:121",
+    reference_source="specs/activation.yaml:125",
 )
 
 
@@ -283,6 +291,7 @@ HARD_SIGMOID = Property(
         Example({"x": Given(value=(0.0, 1.0))}, {}, {"y": Given(value=(0.5, 0.7))}, None, "specs/activation.yaml:140"),
     ),
     "specs/activation.yaml:128",
+    reference_source="specs/activation.yaml:135",
 )
 
 
@@ -306,6 +315,7 @@ HARD_SWISH = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
     ),
     "specs/activation.yaml:142",
+    reference_source="specs/activation.yaml:146",
 )
 
 
@@ -329,6 +339,7 @@ MISH = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:23"),
     ),
     "specs/activation.yaml:149",
+    reference_source="specs/activation.yaml:153",
 )
 
 
@@ -356,6 +367,7 @@ SWISH = Property(
         ),
     ),
     "specs/activation.yaml:156",
+    reference_source="specs/activation.yaml:162",
 )
 
 
@@ -387,6 +399,7 @@ THRESHOLDED_RELU = Property(
         ),
     ),
     "specs/activation.yaml:171",
+    reference_source="specs/activation.yaml:177",
 )
 
 
@@ -450,4 +463,5 @@ SHRINK = Property(
         ),
     ),
     "specs/activation.yaml:184",
+    reference_source="specs/activation.yaml:196",
 )

@@ -207,6 +207,7 @@ ATTENTION = Property(
     ),
     "specs/attention.yaml:25",
     asserts=(Refusal(r"bias .* does not broadcast to .*", "specs/attention.yaml:35"),),
+    reference_source="specs/attention.yaml:43",
 )
 
 
@@ -426,6 +427,7 @@ HIDE_KEYS = Property(
         Refusal(r"mask .* is not for .*", "specs/attention.yaml:162"),
         Refusal(r".* queries and .* keys in .* batches", "specs/attention.yaml:164"),
     ),
+    reference_source="specs/attention.yaml:170",
 )
 
 
@@ -498,6 +500,7 @@ READ_BEAMS = Property(
     ),
     "specs/attention.yaml:200",
     asserts=(Refusal(r".* entries of which .* say where they came from", "specs/attention.yaml:206"),),
+    reference_source="specs/attention.yaml:208",
 )
 
 
@@ -612,4 +615,5 @@ ROTATE = Property(
         Refusal(r"there must be at least one pair, got .*", "specs/attention.yaml:225"),
         Refusal(r".* pairs do not fit into .* elements", "specs/attention.yaml:226"),
     ),
+    reference_source="specs/attention.yaml:239",
 )

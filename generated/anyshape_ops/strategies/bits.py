@@ -40,6 +40,7 @@ BITWISE_AND = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:20"),
     ),
     "specs/bits.yaml:23",
+    reference_source="specs/bits.yaml:28",
 )
 
 
@@ -63,6 +64,7 @@ BITWISE_OR = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:20"),
     ),
     "specs/bits.yaml:31",
+    reference_source="specs/bits.yaml:36",
 )
 
 
@@ -86,6 +88,7 @@ BITWISE_XOR = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:20"),
     ),
     "specs/bits.yaml:39",
+    reference_source="specs/bits.yaml:43",
 )
 
 
@@ -108,6 +111,7 @@ BITWISE_NOT = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:57"),
     ),
     "specs/bits.yaml:46",
+    reference_source="specs/bits.yaml:54",
 )
 
 
@@ -155,6 +159,7 @@ BITWISE_SHIFT = Property(
         ),
     ),
     "specs/bits.yaml:59",
+    reference_source="specs/bits.yaml:69",
 )
 
 
@@ -240,4 +245,5 @@ BITCAST = Property(
         ),
     ),
     "specs/bits.yaml:77",
+    reference_source="specs/bits.yaml:85",
 )

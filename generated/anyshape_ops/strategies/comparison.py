@@ -33,6 +33,7 @@ EQUAL = Property(
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
     "specs/comparison.yaml:26",
+    reference_source="specs/comparison.yaml:33",
 )
 
 
@@ -56,6 +57,7 @@ LESS = Property(
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
     "specs/comparison.yaml:40",
+    reference_source="specs/comparison.yaml:45",
 )
 
 
@@ -79,6 +81,7 @@ LESS_EQUAL = Property(
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
     "specs/comparison.yaml:48",
+    reference_source="specs/comparison.yaml:53",
 )
 
 
@@ -102,6 +105,7 @@ GREATER = Property(
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
     "specs/comparison.yaml:56",
+    reference_source="specs/comparison.yaml:61",
 )
 
 
@@ -125,6 +129,7 @@ GREATER_EQUAL = Property(
         Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:11"),
     ),
     "specs/comparison.yaml:70",
+    reference_source="specs/comparison.yaml:75",
 )
 
 
@@ -147,6 +152,7 @@ IS_NAN = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:23"),
     ),
     "specs/comparison.yaml:78",
+    reference_source="specs/comparison.yaml:82",
 )
 
 
@@ -179,6 +185,7 @@ IS_INF = Property(
         ),
     ),
     "specs/comparison.yaml:85",
+    reference_source="specs/comparison.yaml:92",
 )
 
 
@@ -201,6 +208,7 @@ LOGICAL_AND = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
     "specs/comparison.yaml:97",
+    reference_source="specs/comparison.yaml:102",
 )
 
 
@@ -223,6 +231,7 @@ LOGICAL_OR = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
     "specs/comparison.yaml:105",
+    reference_source="specs/comparison.yaml:110",
 )
 
 
@@ -245,6 +254,7 @@ LOGICAL_XOR = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:17"),
     ),
     "specs/comparison.yaml:113",
+    reference_source="specs/comparison.yaml:117",
 )
 
 
@@ -267,4 +277,5 @@ LOGICAL_NOT = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:131"),
     ),
     "specs/comparison.yaml:120",
+    reference_source="specs/comparison.yaml:128",
 )

@@ -67,6 +67,7 @@ MATMUL = Property(
         Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:33"),
     ),
     "specs/contraction.yaml:21",
+    reference_source="specs/contraction.yaml:27",
 )
 
 
@@ -133,6 +134,7 @@ GEMM = Property(
         Refusal(r"inner sizes .* of a and .* of b differ", "specs/contraction.yaml:48"),
         Refusal(r"c .* does not broadcast to .*", "specs/contraction.yaml:49"),
     ),
+    reference_source="specs/contraction.yaml:51",
 )
 
 
@@ -212,6 +214,7 @@ CONTRACT = Property(
         Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:107"),
         Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:108"),
     ),
+    reference_source="specs/contraction.yaml:117",
 )
 
 
@@ -263,4 +266,5 @@ DET = Property(
         ),
     ),
     "specs/contraction.yaml:146",
+    reference_source="specs/contraction.yaml:157",
 )

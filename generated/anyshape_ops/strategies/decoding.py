@@ -231,6 +231,7 @@ APPEND_AT = Property(
     ),
     "specs/decoding.yaml:88",
     asserts=(Refusal(r"room for .* entries", "specs/decoding.yaml:93"),),
+    reference_source="specs/decoding.yaml:95",
 )
 
 
@@ -303,6 +304,7 @@ PLACE_TOKENS = Property(
     ),
     "specs/decoding.yaml:103",
     asserts=(Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:115"),),
+    reference_source="specs/decoding.yaml:124",
 )
 
 
@@ -389,6 +391,7 @@ CAUSAL_CONV = Property(
     ),
     "specs/decoding.yaml:133",
     asserts=(Refusal(r"a window has at least one tap, got .*", "specs/decoding.yaml:139"),),
+    reference_source="specs/decoding.yaml:144",
 )
 
 
@@ -491,6 +494,7 @@ CODE_TOKENS = Property(
     ),
     "specs/decoding.yaml:162",
     asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:169"),),
+    reference_source="specs/decoding.yaml:178",
 )
 
 
@@ -556,6 +560,7 @@ KNOWN_TOKENS = Property(
     ),
     "specs/decoding.yaml:189",
     asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:197"),),
+    reference_source="specs/decoding.yaml:201",
 )
 
 
@@ -932,6 +937,7 @@ GROUPED_QUERY_ATTENTION = Property(
         Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:245"),
         Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:246"),
     ),
+    reference_source="specs/decoding.yaml:298",
 )
 
 
@@ -1073,4 +1079,5 @@ LINEAR_ATTENTION = Property(
         ),
         Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:381"),
     ),
+    reference_source="specs/decoding.yaml:398",
 )

@@ -242,4 +242,5 @@ DEFORM_CONV = Property(
         Refusal(r"a window of .* is larger than .* and its pads", "specs/deformable.yaml:52"),
         Refusal(r"offsets for .* windows are not those of .*", "specs/deformable.yaml:53"),
     ),
+    reference_source="specs/deformable.yaml:59",
 )

@@ -344,6 +344,7 @@ NON_MAX_SUPPRESSION = Property(
         Refusal(r"iou_threshold .* is not one number", "specs/detection.yaml:86"),
         Refusal(r"score_threshold .* is not one number", "specs/detection.yaml:87"),
     ),
+    reference_source="specs/detection.yaml:126",
 )
 
 
@@ -608,6 +609,7 @@ ROI_ALIGN = Property(
         Refusal(r".* samples on a side of a bin", "specs/detection.yaml:178"),
         Refusal(r"boxes of images of size .*", "specs/detection.yaml:179"),
     ),
+    reference_source="specs/detection.yaml:227",
 )
 
 
@@ -714,4 +716,5 @@ MAX_ROI_POOL = Property(
     ),
     "specs/detection.yaml:262",
     asserts=(Refusal(r".* bins", "specs/detection.yaml:275"),),
+    reference_source="specs/detection.yaml:293",
 )

@@ -34,6 +34,7 @@ ADD = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
     ),
     "specs/elementwise.yaml:26",
+    reference_source="specs/elementwise.yaml:32",
 )
 
 
@@ -57,6 +58,7 @@ SUB = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
     ),
     "specs/elementwise.yaml:38",
+    reference_source="specs/elementwise.yaml:43",
 )
 
 
@@ -80,6 +82,7 @@ MUL = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
     ),
     "specs/elementwise.yaml:46",
+    reference_source="specs/elementwise.yaml:52",
 )
 
 
@@ -103,6 +106,7 @@ DIV = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
     ),
     "specs/elementwise.yaml:60",
+    reference_source="specs/elementwise.yaml:67",
 )
 
 
@@ -143,6 +147,7 @@ POW = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
     ),
     "specs/elementwise.yaml:70",
+    reference_source="specs/elementwise.yaml:80",
 )
 
 
@@ -174,6 +179,7 @@ MOD = Property(
         ),
     ),
     "specs/elementwise.yaml:86",
+    reference_source="specs/elementwise.yaml:95",
 )
 
 
@@ -197,6 +203,7 @@ MAXIMUM = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
     ),
     "specs/elementwise.yaml:102",
+    reference_source="specs/elementwise.yaml:107",
 )
 
 
@@ -220,6 +227,7 @@ MINIMUM = Property(
         Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:23"),
     ),
     "specs/elementwise.yaml:110",
+    reference_source="specs/elementwise.yaml:115",
 )
 
 
@@ -243,6 +251,7 @@ NEG = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:118",
+    reference_source="specs/elementwise.yaml:126",
 )
 
 
@@ -266,6 +275,7 @@ ABS = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:129",
+    reference_source="specs/elementwise.yaml:136",
 )
 
 
@@ -289,6 +299,7 @@ EXP = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:139",
+    reference_source="specs/elementwise.yaml:143",
 )
 
 
@@ -312,6 +323,7 @@ LOG = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:146",
+    reference_source="specs/elementwise.yaml:150",
 )
 
 
@@ -335,6 +347,7 @@ FLOOR = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:153",
+    reference_source="specs/elementwise.yaml:158",
 )
 
 
@@ -358,6 +371,7 @@ CEIL = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:161",
+    reference_source="specs/elementwise.yaml:166",
 )
 
 
@@ -381,6 +395,7 @@ ROUND = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:169",
+    reference_source="specs/elementwise.yaml:174",
 )
 
 
@@ -404,6 +419,7 @@ SIGN = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:177",
+    reference_source="specs/elementwise.yaml:185",
 )
 
 
@@ -427,6 +443,7 @@ SQRT = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:188",
+    reference_source="specs/elementwise.yaml:192",
 )
 
 
@@ -450,6 +467,7 @@ RECIPROCAL = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:195",
+    reference_source="specs/elementwise.yaml:199",
 )
 
 
@@ -473,6 +491,7 @@ TANH = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:202",
+    reference_source="specs/elementwise.yaml:206",
 )
 
 
@@ -496,6 +515,7 @@ SIGMOID = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:209",
+    reference_source="specs/elementwise.yaml:214",
 )
 
 
@@ -519,6 +539,7 @@ ERF = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:217",
+    reference_source="specs/elementwise.yaml:221",
 )
 
 
@@ -542,6 +563,7 @@ RELU = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:224",
+    reference_source="specs/elementwise.yaml:231",
 )
 
 
@@ -576,6 +598,7 @@ GELU = Property(
         ),
     ),
     "specs/elementwise.yaml:234",
+    reference_source="specs/elementwise.yaml:242",
 )
 
 
@@ -599,6 +622,7 @@ IDENTITY = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:16"),
     ),
     "specs/elementwise.yaml:254",
+    reference_source="specs/elementwise.yaml:260",
 )
 
 
@@ -673,6 +697,7 @@ CAST = Property(
         ),
     ),
     "specs/elementwise.yaml:263",
+    reference_source="specs/elementwise.yaml:275",
 )
 
 
@@ -701,4 +726,5 @@ WHERE = Property(
         ),
     ),
     "specs/elementwise.yaml:303",
+    reference_source="specs/elementwise.yaml:309",
 )

@@ -159,6 +159,7 @@ LOOK_UP = Property(
     ),
     "specs/ensembles.yaml:59",
     asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:65"),),
+    reference_source="specs/ensembles.yaml:69",
 )
 
 
@@ -208,6 +209,7 @@ IMPUTE = Property(
     ),
     "specs/ensembles.yaml:92",
     asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:98"),),
+    reference_source="specs/ensembles.yaml:100",
 )
 
 
@@ -348,6 +350,7 @@ TREE_LINKS = Property(
         ),
     ),
     "specs/ensembles.yaml:112",
+    reference_source="specs/ensembles.yaml:171",
 )
 
 
@@ -1117,6 +1120,7 @@ TREE_ENSEMBLE = Property(
     ),
     "specs/ensembles.yaml:190",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:213"),),
+    reference_source="specs/ensembles.yaml:269",
 )
 
 
@@ -1375,4 +1379,5 @@ COUNT_GRAMS = Property(
     ),
     "specs/ensembles.yaml:361",
     asserts=(Refusal(r".* columns", "specs/ensembles.yaml:374"), Refusal(r".* skipped", "specs/ensembles.yaml:375")),
+    reference_source="specs/ensembles.yaml:405",
 )

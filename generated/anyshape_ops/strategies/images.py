@@ -268,6 +268,7 @@ SCALED_SIZE = Property(
     ),
     "specs/images.yaml:125",
     asserts=(Refusal(r".* scales for .* axes", "specs/images.yaml:132"),),
+    reference_source="specs/images.yaml:138",
 )
 
 
@@ -731,6 +732,7 @@ RESIZE = Property(
         Refusal(r"an image of size .* has no aspect ratio", "specs/images.yaml:186"),
         Refusal(r"nothing of .* can be sampled to .*", "specs/images.yaml:190"),
     ),
+    reference_source="specs/images.yaml:223",
 )
 
 
@@ -848,6 +850,7 @@ GRID_SAMPLE = Property(
     ),
     "specs/images.yaml:296",
     asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:324"),),
+    reference_source="specs/images.yaml:330",
 )
 
 
@@ -906,6 +909,7 @@ AFFINE_GRID = Property(
         Refusal(r"a size is not negative, got .*", "specs/images.yaml:361"),
         Refusal(r"there are .* maps for .* images", "specs/images.yaml:362"),
     ),
+    reference_source="specs/images.yaml:365",
 )
 
 
@@ -1030,4 +1034,5 @@ CROP_AND_RESIZE = Property(
         Refusal(r"a size is not negative, got .*", "specs/images.yaml:390"),
         Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:391"),
     ),
+    reference_source="specs/images.yaml:398",
 )

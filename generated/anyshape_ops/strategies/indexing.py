@@ -99,6 +99,7 @@ PAD = Property(
         Refusal(r"pads .* leave a negative size of .*", "specs/indexing.yaml:18"),
         Refusal(r"an axis of size 0 has nothing to fill it from: .*", "specs/indexing.yaml:19"),
     ),
+    reference_source="specs/indexing.yaml:26",
 )
 
 
@@ -125,6 +126,7 @@ TILE = Property(
     ),
     "specs/indexing.yaml:53",
     asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:60"),),
+    reference_source="specs/indexing.yaml:62",
 )
 
 
@@ -154,6 +156,7 @@ REPEAT = Property(
     ),
     "specs/indexing.yaml:75",
     asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:83"),),
+    reference_source="specs/indexing.yaml:85",
 )
 
 
@@ -185,6 +188,7 @@ FLIP = Property(
         ),
     ),
     "specs/indexing.yaml:91",
+    reference_source="specs/indexing.yaml:98",
 )
 
 
@@ -219,6 +223,7 @@ ROLL = Property(
         ),
     ),
     "specs/indexing.yaml:103",
+    reference_source="specs/indexing.yaml:111",
 )
 
 
@@ -284,6 +289,7 @@ GATHER_ELEMENTS = Property(
         Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:123"),
         Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:124"),
     ),
+    reference_source="specs/indexing.yaml:126",
 )
 
 
@@ -332,6 +338,7 @@ GATHER_ND = Property(
     ),
     "specs/indexing.yaml:136",
     asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:143"),),
+    reference_source="specs/indexing.yaml:146",
 )
 
 
@@ -389,6 +396,7 @@ DEPTH_TO_SPACE = Property(
     ),
     "specs/indexing.yaml:154",
     asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:162"),),
+    reference_source="specs/indexing.yaml:168",
 )
 
 
@@ -445,6 +453,7 @@ SPACE_TO_DEPTH = Property(
     ),
     "specs/indexing.yaml:180",
     asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:188"),),
+    reference_source="specs/indexing.yaml:193",
 )
 
 
@@ -512,6 +521,7 @@ ONE_HOT = Property(
     ),
     "specs/indexing.yaml:205",
     asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:213"),),
+    reference_source="specs/indexing.yaml:216",
 )
 
 
@@ -552,6 +562,7 @@ DILATE = Property(
     ),
     "specs/indexing.yaml:226",
     asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:233"),),
+    reference_source="specs/indexing.yaml:236",
 )
 
 
@@ -598,6 +609,7 @@ CENTER_CROP_PAD = Property(
     ),
     "specs/indexing.yaml:242",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:250"),),
+    reference_source="specs/indexing.yaml:255",
 )
 
 
@@ -676,4 +688,5 @@ REVERSE_SEQUENCE = Property(
         Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:275"),
         Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:276"),
     ),
+    reference_source="specs/indexing.yaml:282",
 )

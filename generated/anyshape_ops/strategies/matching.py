@@ -37,4 +37,5 @@ ENSURE_SHAPE = Property(
         Refusal(r"a wanted dim is a size, or \-1 for any, got .*", "specs/matching.yaml:13"),
         Refusal(r"the dims are not the wanted ones: wanted .*, got .*", "specs/matching.yaml:14"),
     ),
+    reference_source="specs/matching.yaml:17",
 )

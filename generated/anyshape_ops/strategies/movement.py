@@ -59,6 +59,7 @@ RESHAPE = Property(
         Refusal(r"entries of newshape must be at least \-1, got .*", "specs/movement.yaml:14"),
         Refusal(r"a 0 copies a dim of x, which has only .*", "specs/movement.yaml:15"),
     ),
+    reference_source="specs/movement.yaml:22",
 )
 
 
@@ -83,6 +84,7 @@ TRANSPOSE = Property(
         Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:49"),
     ),
     "specs/movement.yaml:34",
+    reference_source="specs/movement.yaml:45",
 )
 
 
@@ -110,6 +112,7 @@ SQUEEZE = Property(
     ),
     "specs/movement.yaml:51",
     asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:59"),),
+    reference_source="specs/movement.yaml:61",
 )
 
 
@@ -135,6 +138,7 @@ EXPAND_DIMS = Property(
         Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:80"),
     ),
     "specs/movement.yaml:68",
+    reference_source="specs/movement.yaml:76",
 )
 
 
@@ -163,6 +167,7 @@ FLATTEN = Property(
     ),
     "specs/movement.yaml:82",
     asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:91"),),
+    reference_source="specs/movement.yaml:93",
 )
 
 
@@ -189,6 +194,7 @@ BROADCAST_TO = Property(
     ),
     "specs/movement.yaml:102",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:109"),),
+    reference_source="specs/movement.yaml:111",
 )
 
 
@@ -219,6 +225,7 @@ CONCAT = Property(
         Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:134"),
     ),
     "specs/movement.yaml:119",
+    reference_source="specs/movement.yaml:126",
 )
 
 
@@ -253,6 +260,7 @@ STACK = Property(
         Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:148"),
     ),
     "specs/movement.yaml:136",
+    reference_source="specs/movement.yaml:143",
 )
 
 
@@ -301,6 +309,7 @@ SPLIT = Property(
         Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:160"),
         Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:161"),
     ),
+    reference_source="specs/movement.yaml:163",
 )
 
 
@@ -348,6 +357,7 @@ SLICE = Property(
     ),
     "specs/movement.yaml:178",
     asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:191"),),
+    reference_source="specs/movement.yaml:197",
 )
 
 
@@ -387,6 +397,7 @@ GATHER = Property(
         ),
     ),
     "specs/movement.yaml:205",
+    reference_source="specs/movement.yaml:213",
 )
 
 
@@ -423,4 +434,5 @@ TRILU = Property(
         ),
     ),
     "specs/movement.yaml:221",
+    reference_source="specs/movement.yaml:229",
 )

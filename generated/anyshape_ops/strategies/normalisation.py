@@ -68,6 +68,7 @@ BATCH_NORM = Property(
         ),
     ),
     "specs/normalisation.yaml:19",
+    reference_source="specs/normalisation.yaml:27",
 )
 
 
@@ -141,6 +142,7 @@ BATCH_NORM_TRAINING = Property(
         ),
     ),
     "specs/normalisation.yaml:46",
+    reference_source="specs/normalisation.yaml:61",
 )
 
 
@@ -184,6 +186,7 @@ INSTANCE_NORM = Property(
         ),
     ),
     "specs/normalisation.yaml:70",
+    reference_source="specs/normalisation.yaml:78",
 )
 
 
@@ -242,6 +245,7 @@ GROUP_NORM = Property(
         ),
     ),
     "specs/normalisation.yaml:85",
+    reference_source="specs/normalisation.yaml:98",
 )
 
 
@@ -296,6 +300,7 @@ RMS_NORM = Property(
     ),
     "specs/normalisation.yaml:111",
     asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/normalisation.yaml:120"),),
+    reference_source="specs/normalisation.yaml:126",
 )
 
 
@@ -342,6 +347,7 @@ LP_NORM = Property(
     ),
     "specs/normalisation.yaml:151",
     asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:160"),),
+    reference_source="specs/normalisation.yaml:166",
 )
 
 
@@ -394,6 +400,7 @@ LRN = Property(
     ),
     "specs/normalisation.yaml:182",
     asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:193"),),
+    reference_source="specs/normalisation.yaml:199",
 )
 
 
@@ -419,6 +426,7 @@ GLOBAL_AVERAGE_POOL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
     "specs/normalisation.yaml:207",
+    reference_source="specs/normalisation.yaml:212",
 )
 
 
@@ -446,6 +454,7 @@ GLOBAL_MAX_POOL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
     "specs/normalisation.yaml:215",
+    reference_source="specs/normalisation.yaml:220",
 )
 
 
@@ -488,4 +497,5 @@ GLOBAL_LP_POOL = Property(
     ),
     "specs/normalisation.yaml:223",
     asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:230"),),
+    reference_source="specs/normalisation.yaml:232",
 )

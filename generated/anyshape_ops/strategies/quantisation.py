@@ -240,6 +240,7 @@ DEQUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
+    reference_source="specs/quantisation.yaml:43",
 )
 
 
@@ -474,6 +475,7 @@ QUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
+    reference_source="specs/quantisation.yaml:96",
 )
 
 
@@ -537,6 +539,7 @@ MATMUL_INTEGER = Property(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:142"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:143"),
     ),
+    reference_source="specs/quantisation.yaml:146",
 )
 
 
@@ -658,6 +661,7 @@ QLINEAR_MATMUL = Property(
         Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:170"),
         Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:171"),
     ),
+    reference_source="specs/quantisation.yaml:177",
 )
 
 
@@ -769,6 +773,7 @@ MATMUL_NBITS = Property(
             "specs/quantisation.yaml:198",
         ),
     ),
+    reference_source="specs/quantisation.yaml:204",
 )
 
 
@@ -912,4 +917,5 @@ UNPACK_NBITS = Property(
         Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:244"),
         Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:245"),
     ),
+    reference_source="specs/quantisation.yaml:250",
 )

@@ -72,6 +72,7 @@ FRESH_SEED = Property(
         Example({}, {}, {"y": Given(())}, None, "specs/random.yaml:46"),
     ),
     "specs/random.yaml:39",
+    reference_source="specs/random.yaml:44",
 )
 
 
@@ -135,6 +136,7 @@ RANDOM_UNIFORM = Property(
         Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:36"),
         Refusal(r"low .* and high .* do not broadcast to .*", "specs/random.yaml:53"),
     ),
+    reference_source="specs/random.yaml:55",
 )
 
 
@@ -202,6 +204,7 @@ RANDOM_NORMAL = Property(
         Refusal(r"a shape has no negative sizes: .*", "specs/random.yaml:36"),
         Refusal(r"mean .* and deviation .* do not broadcast to .*", "specs/random.yaml:77"),
     ),
+    reference_source="specs/random.yaml:83",
 )
 
 
@@ -239,6 +242,7 @@ BERNOULLI = Property(
         ),
     ),
     "specs/random.yaml:100",
+    reference_source="specs/random.yaml:107",
 )
 
 
@@ -274,6 +278,7 @@ DROPOUT_MASK = Property(
         ),
     ),
     "specs/random.yaml:118",
+    reference_source="specs/random.yaml:124",
 )
 
 
@@ -302,6 +307,7 @@ DROPOUT = Property(
         ),
     ),
     "specs/random.yaml:129",
+    reference_source="specs/random.yaml:137",
 )
 
 
@@ -363,4 +369,5 @@ MULTINOMIAL = Property(
     asserts=(
         Refusal(r".* draws", "specs/random.yaml:159"), Refusal(r"no classes to draw from", "specs/random.yaml:160")
     ),
+    reference_source="specs/random.yaml:167",
 )

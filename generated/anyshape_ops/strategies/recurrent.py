@@ -422,6 +422,7 @@ RNN = Property(
         Refusal(r".* activations for .*", "specs/recurrent.yaml:104"),
         Refusal(r"an activation is unknown", "specs/recurrent.yaml:105"),
     ),
+    reference_source="specs/recurrent.yaml:118",
 )
 
 
@@ -743,6 +744,7 @@ GRU = Property(
         Refusal(r".* activations for .*", "specs/recurrent.yaml:183"),
         Refusal(r"an activation is unknown", "specs/recurrent.yaml:184"),
     ),
+    reference_source="specs/recurrent.yaml:206",
 )
 
 
@@ -1123,4 +1125,5 @@ LSTM = Property(
         Refusal(r".* activations for .*", "specs/recurrent.yaml:274"),
         Refusal(r"an activation is unknown", "specs/recurrent.yaml:275"),
     ),
+    reference_source="specs/recurrent.yaml:295",
 )

@@ -51,6 +51,7 @@ SUM = Property(
         ),
     ),
     "specs/reduction.yaml:43",
+    reference_source="specs/reduction.yaml:47",
 )
 
 
@@ -92,6 +93,7 @@ MEAN = Property(
         ),
     ),
     "specs/reduction.yaml:53",
+    reference_source="specs/reduction.yaml:58",
 )
 
 
@@ -133,6 +135,7 @@ PROD = Property(
         ),
     ),
     "specs/reduction.yaml:64",
+    reference_source="specs/reduction.yaml:68",
 )
 
 
@@ -176,6 +179,7 @@ MAX = Property(
         Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:90"),
     ),
     "specs/reduction.yaml:74",
+    reference_source="specs/reduction.yaml:80",
 )
 
 
@@ -219,6 +223,7 @@ MIN = Property(
         Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:108"),
     ),
     "specs/reduction.yaml:92",
+    reference_source="specs/reduction.yaml:98",
 )
 
 
@@ -260,6 +265,7 @@ L1 = Property(
         ),
     ),
     "specs/reduction.yaml:110",
+    reference_source="specs/reduction.yaml:115",
 )
 
 
@@ -301,6 +307,7 @@ L2 = Property(
         ),
     ),
     "specs/reduction.yaml:121",
+    reference_source="specs/reduction.yaml:126",
 )
 
 
@@ -342,6 +349,7 @@ SUM_SQUARE = Property(
         ),
     ),
     "specs/reduction.yaml:132",
+    reference_source="specs/reduction.yaml:137",
 )
 
 
@@ -383,6 +391,7 @@ LOG_SUM = Property(
         ),
     ),
     "specs/reduction.yaml:143",
+    reference_source="specs/reduction.yaml:148",
 )
 
 
@@ -424,6 +433,7 @@ LOG_SUM_EXP = Property(
         ),
     ),
     "specs/reduction.yaml:154",
+    reference_source="specs/reduction.yaml:162",
 )
 
 
@@ -465,6 +475,7 @@ ANY = Property(
         ),
     ),
     "specs/reduction.yaml:168",
+    reference_source="specs/reduction.yaml:173",
 )
 
 
@@ -506,6 +517,7 @@ ALL = Property(
         ),
     ),
     "specs/reduction.yaml:175",
+    reference_source="specs/reduction.yaml:180",
 )
 
 
@@ -556,6 +568,7 @@ ARGMAX = Property(
     ),
     "specs/reduction.yaml:182",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
+    reference_source="specs/reduction.yaml:189",
 )
 
 
@@ -606,4 +619,5 @@ ARGMIN = Property(
     ),
     "specs/reduction.yaml:194",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
+    reference_source="specs/reduction.yaml:201",
 )

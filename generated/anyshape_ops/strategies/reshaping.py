@@ -71,6 +71,7 @@ RESHAPE_BY_CODES = Property(
         Refusal(r"entries of newshape are sizes, 0, \-1 and \-3, got .*", "specs/reshaping.yaml:32"),
         Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:34"),
     ),
+    reference_source="specs/reshaping.yaml:38",
 )
 
 
@@ -193,4 +194,5 @@ RESHAPE_BY_ALL_CODES = Property(
         Refusal(r".* wants more dims than x has, .*", "specs/reshaping.yaml:69"),
         Refusal(r"no dims are left behind \-2, got .*", "specs/reshaping.yaml:70"),
     ),
+    reference_source="specs/reshaping.yaml:76",
 )

@@ -42,6 +42,7 @@ SOFTMAX = Property(
         ),
     ),
     "specs/rows.yaml:15",
+    reference_source="specs/rows.yaml:22",
 )
 
 
@@ -81,6 +82,7 @@ LOG_SOFTMAX = Property(
         ),
     ),
     "specs/rows.yaml:32",
+    reference_source="specs/rows.yaml:40",
 )
 
 
@@ -118,6 +120,7 @@ HARDMAX = Property(
         ),
     ),
     "specs/rows.yaml:51",
+    reference_source="specs/rows.yaml:58",
 )
 
 
@@ -185,4 +188,5 @@ LAYER_NORM = Property(
         Refusal(r"scale .* does not broadcast to .*", "specs/rows.yaml:78"),
         Refusal(r"bias .* does not broadcast to .*", "specs/rows.yaml:79"),
     ),
+    reference_source="specs/rows.yaml:87",
 )

@@ -62,6 +62,7 @@ CUMSUM = Property(
         Example({"x": Given(value=(2, 2))}, {"axis": 0}, {"y": Given(value=(2, 4))}, None, "specs/scan.yaml:18"),
     ),
     "specs/scan.yaml:21",
+    reference_source="specs/scan.yaml:28",
 )
 
 
@@ -116,4 +117,5 @@ CUMPROD = Property(
         Example({"x": Given(value=(2, 2))}, {"axis": 0}, {"y": Given(value=(2, 4))}, None, "specs/scan.yaml:18"),
     ),
     "specs/scan.yaml:32",
+    reference_source="specs/scan.yaml:39",
 )

@@ -93,6 +93,7 @@ SCATTER_ND = Property(
         ),
     ),
     "specs/scatter.yaml:5",
+    reference_source="specs/scatter.yaml:20",
 )
 
 
@@ -200,6 +201,7 @@ SCATTER_ELEMENTS = Property(
         Refusal(r"index must have the rank .* of x, got rank .*", "specs/scatter.yaml:44"),
         Refusal(r"index .* reaches beyond .*", "specs/scatter.yaml:45"),
     ),
+    reference_source="specs/scatter.yaml:54",
 )
 
 
@@ -283,6 +285,7 @@ TENSOR_SCATTER = Property(
         Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:82"),
         Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:83"),
     ),
+    reference_source="specs/scatter.yaml:88",
 )
 
 
@@ -341,4 +344,5 @@ SPARSE_TO_DENSE = Property(
     ),
     "specs/scatter.yaml:101",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:108"),),
+    reference_source="specs/scatter.yaml:112",
 )

@@ -36,6 +36,7 @@ SHAPE_OF = Property(
         ),
     ),
     "specs/shapes.yaml:19",
+    reference_source="specs/shapes.yaml:29",
 )
 
 
@@ -78,6 +79,7 @@ AXIS_POSITIONS = Property(
         Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:46"),
         Refusal(r"axes .* of rank .* are not distinct", "specs/shapes.yaml:47"),
     ),
+    reference_source="specs/shapes.yaml:49",
 )
 
 
@@ -101,6 +103,7 @@ SIZE = Property(
         Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:69"),
     ),
     "specs/shapes.yaml:59",
+    reference_source="specs/shapes.yaml:65",
 )
 
 
@@ -133,6 +136,7 @@ ARANGE = Property(
     ),
     "specs/shapes.yaml:71",
     asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:81"),),
+    reference_source="specs/shapes.yaml:84",
 )
 
 
@@ -159,6 +163,7 @@ FULL = Property(
     ),
     "specs/shapes.yaml:97",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:105"),),
+    reference_source="specs/shapes.yaml:107",
 )
 
 
@@ -186,6 +191,7 @@ ZEROS = Property(
     ),
     "specs/shapes.yaml:114",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
+    reference_source="specs/shapes.yaml:118",
 )
 
 
@@ -213,6 +219,7 @@ ONES = Property(
     ),
     "specs/shapes.yaml:120",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
+    reference_source="specs/shapes.yaml:124",
 )
 
 
@@ -242,4 +249,5 @@ EYE_LIKE = Property(
         ),
     ),
     "specs/shapes.yaml:126",
+    reference_source="specs/shapes.yaml:135",
 )

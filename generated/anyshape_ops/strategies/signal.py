@@ -179,6 +179,7 @@ DFT = Property(
     asserts=(
         Refusal(r"wanted at least one sample, and numbers of one part or two; got .* samples", "specs/signal.yaml:60"),
     ),
+    reference_source="specs/signal.yaml:75",
 )
 
 
@@ -259,6 +260,7 @@ STFT = Property(
             "specs/signal.yaml:108",
         ),
     ),
+    reference_source="specs/signal.yaml:116",
 )
 
 
@@ -353,4 +355,5 @@ MEL_WEIGHT_MATRIX = Property(
         Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:148"),
         Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:149"),
     ),
+    reference_source="specs/signal.yaml:155",
 )

@@ -70,6 +70,7 @@ ARGSORT = Property(
         ),
     ),
     "specs/sorting.yaml:27",
+    reference_source="specs/sorting.yaml:33",
 )
 
 
@@ -118,6 +119,7 @@ SORT = Property(
         ),
     ),
     "specs/sorting.yaml:41",
+    reference_source="specs/sorting.yaml:49",
 )
 
 
@@ -185,6 +187,7 @@ TOPK = Property(
     ),
     "specs/sorting.yaml:56",
     asserts=(Refusal(r"k = .* of .* elements along axis .*", "specs/sorting.yaml:65"),),
+    reference_source="specs/sorting.yaml:71",
 )
 
 
@@ -242,6 +245,7 @@ UNIQUE = Property(
         ),
     ),
     "specs/sorting.yaml:86",
+    reference_source="specs/sorting.yaml:106",
 )
 
 
@@ -300,6 +304,7 @@ UNIQUE_SLICES = Property(
         ),
     ),
     "specs/sorting.yaml:118",
+    reference_source="specs/sorting.yaml:166",
 )
 
 
@@ -346,4 +351,5 @@ SEARCHSORTED = Property(
     ),
     "specs/sorting.yaml:173",
     asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:181"),),
+    reference_source="specs/sorting.yaml:183",
 )

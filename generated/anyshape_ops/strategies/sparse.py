@@ -48,6 +48,7 @@ NONZERO = Property(
         ),
     ),
     "specs/sparse.yaml:16",
+    reference_source="specs/sparse.yaml:23",
 )
 
 
@@ -76,6 +77,7 @@ ARGWHERE = Property(
         ),
     ),
     "specs/sparse.yaml:28",
+    reference_source="specs/sparse.yaml:35",
 )
 
 
@@ -123,6 +125,7 @@ COMPRESS = Property(
     ),
     "specs/sparse.yaml:39",
     asserts=(Refusal(r"the condition has .* entries for .* along axis .*", "specs/sparse.yaml:46"),),
+    reference_source="specs/sparse.yaml:50",
 )
 
 
@@ -151,6 +154,7 @@ SELECT = Property(
         ),
     ),
     "specs/sparse.yaml:59",
+    reference_source="specs/sparse.yaml:66",
 )
 
 
@@ -215,4 +219,5 @@ SPARSE_FILL_EMPTY_ROWS = Property(
         Refusal(r"a sparse tensor has rows: its shape is .*", "specs/sparse.yaml:78"),
         Refusal(r"a shape has no negative dims, got .*", "specs/sparse.yaml:79"),
     ),
+    reference_source="specs/sparse.yaml:89",
 )

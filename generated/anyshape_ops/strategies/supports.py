@@ -112,6 +112,7 @@ PAIR_WEIGHTS = Property(
         ),
     ),
     "specs/supports.yaml:38",
+    reference_source="specs/supports.yaml:56",
 )
 
 
@@ -151,6 +152,7 @@ PAIR_VOTES = Property(
         Refusal(r".* classes", "specs/supports.yaml:93"),
         Refusal(r".* scores of pairs of .* classes", "specs/supports.yaml:94"),
     ),
+    reference_source="specs/supports.yaml:102",
 )
 
 
@@ -214,4 +216,5 @@ COUPLE_PAIRS = Property(
         Refusal(r".* classes", "specs/supports.yaml:118"),
         Refusal(r".* shares of pairs of .* classes", "specs/supports.yaml:119"),
     ),
+    reference_source="specs/supports.yaml:156",
 )

@@ -106,6 +106,7 @@ ADAGRAD = Property(
         ),
     ),
     "specs/training.yaml:33",
+    reference_source="specs/training.yaml:45",
 )
 
 
@@ -175,6 +176,7 @@ MOMENTUM = Property(
         ),
     ),
     "specs/training.yaml:54",
+    reference_source="specs/training.yaml:68",
 )
 
 
@@ -268,4 +270,5 @@ ADAM = Property(
         ),
     ),
     "specs/training.yaml:77",
+    reference_source="specs/training.yaml:95",
 )

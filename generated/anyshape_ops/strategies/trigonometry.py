@@ -30,6 +30,7 @@ SIN = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
     "specs/trigonometry.yaml:42",
+    reference_source="specs/trigonometry.yaml:46",
 )
 
 
@@ -53,6 +54,7 @@ COS = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
     "specs/trigonometry.yaml:49",
+    reference_source="specs/trigonometry.yaml:53",
 )
 
 
@@ -76,6 +78,7 @@ TAN = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
     "specs/trigonometry.yaml:56",
+    reference_source="specs/trigonometry.yaml:60",
 )
 
 
@@ -99,6 +102,7 @@ ASIN = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
     "specs/trigonometry.yaml:63",
+    reference_source="specs/trigonometry.yaml:67",
 )
 
 
@@ -122,6 +126,7 @@ ACOS = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
     "specs/trigonometry.yaml:70",
+    reference_source="specs/trigonometry.yaml:74",
 )
 
 
@@ -152,6 +157,7 @@ ATAN = Property(
         ),
     ),
     "specs/trigonometry.yaml:77",
+    reference_source="specs/trigonometry.yaml:81",
 )
 
 
@@ -175,6 +181,7 @@ SINH = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
     "specs/trigonometry.yaml:88",
+    reference_source="specs/trigonometry.yaml:92",
 )
 
 
@@ -199,6 +206,7 @@ COSH = Property(
         ),
     ),
     "specs/trigonometry.yaml:95",
+    reference_source="specs/trigonometry.yaml:99",
 )
 
 
@@ -222,6 +230,7 @@ ASINH = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
     "specs/trigonometry.yaml:104",
+    reference_source="specs/trigonometry.yaml:108",
 )
 
 
@@ -245,6 +254,7 @@ ACOSH = Property(
         Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:39"),
     ),
     "specs/trigonometry.yaml:111",
+    reference_source="specs/trigonometry.yaml:116",
 )
 
 
@@ -273,4 +283,5 @@ ATANH = Property(
         ),
     ),
     "specs/trigonometry.yaml:119",
+    reference_source="specs/trigonometry.yaml:126",
 )

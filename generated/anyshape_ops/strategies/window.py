@@ -267,6 +267,7 @@ CONV = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
     ),
+    reference_source="specs/window.yaml:146",
 )
 
 
@@ -404,6 +405,7 @@ MAX_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
     ),
+    reference_source="specs/window.yaml:178",
 )
 
 
@@ -555,6 +557,7 @@ AVERAGE_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
     ),
+    reference_source="specs/window.yaml:211",
 )
 
 
@@ -693,6 +696,7 @@ LP_POOL = Property(
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
         Refusal(r"p must be positive, got .*", "specs/window.yaml:240"),
     ),
+    reference_source="specs/window.yaml:244",
 )
 
 
@@ -861,6 +865,7 @@ CONV_TRANSPOSE = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:286"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:295"),
     ),
+    reference_source="specs/window.yaml:299",
 )
 
 
@@ -1020,6 +1025,7 @@ CONV_INTEGER = Property(
         Refusal(r"x has one zero point, got .*", "specs/window.yaml:329"),
         Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:330"),
     ),
+    reference_source="specs/window.yaml:334",
 )
 
 
@@ -1468,6 +1474,7 @@ QLINEAR_CONV = Property(
             "specs/window.yaml:373",
         ),
     ),
+    reference_source="specs/window.yaml:378",
 )
 
 
@@ -1603,6 +1610,7 @@ MAX_UNPOOL = Property(
         Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:424"),
         Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:426"),
     ),
+    reference_source="specs/window.yaml:430",
 )
 
 
@@ -1747,4 +1755,5 @@ COL2IM = Property(
         Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:464"),
         Refusal(r".* columns for blocks at .* places", "specs/window.yaml:465"),
     ),
+    reference_source="specs/window.yaml:469",
 )

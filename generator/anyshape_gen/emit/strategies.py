@@ -102,6 +102,8 @@ def _property(a: OpAnalysis) -> str:
     refusals = [f"Refusal({_pattern(s)}, {quoted(source_of(s))})" for s in walk_all(a.rule) if isinstance(s, Assert)]
     if refusals:
         code.add(f"asserts={tuple_text(refusals)},")
+    if spec.reference is not None:
+        code.add(f"reference_source={quoted(source_of(spec.reference))},")
     code.dedent()
     code.add(")")
     return code.text()

@@ -127,6 +127,10 @@ class Refusal:
     source: str = ""
 
 
+class BrokenReference(AssertionError):
+    """A reference raised, or gave something that is no result of its op; its cause says what."""
+
+
 @dataclass(frozen=True, repr=False)
 class Property:
     """What the laws of one op are tested with."""
@@ -137,6 +141,7 @@ class Property:
     examples: tuple[Example, ...]
     source: str = ""
     asserts: tuple[Refusal, ...] = ()
+    reference_source: str = ""
 
     def __repr__(self) -> str:
         return f"Property({self.op})"

@@ -2,13 +2,13 @@
 determined; and what a sum is off by whose terms cancel, a root or a quotient of it may multiply.
 
 By how much is told by the equations: they are read again with every element of every sum of floats moved, up or down at random, by as
-much as its rounding is allowed. A result may be off by twice as much as one of these readings is, there or, of a recurrence, beside it:
-where everything depends on everything, an element may happen to be the same in all of them.
+much as its rounding is allowed. A result may be off by twice as much as one of these readings is, of a recurrence by four times as much as
+one is there or beside it: where everything depends on everything, an element may happen to be nearly the same in all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,20 @@ from anyshape.testing.tolerance import is_float
 Array = NDArray[Any]
 READINGS = 4
 ULPS_OF_TWO = 4
-"""By so many ulps of its terms a sum of two is moved: they are rounded, and it is."""
+"""By so many ulps of its terms a sum of two is moved: they are rounded, and it is. Likewise what else is in ROUNDED."""
+ROUNDED: Mapping[str, Callable[..., Array]] = {
+    **dict.fromkeys(("add", "sub"), lambda out, a, b: a + b),
+    "div": lambda out, a, b: out,
+    **dict.fromkeys(("sin", "cos"), lambda out, a: a),
+}
+"""By operation, what its rounding is a part of, from the magnitudes of its result and its arguments: of a sum its terms, which may cancel;
+of a sine its argument, whose last place is most of a sine near zero."""
 STEEP = frozenset(("sqrt", "div", "log", "pow"))
 """Operations whose slope has no bound"""
 
 
 class JoltedSums(MovedSums):
-    """Sums of floats, also those of two terms, moved each element for itself, up or down."""
+    """Sums of floats, also those of two terms, and what else is in ROUNDED, moved each element for itself, up or down."""
 
     def __init__(self, seed: int, reductions: bool = True) -> None:
         """`reductions`: whether sums of many terms are moved; those of two are."""
@@ -43,11 +50,11 @@ class JoltedSums(MovedSums):
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         out = super().apply(e, args)
-        if not _adds(e) or out.ndim == 0:
+        if e.dtype is None or not e.dtype.is_float or e.op not in ROUNDED or out.ndim == 0:
             return out
         with np.errstate(all="ignore"):
-            terms = np.abs(args[0].astype(np.float64)) + np.abs(args[1].astype(np.float64))
-            by = self.random.choice((-1, 1), out.shape) * ULPS_OF_TWO * float(finfo(out.dtype).eps) * terms
+            rounded = ROUNDED[e.op](*(np.abs(a.astype(np.float64)) for a in (out, *args)))
+            by = self.random.choice((-1, 1), out.shape) * ULPS_OF_TWO * float(finfo(out.dtype).eps) * rounded
             return np.where(np.isfinite(out), out + by.astype(out.dtype), out).astype(out.dtype)
 
     def direction(self, number: int, shape: tuple[int, ...]) -> Array:
@@ -70,13 +77,16 @@ def is_steep(stated: Sequence[Equation]) -> bool:
     return any(_adds(e) or (isinstance(e, Read) and e.tensor in summed) for s in steep for e in walk(s))
 
 
-def enlarged(read: Reading, beside: bool = True) -> list[Array]:
+def enlarged(read: Reading, beside: bool = True, reductions: bool | None = None) -> list[Array]:
     """For each result, how far its elements are from the plain reading in one of the moved ones, doubled; 0 for what are no floats.
-    `beside`, of recurrences: or how far those are that share a position with it, sums of many terms being moved, too."""
-    jolted = [JoltedSums(seed, reductions=beside) for seed in range(READINGS)]
+
+    `beside`, of recurrences: or how far those are that share a position with it, doubled once more. `reductions`: whether sums of many
+    terms are moved, too; where it is not said, those of recurrences are."""
+    moves = beside if reductions is None else reductions
+    jolted = [JoltedSums(seed, reductions=moves) for seed in range(READINGS)]
     plain, *moved = [[np.asarray(a) for a in read(s)] for s in (MovedSums((0,)), *jolted)]
     apart = [np.max([_apart(m[k], p) for m in moved], axis=0) for k, p in enumerate(plain)]
-    return [2 * (_beside(a) if beside else a) for a in apart]
+    return [4 * _beside(a) if beside else 2 * a for a in apart]
 
 
 def _beside(spread: Array) -> Array:

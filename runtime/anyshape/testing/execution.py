@@ -25,7 +25,7 @@ from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
 from anyshape.strings import as_chars, as_strings, is_text
-from anyshape.testing import eager
+from anyshape.testing import BrokenReference, eager
 from anyshape.testing.calls import (
     ByName,
     Call,
@@ -50,7 +50,8 @@ def run_reference(c: Call, node: Node) -> list[Array]:
     """The outputs by `reference:`, flattened; absent inputs are their constants, or None where they have none.
 
     Where a 16-bit float comes in or out, NumPy computes in f32 and the results are rounded once: NumPy itself would round after every
-    operation (f16), or knows few of them (bf16). An op that reads bits is given the very numbers. Remembered with the call.
+    operation (f16), or knows few of them (bf16). An op that reads bits is given the very numbers. Remembered with the call. Raises
+    BrokenReference, with the line of the spec, where the reference raises.
     """
     return c.remembered("reference", node, lambda: _reference(c, node))
 
@@ -65,11 +66,16 @@ def _reference(c: Call, node: Node) -> list[Array]:
             dtype = node.dtypes[i.dtype] if i.dtype in node.dtypes else parse_dtype(i.dtype)
             v = np.asarray(i.absent(dtype), dtype.numpy)
         given[i.name] = [shown(a) for a in v] if isinstance(v, list) else None if v is None else shown(v)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        result = c.property.reference(**given, **resolved(node))
-    results = result if isinstance(result, (tuple, list)) else [result]
-    return [_as_computed(np.asarray(r), o.type) for r, o in zip(results, node.outputs, strict=True)]
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            result = c.property.reference(**given, **resolved(node))
+        results = result if isinstance(result, (tuple, list)) else [result]
+        assert len(results) == len(node.outputs), f"{len(results)} results for {len(node.outputs)} outputs"
+        return [_as_computed(np.asarray(r), o.type) for r, o in zip(results, node.outputs, strict=True)]
+    except Exception as e:
+        where = c.property.reference_source or c.property.source
+        raise BrokenReference(f"in the reference of {c.property.op}, {where}: {type(e).__name__}: {e}") from e
 
 
 def _is_half(dtype: DType) -> bool:

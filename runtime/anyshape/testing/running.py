@@ -6,6 +6,7 @@ script that makes the same call again.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -15,11 +16,12 @@ from typing import Any
 from hypothesis import Phase, settings
 from hypothesis.errors import UnsatisfiedAssumption
 
+import anyshape
 from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import packages
 from anyshape.testing import Case, Property, turn
 from anyshape.testing.calls import Call, Recipe, made, random_call
-from anyshape.testing.corpus import FEW, Enough, Make, corpus, search
+from anyshape.testing.corpus import FEW, Enough, Make, allowed, corpus, search
 from anyshape.testing.properties import KnownProperties
 
 Record = Callable[[str, Any], None]
@@ -78,7 +80,7 @@ def on_random_calls(
     except Exception as e:
         smallest = e
         if make is random_call and tried.failing and Phase.shrink in settings().phases:
-            smallest = tried.smallest(p, make, settings().max_examples, e)
+            smallest = tried.smallest(p, make, settings().max_examples, refused, e)
         if tried.failing:
             smallest.add_note(report(tried.failing[-1], law, body))
         raise smallest from None
@@ -122,16 +124,38 @@ class Tried:
                 self._try(c)
                 tried += 1
 
-    def smallest(self, p: Property, make: Make, examples: int, found: Exception) -> Exception:
-        """What the body raises for the smallest call that the test library finds; `found` where it finds none."""
-        first = self.failing[-1]
+    def smallest(self, p: Property, make: Make, examples: int, refused: bool, failure: Exception) -> Exception:
+        """What the body raises for the smallest call for which it fails as it did; `failure`, which it raised, where none is found. Calls
+        are drawn as they were for the law: unless it speaks of refused calls, only those that the op accepts."""
+        first, origin = self.failing[-1], origin_of(failure)
+
+        def again(c: Call) -> None:
+            try:
+                self(c if refused else allowed(c))
+            except UnsatisfiedAssumption:
+                raise
+            except Exception as e:
+                if origin_of(e) == origin:
+                    raise
+                self.failing.pop()
+                raise UnsatisfiedAssumption("the law fails for another reason") from None
+
         try:
-            search(p, make, examples, self)
+            search(p, make, examples, again)
         except Exception as e:
             if self.failing[-1] is not first:
                 return e
         self.failing.append(first)
-        return found
+        return failure
+
+
+def origin_of(e: Exception) -> tuple[type[Exception], str, int]:
+    """What kind of failure it is: its type, and the line of this package that raised it, or called what raised it."""
+    lines = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(e.__traceback__) if PACKAGE in f.filename]
+    return (type(e), *(lines[-1] if lines else ("", 0)))
+
+
+PACKAGE = str(Path(anyshape.__file__).parent)
 
 
 def report(c: Call, law: str, body: Body) -> str:
