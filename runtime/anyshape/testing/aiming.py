@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError
 from anyshape.graph.opdef import ParamDef
 from anyshape.testing import Property, Refusal, turn
-from anyshape.testing.calls import Call, random_call, static_node
+from anyshape.testing.calls import Call, random_call, static_node, typed
 from anyshape.testing.corpus import Enough, calls
 from anyshape.testing.examples import call_of
-from anyshape.testing.wording import is_of
+from anyshape.testing.wording import broken, is_of
 
 Array = NDArray[Any]
 STARTS = (12, 60)
@@ -40,10 +40,12 @@ class Aim:
     """One change away from a valid call."""
     near: list[Call] = field(default_factory=list)
     """One or two changes away from an example of an error, or that example."""
+    mixed: list[Call] = field(default_factory=list)
+    """Refused by this assert and by others: which of them a run tells first is not said."""
 
     def chosen(self, most: int) -> list[Call]:
-        """Some of both, drawn ones first."""
-        return [*self.drawn[: max(1, most - 1)], *self.near][:most]
+        """Some drawn ones, then near ones; where no call breaks this assert alone, those that break others with it."""
+        return [*self.drawn[: max(1, most - 1)], *self.near][:most] or self.mixed[:most]
 
 
 def aims(p: Property, most: int) -> list[Aim]:
@@ -66,8 +68,9 @@ def aims(p: Property, most: int) -> list[Aim]:
 def _try(found: list[Aim], calls: Iterator[Call], where: str, most: int) -> None:
     for c in calls:
         said = refused(c)
+        alone = said is None or len(broken(c.op, c.values(typed), c.params)[0]) <= 1
         for a in found:
-            calls_so_far: list[Call] = getattr(a, where)
+            calls_so_far: list[Call] = getattr(a, where) if alone else a.mixed
             if said is not None and len(calls_so_far) < most and is_of(a.refusal, said):
                 calls_so_far.append(c)
                 break
