@@ -46,13 +46,13 @@ def declarations(specs: Path) -> Declared:
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(argv)
+    declared = declarations(options.specs)
     try:
-        trial = Trial(analyse(read_folder(options.specs)), options.package)
+        trial = Trial(analyse(read_folder(options.specs)), options.package, declared)
     except SpecError as e:
         print(e, file=sys.stderr)
         return 2
     register(options.package)
-    declared = declarations(options.specs)
     wrong = undeclared(declared, trial)
     for words in wrong:
         print(f"{options.specs}/mutants/equivalent.yaml: {words}")
@@ -113,7 +113,7 @@ def tried(
         k = kept(r, trial.workshop.specs[r.op], before.get(r.op))
         print(f"[{number}/{len(todo)}] {r.op}: {score({r.op: k}, declared)}, {r.seconds:.1f} s", flush=True)
         for t in r.tried:
-            if t.killer is None and t.label not in declared.get(r.op, {}):
+            if t.survives and t.label not in declared.get(r.op, {}):
                 print(f"    survives, line {t.line}: {t.label}")
         yield r.op, k
     if todo:

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ class Kept:
     mutants: int = 0
     killed: int = 0
     refused: int = 0
+    laws: int = 0
+    """Those that laws notice without the examples: on calls drawn from the signature alone."""
     kinds: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Killed, and all, by kind."""
     survivors: tuple[str, ...] = ()
@@ -47,24 +50,31 @@ def kept(r: OpResult, spec: OpSpec, before: Kept | None = None) -> Kept:
     kinds: dict[str, tuple[int, int]] = {}
     for t in r.tried:
         killed, of = kinds.get(t.kind, (0, 0))
-        kinds[t.kind] = (killed + (t.killer is not None), of + 1)
-    survivors = tuple(t.label for t in r.tried if t.killer is None)
+        kinds[t.kind] = (killed + (not t.survives), of + 1)
+    survivors = tuple(t.label for t in r.tried if t.survives)
     return replace(
         untried(spec),
         mutants=len(r.tried),
         killed=len(r.tried) - len(survivors),
         refused=r.refused,
+        laws=sum(t.killers.law is not None for t in r.tried),
         kinds=dict(sorted(kinds.items())),
         survivors=survivors,
     )
 
 
 def _more_killed(before: Kept, r: OpResult, spec: OpSpec) -> Kept:
-    killed = Counter(t.kind for t in r.tried if t.killer is not None)
+    killed = Counter(t.kind for t in r.tried if not t.survives)
     kinds = {kind: (n + killed[kind], of) for kind, (n, of) in before.kinds.items()}
-    survivors = tuple(t.label for t in r.tried if t.killer is None)
-    examples = untried(spec).examples
-    return replace(before, examples=examples, killed=before.mutants - len(survivors), kinds=kinds, survivors=survivors)
+    survivors = tuple(t.label for t in r.tried if t.survives)
+    return replace(
+        before,
+        examples=untried(spec).examples,
+        killed=before.mutants - len(survivors),
+        laws=before.laws + sum(t.killers.law is not None for t in r.tried),
+        kinds=kinds,
+        survivors=survivors,
+    )
 
 
 def untried(spec: OpSpec) -> Kept:
@@ -159,7 +169,13 @@ def page(ops: Mapping[str, Kept], declared: Declared) -> str:
     return "\n".join(
         [
             *_HEAD,
-            f"**{score(ops, declared)}** ({len(ops)} ops tried so far).",
+            f"**{score(ops, declared)}** ({len(ops)} ops tried so far, {date.today().isoformat()}).",
+            "",
+            f"Laws alone, without the examples, kill {_share(ops)}. What only examples kill depends on somebody having thought of it:",
+            "",
+            "| op | mutants | killed by examples alone |",
+            "|---|---:|---:|",
+            *_by_examples(ops),
             "",
             "| what is changed | mutants | killed | |",
             "|---|---:|---:|---:|",
@@ -181,6 +197,20 @@ def page(ops: Mapping[str, Kept], declared: Declared) -> str:
     )
 
 
+MOST_LISTED = 25
+
+
+def _share(ops: Mapping[str, Kept]) -> str:
+    mutants, laws = sum(k.mutants for k in ops.values()), sum(k.laws for k in ops.values())
+    return f"{laws} of {mutants} ({100 * laws / max(mutants, 1):.1f} %)"
+
+
+def _by_examples(ops: Mapping[str, Kept]) -> list[str]:
+    """The ops of which most mutants are noticed by examples and by no law."""
+    most = sorted(ops, key=lambda op: (ops[op].laws - ops[op].killed, op))[:MOST_LISTED]
+    return [f"| `{op}` | {k.mutants} | {k.killed - k.laws} |" for op in most if (k := ops[op]).killed > k.laws]
+
+
 def _code_text(label: str) -> str:
     room, _, words = label.partition(": ")
     before, _, after = words.partition(" >> ")
@@ -193,9 +223,9 @@ _HEAD = (
     "Written by `make mutate`; do not edit. A spec is changed in one place at a time: an operator, a comparison, a constant by one, a",
     "default, a condition or an assert left out, a filter dropped, a reduction, dims, indices or operands swapped. Each such mutant is",
     "generated in memory and tried against the spec's own tests: its examples, then laws 1 and 2 (law 5 for rewrites) on calls drawn from",
-    "it. A mutant that no test notices is something the spec says and nothing checks. Mutants that the generator refuses do not count, nor",
-    "those whose code is that of the op or of another mutant; a function of `define:` that several ops use is changed for the first of",
-    "them. ONNX mappings are not changed: ONNX's own node tests check them. Where only examples were added since, what was killed is not",
-    "tried again; `python -m anyshape.testing.mutation --again` tries everything.",
+    "it, each by itself. A mutant that no test notices is something the spec says and nothing checks. Mutants that the generator refuses",
+    "do not count, nor those whose code is that of the op or of another mutant; a function of `define:` that several ops use is changed",
+    "for the first of them. ONNX mappings are not changed: ONNX's own node tests check them. Where only examples were added since, what",
+    "was killed is not tried again; `python -m anyshape.testing.mutation --again` tries everything.",
     "",
 )

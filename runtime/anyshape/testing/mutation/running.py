@@ -13,25 +13,30 @@ from dataclasses import dataclass, replace
 
 from anyshape.graph.opdef import OpDef
 from anyshape.testing.mutation.making import Generated, GeneratorFault, Workshop, load
-from anyshape.testing.mutation.trying import Tests
+from anyshape.testing.mutation.trying import Killers, Tests
 from anyshape.testing.profile import load_profile
 from anyshape.testing.running import PACKAGES, PROPERTIES
 from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.mutants import Mutant, mutants
 
 MEMORY = 8 << 30
+NOBODY = Killers(None, None)
 CALLS = 200
 """Instances of a rewrite."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One mutant that came into being. `killer`: what noticed it; None: nothing did."""
+    """One mutant that came into being, and what noticed it."""
 
     label: str
     kind: str
     line: int
-    killer: str | None
+    killers: Killers
+
+    @property
+    def survives(self) -> bool:
+        return self.killers.first is None
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,10 @@ class Untold:
 class Trial:
     """What trying the mutants of any op takes; made once, then forked."""
 
-    def __init__(self, analysis: Analysis, package: str) -> None:
+    def __init__(self, analysis: Analysis, package: str, declared: Mapping[str, Container[str]] | None = None) -> None:
+        """`declared`: by op, labels of mutants that are said to be the same op. Only the usual tests may refute that."""
         self.workshop = Workshop(analysis)
+        self.declared = declared or {}
         self.tests: dict[str, Tests] = {}
         self.users: dict[object, list[str]] = {}
         for a in analysis.ops:
@@ -94,13 +101,14 @@ class Trial:
         found, refused = self.distinct(op, only)
         tried = []
         for m, text in found:
-            killer = tests.killer(_loaded(m, text), m.label.split(":")[0])
-            if killer is None and m.label.startswith("defines:"):
-                killer = self._elsewhere(m)
-            tried.append(Tried(m.label, m.kind, m.line, killer))
+            thorough = m.label not in self.declared.get(op, ())
+            killers = tests.killers(_loaded(m, text), m.label.split(":")[0], thorough)
+            if thorough and killers.first is None and m.label.startswith("defines:"):
+                killers = self._elsewhere(m)
+            tried.append(Tried(m.label, m.kind, m.line, killers))
         return OpResult(op, tuple(tried), refused, time.perf_counter() - start)
 
-    def _elsewhere(self, m: Mutant) -> str | None:
+    def _elsewhere(self, m: Mutant) -> Killers:
         """What the tests of the other ops that use the changed function say."""
         own = self.workshop.specs[m.op]
         (changed,) = [f for f, g in zip(m.spec.defines, own.defines, strict=True) if f != g]
@@ -108,10 +116,10 @@ class Trial:
             spec = self.workshop.specs[op]
             spec = replace(spec, defines=tuple(changed if f.name == changed.name else f for f in spec.defines))
             text = self.workshop.generate(spec)
-            killer = self._tests(op).killer(load(spec, text), "defines") if text is not None else None
-            if killer is not None:
-                return f"{killer} of {op}"
-        return None
+            killers = self._tests(op).killers(load(spec, text), "defines") if text is not None else NOBODY
+            if killers.first is not None:
+                return killers
+        return NOBODY
 
     def _tests(self, op: str) -> Tests:
         if op not in self.tests:

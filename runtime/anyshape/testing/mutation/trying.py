@@ -1,15 +1,15 @@
 """One mutant against the tests of its spec: the examples, then the laws on calls that were drawn once per op.
 
-In: an op and the OpDefs of a mutant of it. Out: what noticed the mutant, or None. Nothing is compiled: kernel and interpreter read the
-same equations, so a change of the spec shows in the interpreter as it does in the kernel. An oracle is asked again wherever the mutant
-resolves a parameter otherwise; its answers are remembered.
+In: an op and the OpDefs of a mutant of it. Out: the example and the law that noticed the mutant. Nothing is compiled: kernel and
+interpreter read the same equations, so a change of the spec shows in the interpreter as it does in the kernel. An oracle is asked again
+wherever the mutant resolves a parameter otherwise; its answers are remembered.
 """
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -110,6 +110,29 @@ def _is_large(c: Call) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class Killers:
+    """The example and the law that notice a mutant, each in a few words and by itself; None: none does."""
+
+    example: str | None
+    law: str | None
+
+    @property
+    def first(self) -> str | None:
+        return self.example or self.law
+
+
+def _ended(tests: Callable[[], str | None]) -> str | None:
+    """What these tests say of a mutant; one that does not end, or takes all memory, is noticed by that."""
+    try:
+        with time_limit(LIMIT):
+            return tests()
+    except TooLong as e:
+        return str(e)
+    except MemoryError:
+        return "no memory"
+
+
 class Tests:
     """The tests of one op: its examples, and calls drawn from its spec as it stands."""
 
@@ -157,25 +180,19 @@ class Tests:
             kept.append(d)
         return kept
 
-    def killer(self, defs: Sequence[OpDef], what: str) -> str | None:
-        """What notices a mutant, in a few words; None if nothing does. `what`: the room of the spec that was changed."""
-        with in_place(tuple(defs)):
-            try:
-                with time_limit(LIMIT), np.errstate(all="ignore"):
-                    killer = self._tried(what)
-                if killer is not None or what == "rewrites":
-                    return killer
+    def killers(self, defs: Sequence[OpDef], what: str, thorough: bool = True) -> Killers:
+        """What notices a mutant. `what`: the room of the spec that was changed. `thorough`: with more calls for one that survives the usual
+        ones."""
+        with in_place(tuple(defs)), np.errstate(all="ignore"):
+            if what == "rewrites":
+                return Killers(None, _ended(self._rewrites))
+            example, law = _ended(self._examples), _ended(self._laws)
+            if thorough and example is None and law is None:
                 more = self.more
-                with time_limit(LIMIT), np.errstate(all="ignore"):
-                    return self._on(more)
-            except TooLong as e:
-                return str(e)
-            except MemoryError:
-                return "no memory"
+                law = _ended(lambda: self._on(more))
+            return Killers(example, law)
 
-    def _tried(self, what: str) -> str | None:
-        if what == "rewrites":
-            return self._rewrites()
+    def _examples(self) -> str | None:
         for k, (c, e) in enumerate(self.examples):
             try:
                 holds_on_numbers(c, e)
@@ -184,6 +201,9 @@ class Tests:
             except Exception:
                 self.examples.insert(0, self.examples.pop(k))
                 return f"example of {e.source}"
+        return None
+
+    def _laws(self) -> str | None:
         return self._on(self.calls) or ("no call is valid" if self.accepted and not self.valid else None)
 
     def _on(self, drawn: list[Drawn]) -> str | None:
