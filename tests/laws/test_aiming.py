@@ -21,7 +21,14 @@ def test_a_call_is_found_for_each_assert_from_valid_calls_alone() -> None:
     found = aims(p, 2)
     assert len(found) == 3
     for a in found:
-        assert a.drawn and all(refused(c) is not None for c in a.drawn), a.refusal.message
+        assert a.chosen(2) and all(refused(c) is not None for c in a.chosen(2)), a.refusal.message
+
+
+def test_a_call_that_breaks_an_assert_alone_comes_first() -> None:
+    """A negative size breaks two asserts of a split at once: sizes no longer sum to the dim. A wrong sum breaks one."""
+    negative, total, *_ = aims(replace(PROPERTIES["split"], examples=()), 2)
+    assert "negative" in negative.refusal.message and negative.mixed and not negative.drawn
+    assert "sum" in total.refusal.message and total.drawn and total.chosen(2) == total.drawn[:2]
 
 
 def test_an_example_of_an_error_serves_where_no_draw_does() -> None:

@@ -41,7 +41,7 @@ class JoltedSums(MovedSums):
     """Sums of floats, also those of two terms, and what else is in ROUNDED, moved each element for itself, up or down."""
 
     def __init__(self, seed: int, reductions: bool = True) -> None:
-        """`reductions`: whether sums of many terms are moved; those of two are."""
+        """`reductions`: whether sums of many terms, and quotients and sines, are moved; sums of two are."""
         super().__init__()
         self.random, self.reductions = np.random.default_rng(seed), reductions
 
@@ -50,7 +50,7 @@ class JoltedSums(MovedSums):
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         out = super().apply(e, args)
-        if e.dtype is None or not e.dtype.is_float or e.op not in ROUNDED or out.ndim == 0:
+        if not _adds(e) and not (self.reductions and _rounds(e)) or out.ndim == 0:
             return out
         with np.errstate(all="ignore"):
             rounded = ROUNDED[e.op](*(np.abs(a.astype(np.float64)) for a in (out, *args)))
@@ -63,6 +63,10 @@ class JoltedSums(MovedSums):
 
 def _adds(e: Expr) -> bool:
     return isinstance(e, Apply) and e.op in ("add", "sub") and e.dtype is not None and e.dtype.is_float
+
+
+def _rounds(e: Apply) -> bool:
+    return e.op in ROUNDED and e.dtype is not None and e.dtype.is_float
 
 
 def recurs(stated: Sequence[Equation]) -> bool:
