@@ -26,7 +26,7 @@ def test_a_call_is_found_for_each_assert_from_valid_calls_alone() -> None:
 
 def test_a_call_that_breaks_an_assert_alone_comes_first() -> None:
     """A negative size breaks two asserts of a split at once: sizes no longer sum to the dim. A wrong sum breaks one."""
-    negative, total, *_ = aims(replace(PROPERTIES["split"], examples=()), 2)
+    _, negative, total = aims(replace(PROPERTIES["split"], examples=()), 2)
     assert "negative" in negative.refusal.message and negative.mixed and not negative.drawn
     assert "sum" in total.refusal.message and total.drawn and total.chosen(2) == total.drawn[:2]
 

@@ -50,7 +50,7 @@ class JoltedSums(MovedSums):
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         out = super().apply(e, args)
-        if not _adds(e) and not (self.reductions and _rounds(e)) or out.ndim == 0:
+        if (not _adds(e) and not (self.reductions and _rounds(e))) or out.ndim == 0:
             return out
         with np.errstate(all="ignore"):
             rounded = ROUNDED[e.op](*(np.abs(a.astype(np.float64)) for a in (out, *args)))
