@@ -59,3 +59,14 @@ def test_a_root_of_an_input_is_not_steep() -> None:
     i = eqs.index("i", 3)
     eqs.define(y[i], sqrt(x[i]) + np.float32(1))
     assert not is_steep(eqs.equations)
+
+
+def test_a_sum_next_to_the_largest_number_may_be_anything() -> None:
+    """Moved by its rounding it overflows; its neighbour does not, and is held to its own terms."""
+    array = np.array([[3.4e38, 0.0], [1.0, 2.0]], np.float32)
+    x, y = Tensor("x", F32, (2, 2)), Tensor("y", F32, (2,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i = eqs.index("i", 2)
+    eqs.define(y[i], reduce_("sum", [2], lambda k: x[i, k]))
+    off = enlarged(lambda a: [interpret(eqs.equations, {x: array}, arithmetic=a)[y]], False, reductions=True)[0]
+    assert np.isinf(off[0]) and off[1] < 1e-3

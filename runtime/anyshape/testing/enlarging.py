@@ -103,13 +103,14 @@ def _beside(spread: Array) -> Array:
     return least
 
 
-def _apart(a: Array, b: Array) -> Array:
-    """0 where one of them is not finite."""
-    if not is_float(a) or a.shape != b.shape:
-        return np.zeros(b.shape)
+def _apart(moved: Array, plain: Array) -> Array:
+    """By how much; anything, where a number becomes none as sums are moved, and 0 where it was none."""
+    if not is_float(moved) or moved.shape != plain.shape:
+        return np.zeros(plain.shape)
     with np.errstate(all="ignore"):
-        apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    return np.where(np.isfinite(apart), apart, 0.0)
+        apart = np.abs(moved.astype(np.float64) - plain.astype(np.float64))
+    lost = np.isfinite(plain.astype(np.float64)) & ~np.isfinite(apart)
+    return np.where(lost, np.inf, np.where(np.isfinite(apart), apart, 0.0))
 
 
 __all__ = ["JoltedSums", "enlarged", "is_steep", "recurs"]
