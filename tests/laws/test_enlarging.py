@@ -63,7 +63,7 @@ def test_a_root_of_an_input_is_not_steep() -> None:
 
 def test_a_sum_next_to_the_largest_number_may_be_anything() -> None:
     """Moved by its rounding it overflows; its neighbour does not, and is held to its own terms."""
-    array = np.array([[3.4e38, 0.0], [1.0, 2.0]], np.float32)
+    array = np.array([[3.40282e38, 0.0], [1.0, 2.0]], np.float32)
     x, y = Tensor("x", F32, (2, 2)), Tensor("y", F32, (2,))
     eqs = Equations("op", {"x": x}, {"y": y})
     i = eqs.index("i", 2)
