@@ -224,7 +224,7 @@ def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
         node = symbolic()
     except TypeRelationError as e:
         assert numeric is None, f"valid on numbers, refused on symbols: {e}"
-        assert _is_reason(str(e), str(why), c), f"refused for different reasons: on numbers {why}, on symbols {e}"
+        assert is_reason(str(e), str(why), c), f"refused for different reasons: on numbers {why}, on symbols {e}"
         return True
     if any(v.type.shape is None for v in node.outputs):
         return False
@@ -246,9 +246,9 @@ def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
     return True
 
 
-def _is_reason(told: str, why: str, c: Call) -> bool:
-    """Whether a call that is refused on numbers may be refused so on symbols: as it is on numbers, or by an assert that nothing can satisfy
-    beside the asserts before it, whichever of them the numbers break."""
+def is_reason(told: str, why: str, c: Call) -> bool:
+    """Whether a call that is refused on numbers may be refused so on symbols or of a list: as it is on numbers, or by an assert that nothing
+    can satisfy beside the asserts before it, whichever of them the numbers break."""
     texts = (why, *broken(c.op, c.values(typed), c.params)[0])
     return any(is_one(told, s) or is_one_early(told, s) for s in texts) or any(
         is_of(r, told) for r in c.property.asserts
