@@ -247,8 +247,8 @@ def agree(c: Call, symbolic: Callable[[], Node], make: Symbols) -> bool:
 
 
 def is_reason(told: str, why: str, c: Call) -> bool:
-    """Whether a call that is refused on numbers may be refused so on symbols or of a list: as it is on numbers, or by an assert that nothing
-    can satisfy beside the asserts before it, whichever of them the numbers break."""
+    """Whether a call that is refused on numbers may be refused so on symbols or of a list: as it is on numbers, or by an assert that
+    nothing can satisfy beside the asserts before it, whichever of them the numbers break."""
     texts = (why, *broken(c.op, c.values(typed), c.params)[0])
     return any(is_one(told, s) or is_one_early(told, s) for s in texts) or any(
         is_of(r, told) for r in c.property.asserts
