@@ -9,7 +9,7 @@ from anyshape.dtypes import F32
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
-from anyshape.testing.enlarging import enlarged, is_steep, recurs
+from anyshape.testing.enlarging import enlarged, is_steep, overflowing, recurs
 
 STEPS, WIDE = 40, 6
 
@@ -70,3 +70,15 @@ def test_a_sum_next_to_the_largest_number_may_be_anything() -> None:
     eqs.define(y[i], reduce_("sum", [2], lambda k: x[i, k]))
     off = enlarged(lambda a: [interpret(eqs.equations, {x: array}, arithmetic=a)[y]], False, reductions=True)[0]
     assert np.isinf(off[0]) and off[1] < 1e-3
+
+
+def test_what_is_computed_of_a_sum_that_may_overflow_is_undetermined() -> None:
+    """3e38 + 3e38 - 3e38 is infinite in one order and 3e38 in another; infinities and NaN that are given are what they are."""
+    rows = [[3e38, 3e38, -3e38], [1.0, 2.0, 3.0], [np.inf, 3e38, 3e38], [np.nan, 0.0, 1.0]]
+    x, y, z = Tensor("x", F32, (4, 3)), Tensor("y", F32, (4,)), Tensor("z", F32, (4,))
+    eqs = Equations("op", {"x": x}, {"y": y, "z": z})
+    i = eqs.index("i", 4)
+    eqs.define(y[i], reduce_("sum", [3], lambda k: x[i, k]) * np.float32(0.5))
+    eqs.define(z[i], x[i, 0])
+    read = lambda a: [interpret(eqs.equations, {x: np.float32(rows)}, arithmetic=a)[t] for t in (y, z)]  # noqa: E731
+    assert [u.tolist() for u in overflowing(read)] == [[True, False, False, False], [False] * 4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -77,6 +78,14 @@ def test_beside_it_a_product_is_compared() -> None:
     assert assert_close(np.float32([np.inf, 7]), np.float32([1e30, 7]), LOST, "x")
     with pytest.raises(AssertionError, match="1 of 2 elements differ"):
         assert_close(np.float32([np.inf, 7]), np.float32([1e30, 8]), LOST, "x")
+
+
+def test_nothing_is_said_where_nothing_is_determined_and_beside_it_all_is() -> None:
+    here = Allowance(ULPS_REDUCTION, 1.0, undetermined=np.array([True, False]))
+    assert assert_close(np.float32([1, 7]), np.float32([np.nan, 7]), here, "x")
+    assert not assert_close(np.float32([1]), np.float32([np.nan]), replace(here, undetermined=np.array([True])), "x")
+    with pytest.raises(AssertionError, match="1 of 2 elements differ"):
+        assert_close(np.float32([1, 7]), np.float32([np.nan, 8]), here, "x")
 
 
 # --- sums

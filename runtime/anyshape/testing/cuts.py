@@ -48,6 +48,8 @@ class MovedSums:
         if e.kind != "sum" or e.dtype is None or not e.dtype.is_float:
             return out
         sign = self.direction(self.sums.setdefault(e, len(self.sums)), out.shape)
+        if not np.any(sign):
+            return out
         spread = np.abs(np.where(keep, body, 0)).sum(axis=axes, keepdims=True)
         by = (sign * ULPS_REDUCTION * float(finfo(out.dtype).eps) * spread).astype(out.dtype)
         return np.where(np.isfinite(out), out + by, out)

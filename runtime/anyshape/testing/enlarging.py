@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from anyshape.equations.builder import Equation, Step
 from anyshape.equations.expr import Apply, Expr, Read, Reduce
-from anyshape.equations.numeric import reduce_numeric
+from anyshape.equations.numeric import apply_numeric, reduce_numeric
 from anyshape.equations.traversal import walk
 from anyshape.testing.cuts import MovedSums, Reading
 from anyshape.testing.tolerance import is_float
@@ -63,6 +63,35 @@ class JoltedSums(MovedSums):
 
 def _adds(e: Expr) -> bool:
     return isinstance(e, Apply) and e.op in ("add", "sub") and e.dtype is not None and e.dtype.is_float
+
+
+class OverflowingSums:
+    """Sums of floats whose terms overflow in some order, each of them finite, stand for `lost`."""
+
+    def __init__(self, lost: float) -> None:
+        self.lost = lost
+
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        return apply_numeric(e, args)
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        out = reduce_numeric(e, body, keep, axes)
+        if e.kind != "sum" or not is_float(out):
+            return out
+        terms = np.abs(np.where(keep, body, 0))
+        finite = np.isfinite(terms).all(axis=axes, keepdims=True)
+        overflows = np.isinf(terms.sum(axis=axes, keepdims=True, dtype=out.dtype))
+        return np.where(finite & overflows, np.asarray(self.lost, out.dtype), out)
+
+
+def overflowing(read: Reading) -> list[Array]:
+    """For each result, which elements are computed of a sum that overflows in one order of its terms and not in another."""
+    none, some = ([np.asarray(a) for a in read(OverflowingSums(lost))] for lost in (np.nan, 1.0))
+    return [_is_nan(a) & ~_is_nan(b) for a, b in zip(none, some, strict=True)]
+
+
+def _is_nan(a: Array) -> Array:
+    return np.isnan(a.astype(np.float64)) if is_float(a) else np.zeros(a.shape, bool)
 
 
 def _rounds(e: Apply) -> bool:
@@ -113,4 +142,4 @@ def _apart(moved: Array, plain: Array) -> Array:
     return np.where(lost, np.inf, np.where(np.isfinite(apart), apart, 0.0))
 
 
-__all__ = ["JoltedSums", "enlarged", "is_steep", "recurs"]
+__all__ = ["JoltedSums", "enlarged", "is_steep", "overflowing", "recurs"]

@@ -44,6 +44,8 @@ class Allowance:
     nothing."""
     spread: Any = 0.0
     """Besides: by how much elements may be off, as numbers."""
+    undetermined: Any = False
+    """At which elements nothing can be said."""
     inputs: Sequence[Array] = ()
     """What several steps were computed of."""
     sums: bool = False
@@ -152,9 +154,10 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
         telling = ~np.isfinite(w) | (margin <= np.abs(w) / TELLING)
     if not good.all() and _total(allowed.inputs) > float(finfo(got.dtype).max):
         good |= ~np.isfinite(g) & ~np.isfinite(w)
+    undetermined = allowed.undetermined
     if allowed.leaves_range:
-        determined = _is_normal(got) & _is_normal(want)
-        good, telling = good | ~determined, telling & determined
+        undetermined = undetermined | ~_is_normal(got) | ~_is_normal(want)
+    good, telling = good | undetermined, telling & ~np.asarray(undetermined)
     if not good.all():
         at = tuple(int(k) for k in np.argwhere(~good)[0])
         raise AssertionError(
