@@ -17,9 +17,12 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 CALLS, MANY = 200, 1000
 """For each law of an op; of the ops of a chunk"""
+COUNTS, LAW_PAGE = Path("docs/law-counts.json"), "anyshape.testing.law_page"
+"""How often each law was tried on each op, and what writes that into docs/laws.md"""
 CHUNKS = 10
 SEEDS = 5000
 """Programs, cases and files with faults: of each so many"""
@@ -29,12 +32,13 @@ BASES = (0, 1 << 24, 1 << 25)
 
 @dataclass(frozen=True)
 class Part:
-    """`beside`: commands that run at once."""
+    """`beside`: commands that run at once; `behind`: those that follow, whether they held or not."""
 
     name: str
     about: str
     beside: Sequence[Sequence[str]]
     environment: Mapping[str, str] = field(default_factory=dict)
+    behind: Sequence[Sequence[str]] = ()
 
 
 def parts(jobs: int, chunk: int) -> list[Part]:
@@ -59,10 +63,11 @@ def parts(jobs: int, chunk: int) -> list[Part]:
     onnx = [["-m", "tests.frontends.onnx_suite", *(w for f in two for w in ("--form", f))] for two in forms]
     programs = ["-m", "anyshape.testing.programs", "--count", str(SEEDS), "--start", str(chunk * 10_000_000)]
     chosen = chosen_ops(chunk)
+    counted = {**long(CALLS), "LAW_COUNTS": str(COUNTS)}
     return [
         Part("check", "generated/ is what specs/ say, all proofs anew, types", [proved, ["-m", "mypy"]]),
         Part("rooms", "all tests but the laws, nothing sampled", [tests("tests", "--ignore=tests/laws")], long(CALLS)),
-        Part("laws", f"{CALLS} calls a law, in every dtype", [tests("tests/laws")], long(CALLS)),
+        Part("laws", f"{CALLS} calls a law, in every dtype", [tests("tests/laws")], counted, [["-m", LAW_PAGE]]),
         Part("deep", f"{MANY} calls a law: {len(chosen)} ops", [tests("tests/laws", f"--op={','.join(chosen)}")], long(MANY)),
         Part("onnx", "ONNX's suite in four forms, against the ratchet", onnx),
         Part("programs", f"{SEEDS} random programs", [[*programs, "--jobs", str(jobs)]]),
@@ -82,6 +87,7 @@ def run(part: Part) -> tuple[bool, float]:
     start, environment = time.monotonic(), {**os.environ, **part.environment}
     running = [subprocess.Popen([sys.executable, *words], env=environment) for words in part.beside]
     ended = [p.wait() for p in running]
+    ended += [subprocess.run([sys.executable, *words], env=environment).returncode for words in part.behind]
     return not any(ended), time.monotonic() - start
 
 

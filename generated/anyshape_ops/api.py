@@ -1460,7 +1460,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:154
+# specs/indexing.yaml:158
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
 
@@ -1469,7 +1469,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:180
+# specs/indexing.yaml:184
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
 
@@ -1478,7 +1478,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:209
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -1490,7 +1490,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:226
+# specs/indexing.yaml:230
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -1501,7 +1501,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:242
+# specs/indexing.yaml:246
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -1515,7 +1515,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:270
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
     stay.
@@ -1746,7 +1746,7 @@ def group_norm(
     return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:111
+# specs/normalisation.yaml:114
 def rms_norm(
     x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -1757,7 +1757,7 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:151
+# specs/normalisation.yaml:154
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
 
@@ -1766,7 +1766,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:182
+# specs/normalisation.yaml:185
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1777,7 +1777,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:207
+# specs/normalisation.yaml:210
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
 
@@ -1786,7 +1786,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:215
+# specs/normalisation.yaml:218
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
 
@@ -1795,7 +1795,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:223
+# specs/normalisation.yaml:226
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
 
@@ -2464,7 +2464,7 @@ def scatter_nd(x: Operand, index: Operand, updates: Operand, reduction: str = "n
     return call(SCATTER_ND, [x, index, updates], {"reduction": reduction}, source)[0]
 
 
-# specs/scatter.yaml:35
+# specs/scatter.yaml:39
 def scatter_elements(
     x: Operand, index: Operand, updates: Operand, axis: int = 0, reduction: str = "none", *, source: str = ""
 ) -> Value:
@@ -2476,7 +2476,7 @@ def scatter_elements(
     return call(SCATTER_ELEMENTS, [x, index, updates], {"axis": axis, "reduction": reduction}, source)[0]
 
 
-# specs/scatter.yaml:74
+# specs/scatter.yaml:78
 def tensor_scatter(
     x: Operand, update: Operand, index: Operand = None, axis: int = -2, mode: str = "linear", *, source: str = ""
 ) -> Value:
@@ -2488,7 +2488,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:101
+# specs/scatter.yaml:105
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -2848,7 +2848,7 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:193
+# specs/text.yaml:195
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting through `of` tensors in turn, of which this is number `which`.
 
@@ -2857,7 +2857,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:211
+# specs/text.yaml:213
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count through several tensors in turn; an empty one where no tensor has that
     place.

@@ -224,6 +224,14 @@ class OnnxRefusal(Node):
 
 
 @dataclass(frozen=True)
+class Weakness(Node):
+    """A law that says too little of an op, and why."""
+
+    law: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class ExampleValue(Node):
     """A shape, or a literal value."""
 
@@ -296,6 +304,7 @@ class OpSpec(Node):
     examples: tuple[Example, ...]
     operator: str = ""
     """the sign that stands for it in `compose:`"""
+    weak: tuple[Weakness, ...] = ()
 
     @property
     def dyn_params(self) -> tuple[ParamSpec, ...]:

@@ -389,15 +389,15 @@ def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:166")
 
 
-# specs/text.yaml:193
+# specs/text.yaml:195
 def string_places_kernel(eqs: Equations, bound: Bound) -> None:
     d, of, which = bound.d, bound.of, bound.which
     y = eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:203")
+    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:205")
 
 
-# specs/text.yaml:211
+# specs/text.yaml:213
 def string_at_kernel(eqs: Equations, bound: Bound) -> None:
     s, most, c, d, w = bound.s, bound.most, bound.c, bound.d, bound.w
     at_, xs, y = eqs.tensor("at"), eqs.tensors("xs"), eqs.tensor("y")
@@ -421,5 +421,5 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             parse_dtype("char"),
         ),
-        "specs/text.yaml:219: xs[v][*unravel(at[*i] // c, d[v]), j]",
+        "specs/text.yaml:221: xs[v][*unravel(at[*i] // c, d[v]), j]",
     )

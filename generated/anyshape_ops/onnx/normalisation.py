@@ -72,7 +72,7 @@ def instance_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.instance_norm(n.input(0), n.input(1), n.input(2), epsilon=n.attr("epsilon"), source=n.source)]
 
 
-# specs/normalisation.yaml:104
+# specs/normalisation.yaml:106
 def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("GroupNormalization that computes in another dtype than f32")
@@ -83,14 +83,14 @@ def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:132
+# specs/normalisation.yaml:135
 def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("RMSNormalization that computes in another dtype than f32")
     return api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)
 
 
-# specs/normalisation.yaml:136
+# specs/normalisation.yaml:139
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
@@ -100,7 +100,7 @@ def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [normal_[0], api.cast(normal_[1], to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/normalisation.yaml:141
+# specs/normalisation.yaml:144
 def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     total_ = (
@@ -117,12 +117,12 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:168
+# specs/normalisation.yaml:171
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:171
+# specs/normalisation.yaml:174
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
@@ -143,7 +143,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:201
+# specs/normalisation.yaml:204
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -157,17 +157,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:213
+# specs/normalisation.yaml:216
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:221
+# specs/normalisation.yaml:224
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:233
+# specs/normalisation.yaml:236
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

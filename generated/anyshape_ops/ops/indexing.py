@@ -220,7 +220,7 @@ GATHER_ND = OpDef(
     moves=("T",),
 )
 
-# specs/indexing.yaml:154
+# specs/indexing.yaml:158
 # depth_to_space: no dyn variant, it has no parameters that are operands
 DEPTH_TO_SPACE = OpDef(
     name="depth_to_space",
@@ -235,11 +235,11 @@ DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:154",
+    source="specs/indexing.yaml:158",
     moves=("T",),
 )
 
-# specs/indexing.yaml:180
+# specs/indexing.yaml:184
 # space_to_depth: no dyn variant, it has no parameters that are operands
 SPACE_TO_DEPTH = OpDef(
     name="space_to_depth",
@@ -254,11 +254,11 @@ SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:180",
+    source="specs/indexing.yaml:184",
     moves=("T",),
 )
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:209
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -278,7 +278,7 @@ STATIC_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:205",
+    source="specs/indexing.yaml:209",
     moves=("T",),
 )
 DYN_ONE_HOT = OpDef(
@@ -300,11 +300,11 @@ DYN_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:205",
+    source="specs/indexing.yaml:209",
     moves=("T",),
 )
 
-# specs/indexing.yaml:226
+# specs/indexing.yaml:230
 STATIC_DILATE = OpDef(
     name="dilate",
     variant="static",
@@ -318,7 +318,7 @@ STATIC_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:226",
+    source="specs/indexing.yaml:230",
     moves=("T",),
 )
 DYN_DILATE = OpDef(
@@ -334,11 +334,11 @@ DYN_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:226",
+    source="specs/indexing.yaml:230",
     moves=("T",),
 )
 
-# specs/indexing.yaml:242
+# specs/indexing.yaml:246
 STATIC_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
     variant="static",
@@ -352,7 +352,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:242",
+    source="specs/indexing.yaml:246",
 )
 DYN_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
@@ -367,10 +367,10 @@ DYN_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:242",
+    source="specs/indexing.yaml:246",
 )
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:270
 # reverse_sequence: no dyn variant, it has no parameters that are operands
 REVERSE_SEQUENCE = OpDef(
     name="reverse_sequence",
@@ -415,6 +415,6 @@ REVERSE_SEQUENCE = OpDef(
     relation=relations.reverse_sequence_relation,
     kernel=kernels.reverse_sequence_kernel,
     summary="The first elements of each sequence of a batch in reverse order, as many as its length says; the others stay.",
-    source="specs/indexing.yaml:266",
+    source="specs/indexing.yaml:270",
     moves=("T",),
 )

@@ -103,7 +103,7 @@ GROUP_NORM = OpDef(
     source="specs/normalisation.yaml:85",
 )
 
-# specs/normalisation.yaml:111
+# specs/normalisation.yaml:114
 # rms_norm: no dyn variant, it has no parameters that are operands
 RMS_NORM = OpDef(
     name="rms_norm",
@@ -125,10 +125,10 @@ RMS_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.rms_norm_kernel,
     summary="Every slice from `axis` on divided by its root mean square, then scaled elementwise.",
-    source="specs/normalisation.yaml:111",
+    source="specs/normalisation.yaml:114",
 )
 
-# specs/normalisation.yaml:151
+# specs/normalisation.yaml:154
 # lp_norm: no dyn variant, it has no parameters that are operands
 LP_NORM = OpDef(
     name="lp_norm",
@@ -144,10 +144,10 @@ LP_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lp_norm_kernel,
     summary="Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).",
-    source="specs/normalisation.yaml:151",
+    source="specs/normalisation.yaml:154",
 )
 
-# specs/normalisation.yaml:182
+# specs/normalisation.yaml:185
 # lrn: no dyn variant, it has no parameters that are operands
 LRN = OpDef(
     name="lrn",
@@ -165,10 +165,10 @@ LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:182",
+    source="specs/normalisation.yaml:185",
 )
 
-# specs/normalisation.yaml:207
+# specs/normalisation.yaml:210
 # global_average_pool: no dyn variant, it has no parameters
 GLOBAL_AVERAGE_POOL = OpDef(
     name="global_average_pool",
@@ -180,10 +180,10 @@ GLOBAL_AVERAGE_POOL = OpDef(
     relation=relations.global_average_pool_relation,
     kernel=kernels.global_average_pool_kernel,
     summary="The mean of every channel of every image.",
-    source="specs/normalisation.yaml:207",
+    source="specs/normalisation.yaml:210",
 )
 
-# specs/normalisation.yaml:215
+# specs/normalisation.yaml:218
 # global_max_pool: no dyn variant, it has no parameters
 GLOBAL_MAX_POOL = OpDef(
     name="global_max_pool",
@@ -195,10 +195,10 @@ GLOBAL_MAX_POOL = OpDef(
     relation=relations.global_max_pool_relation,
     kernel=kernels.global_max_pool_kernel,
     summary="The largest element of every channel of every image.",
-    source="specs/normalisation.yaml:215",
+    source="specs/normalisation.yaml:218",
 )
 
-# specs/normalisation.yaml:223
+# specs/normalisation.yaml:226
 # global_lp_pool: no dyn variant, it has no parameters that are operands
 GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
@@ -211,5 +211,5 @@ GLOBAL_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.global_lp_pool_kernel,
     summary="The p-norm of every channel of every image.",
-    source="specs/normalisation.yaml:223",
+    source="specs/normalisation.yaml:226",
 )

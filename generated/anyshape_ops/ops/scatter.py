@@ -31,7 +31,7 @@ SCATTER_ND = OpDef(
     source="specs/scatter.yaml:5",
 )
 
-# specs/scatter.yaml:35
+# specs/scatter.yaml:39
 # scatter_elements: no dyn variant, it has no parameters that are operands
 SCATTER_ELEMENTS = OpDef(
     name="scatter_elements",
@@ -53,10 +53,10 @@ SCATTER_ELEMENTS = OpDef(
     relation=relations.scatter_elements_relation,
     kernel=kernels.scatter_elements_kernel,
     summary="x with elements replaced, or combined, at places along one axis that an index tensor names; negative ones count from the end.",
-    source="specs/scatter.yaml:35",
+    source="specs/scatter.yaml:39",
 )
 
-# specs/scatter.yaml:74
+# specs/scatter.yaml:78
 # tensor_scatter: no dyn variant, it has no parameters that are operands
 TENSOR_SCATTER = OpDef(
     name="tensor_scatter",
@@ -75,11 +75,11 @@ TENSOR_SCATTER = OpDef(
     relation=relations.tensor_scatter_relation,
     kernel=kernels.tensor_scatter_kernel,
     summary="x with a block of entries replaced along one axis, in every batch from where an index says; circular, from the start again.",
-    source="specs/scatter.yaml:74",
+    source="specs/scatter.yaml:78",
     moves=("T",),
 )
 
-# specs/scatter.yaml:101
+# specs/scatter.yaml:105
 STATIC_SPARSE_TO_DENSE = OpDef(
     name="sparse_to_dense",
     variant="static",
@@ -97,7 +97,7 @@ STATIC_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:101",
+    source="specs/scatter.yaml:105",
     moves=("T",),
 )
 DYN_SPARSE_TO_DENSE = OpDef(
@@ -117,6 +117,6 @@ DYN_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:101",
+    source="specs/scatter.yaml:105",
     moves=("T",),
 )

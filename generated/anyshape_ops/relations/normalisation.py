@@ -71,10 +71,11 @@ def group_norm_relation(rule: Rule, *, x: Vec, scale: Vec, bias: Vec, groups: An
     d = x[2:]
     rule.equal(groups * c, scale[0], "groups * c of scale")
     rule.equal(groups * c, bias[0], "groups * c of bias")
+    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
     return rule.bind(outputs={"y": Vec((b, groups * c, *d))}, b=b, groups=groups, c=c, d=d, epsilon=epsilon)
 
 
-# specs/normalisation.yaml:111
+# specs/normalisation.yaml:114
 def rms_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, axis: Any, epsilon: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis), lambda: f"x must have at least rank {axis}, got rank {len(x)}")
@@ -90,7 +91,7 @@ def rms_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, axis: Any, epsil
     )
 
 
-# specs/normalisation.yaml:151
+# specs/normalisation.yaml:154
 def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -101,7 +102,7 @@ def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, p=p, axis=axis)
 
 
-# specs/normalisation.yaml:182
+# specs/normalisation.yaml:185
 def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -112,7 +113,7 @@ def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: 
     return rule.bind(outputs={"y": x}, b=b, c=c, d=d, size=size, before=before, bias=bias, alpha=alpha, beta=beta)
 
 
-# specs/normalisation.yaml:207
+# specs/normalisation.yaml:210
 def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -121,7 +122,7 @@ def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:215
+# specs/normalisation.yaml:218
 def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -130,7 +131,7 @@ def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:223
+# specs/normalisation.yaml:226
 def global_lp_pool_relation(rule: Rule, *, x: Vec, p: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]

@@ -74,7 +74,7 @@ def string_normalizer_relation(rule: Rule, *, x: Vec, stopwords: Vec, action: st
     )
 
 
-# specs/text.yaml:193
+# specs/text.yaml:195
 def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     d = x[:-1]
@@ -82,7 +82,7 @@ def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     return rule.bind(outputs={"y": d}, d=d, of=of, which=which)
 
 
-# specs/text.yaml:211
+# specs/text.yaml:213
 def string_at_relation(rule: Rule, *, at: Vec, xs: list[Vec]) -> Bound:
     rule.require(len(xs) > 0, lambda: "xs needs at least one tensor")
     c = len(xs)

@@ -86,6 +86,7 @@ LEAKY_RELU = Property(
     ),
     "specs/activation.yaml:42",
     reference_source="specs/activation.yaml:48",
+    refuses=False,
 )
 
 
@@ -145,6 +146,7 @@ ELU = Property(
     ),
     "specs/activation.yaml:70",
     reference_source="specs/activation.yaml:76",
+    refuses=False,
 )
 
 
@@ -177,6 +179,7 @@ CELU = Property(
     ),
     "specs/activation.yaml:83",
     reference_source="specs/activation.yaml:89",
+    refuses=False,
 )
 
 
@@ -210,6 +213,7 @@ SELU = Property(
     ),
     "specs/activation.yaml:96",
     reference_source="specs/activation.yaml:103",
+    refuses=False,
 )
 
 
@@ -241,6 +245,7 @@ SOFTPLUS = Property(
     ),
     "specs/activation.yaml:110",
     reference_source="specs/activation.yaml:114",
+    refuses=False,
 )
 
 
@@ -265,6 +270,7 @@ SOFTSIGN = Property(
     ),
     "specs/activation.yaml:121",
     reference_source="specs/activation.yaml:125",
+    refuses=False,
 )
 
 
@@ -292,6 +298,7 @@ HARD_SIGMOID = Property(
     ),
     "specs/activation.yaml:128",
     reference_source="specs/activation.yaml:135",
+    refuses=False,
 )
 
 
@@ -316,6 +323,7 @@ HARD_SWISH = Property(
     ),
     "specs/activation.yaml:142",
     reference_source="specs/activation.yaml:146",
+    refuses=False,
 )
 
 
@@ -340,6 +348,7 @@ MISH = Property(
     ),
     "specs/activation.yaml:149",
     reference_source="specs/activation.yaml:153",
+    refuses=False,
 )
 
 
@@ -368,6 +377,7 @@ SWISH = Property(
     ),
     "specs/activation.yaml:156",
     reference_source="specs/activation.yaml:162",
+    refuses=False,
 )
 
 
@@ -400,6 +410,7 @@ THRESHOLDED_RELU = Property(
     ),
     "specs/activation.yaml:171",
     reference_source="specs/activation.yaml:177",
+    refuses=False,
 )
 
 
@@ -464,4 +475,5 @@ SHRINK = Property(
     ),
     "specs/activation.yaml:184",
     reference_source="specs/activation.yaml:196",
+    refuses=False,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Rule, Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -213,10 +213,21 @@ ATTENTION = Property(
 
 # specs/attention.yaml:145
 def hide_keys_case(d: Draw) -> Case:
-    m = Vec(d.dim("m") for _ in range(d.mostly((1, 2, 3), lambda: d.length(3))))
     batch = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    queries = d.integer()
     keys = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
+    queries = d.integer()
+    m = d.mostly(
+        (
+            Vec((batch,)),
+            Vec((2 * batch,)),
+            Vec((3 * batch + 2,)),
+            Vec((batch, keys)),
+            Vec((batch, 1)),
+            Vec((1, 1)),
+            Vec((batch, queries, keys)),
+        ),
+        lambda: Vec(d.dim("m") for _ in range(d.mostly((1, 2, 3), lambda: d.length(3)))),
+    )
     behind = d.integer()
     causal = d.truth()
     filter = d.real(-10000.0)
@@ -443,7 +454,7 @@ def read_beams_case(d: Draw) -> Case:
         (max(0, filled), max(0, filled + 1), max(0, filled + 2), max(0, filled + 3), max(0, filled + 4)),
         lambda: d.dim("m"),
     )
-    return Case({"x": Vec((b * w, g, t, e)), "beams": Vec((b, w, m))}, {"filled": filled}, {"beams": (-w, w)})
+    return Case({"x": Vec((b * w, g, t, e)), "beams": Vec((b, w, m))}, {"filled": filled}, ranges={"beams": (-w, w)})
 
 
 # specs/attention.yaml:208
@@ -506,12 +517,13 @@ READ_BEAMS = Property(
 
 # specs/attention.yaml:216
 def rotate_case(d: Draw) -> Case:
+    rule = Rule("rotate")
     b = d.dim("b")
     s = d.dim("s")
     n = d.dim("n")
     h = d.dim("h")
     c = d.broadcasting_to(Vec((b, s)))
-    m = d.dim("m")
+    m = d.between(1, rule.floordiv(h, 2))
     interleaved = d.truth()
     return Case(
         {"x": Vec((b, s, n, h)), "cos": Vec((*c, m)), "sin": Vec((*c, m))}, {"interleaved": d.default(interleaved)}

@@ -112,6 +112,7 @@ BITWISE_NOT = Property(
     ),
     "specs/bits.yaml:46",
     reference_source="specs/bits.yaml:54",
+    refuses=False,
 )
 
 
@@ -246,4 +247,5 @@ BITCAST = Property(
     ),
     "specs/bits.yaml:77",
     reference_source="specs/bits.yaml:85",
+    refuses=False,
 )

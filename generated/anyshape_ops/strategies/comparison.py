@@ -153,6 +153,7 @@ IS_NAN = Property(
     ),
     "specs/comparison.yaml:78",
     reference_source="specs/comparison.yaml:82",
+    refuses=False,
 )
 
 
@@ -186,6 +187,7 @@ IS_INF = Property(
     ),
     "specs/comparison.yaml:85",
     reference_source="specs/comparison.yaml:92",
+    refuses=False,
 )
 
 
@@ -278,4 +280,5 @@ LOGICAL_NOT = Property(
     ),
     "specs/comparison.yaml:120",
     reference_source="specs/comparison.yaml:128",
+    refuses=False,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Rule, Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -73,23 +73,29 @@ MATMUL = Property(
 
 # specs/contraction.yaml:35
 def gemm_case(d: Draw) -> Case:
+    rule = Rule("gemm")
     a0 = d.dim("a0")
     a1 = d.dim("a1")
-    b0 = d.dim("b0")
-    b1 = d.dim("b1")
-    r = d.run("r")
+    trans_a_given = d.default(d.truth())
+    trans_a = False if trans_a_given is None else trans_a_given
+    trans_b_given = d.default(d.truth())
+    trans_b = False if trans_b_given is None else trans_b_given
+    b0 = d.mostly(
+        (max(0, rule.where(trans_b, lambda: d.dim("b0"), lambda: rule.where(trans_a, lambda: a0, lambda: a1))),),
+        lambda: d.dim("b0"),
+    )
+    b1 = d.mostly(
+        (max(0, rule.where(trans_b, lambda: rule.where(trans_a, lambda: a0, lambda: a1), lambda: d.dim("b1"))),),
+        lambda: d.dim("b1"),
+    )
+    r = d.broadcasting_to(
+        Vec((rule.where(trans_a, lambda: a1, lambda: a0), rule.where(trans_b, lambda: b0, lambda: b1)))
+    )
     alpha = d.real(1.0)
     beta = d.real(1.0)
-    trans_a = d.truth()
-    trans_b = d.truth()
     return Case(
         {"a": Vec((a0, a1)), "b": Vec((b0, b1)), "c": d.default(r)},
-        {
-            "alpha": d.default(alpha),
-            "beta": d.default(beta),
-            "trans_a": d.default(trans_a),
-            "trans_b": d.default(trans_b),
-        },
+        {"alpha": d.default(alpha), "beta": d.default(beta), "trans_a": trans_a_given, "trans_b": trans_b_given},
     )
 
 
@@ -142,10 +148,10 @@ GEMM = Property(
 def contract_case(d: Draw) -> Case:
     d_ = d.run("d")
     e = d.run("e")
-    left = d.ints(len(d_))
-    right = d.ints(len(e))
+    left = Vec(d.ints(len(d_)))
+    right = Vec(d.ints(len(e)))
     r = d.length(3)
-    result = d.ints(r)
+    result = Vec(d.ints(r))
     return Case({"a": d_, "b": d.default(e)}, {"left": left, "right": right, "result": result})
 
 

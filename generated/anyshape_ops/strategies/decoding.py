@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Rule, Vec
+from anyshape.rules import Rule, Vec, sum_
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -240,9 +240,10 @@ def place_tokens_case(d: Draw) -> Case:
     b = d.dim("b")
     new = d.integer()
     total = d.integer()
-    capacity = d.integer()
-    window = d.integer()
-    return Case({"last": Vec((b,))}, {"new": new, "total": total, "capacity": capacity, "window": d.default(window)})
+    window_given = d.default(d.between(None, 0))
+    window = 0 if window_given is None else window_given
+    capacity = d.mostly((window, window + 1, window + 2, window + 3, window + 4), lambda: d.integer())
+    return Case({"last": Vec((b,))}, {"new": new, "total": total, "capacity": capacity, "window": window_given})
 
 
 # specs/decoding.yaml:124
@@ -314,7 +315,7 @@ def causal_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     n = d.dim("n")
-    k = d.dim("k")
+    k = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("k"))
     return Case(
         {
             "x": Vec((b, c, n)),
@@ -500,13 +501,15 @@ CODE_TOKENS = Property(
 
 # specs/decoding.yaml:189
 def known_tokens_case(d: Draw) -> Case:
+    rule = Rule("known_tokens")
     b = d.dim("b")
     g = d.dim("g")
     s = d.dim("s")
     c = d.dim("c")
-    d_ = d.run("d")
-    packed = d.truth()
-    return Case({"codes": Vec((b, g, s, c)), "scale": d_}, {"packed": d.default(packed)})
+    packed_given = d.default(d.truth())
+    packed = False if packed_given is None else packed_given
+    d_ = d.broadcasting_to(Vec((g, s, rule.where(packed, lambda: 2 * c, lambda: c))))
+    return Case({"codes": Vec((b, g, s, c)), "scale": d_}, {"packed": packed_given})
 
 
 # specs/decoding.yaml:201
@@ -566,6 +569,7 @@ KNOWN_TOKENS = Property(
 
 # specs/decoding.yaml:209
 def grouped_query_attention_case(d: Draw) -> Case:
+    rule = Rule("grouped_query_attention")
     past_k_there, past_v_there = d.together(2)
     cos_there, sin_there = d.together(2)
     b = d.dim("b")
@@ -575,13 +579,13 @@ def grouped_query_attention_case(d: Draw) -> Case:
     e = d.dim("e")
     m = d.mostly((s, 0), lambda: d.dim("m"))
     f = d.dim("f")
-    p = Vec(d.dim("p") for _ in range(1))
-    c = Vec(d.dim("c") for _ in range(2))
-    w = d.run("w")
+    p = Vec((d.dim("p"),))
+    c = Vec((d.dim("c"), d.between(rule.ceil_div(1, 2), rule.floordiv(e, 2))))
     total = d.mostly((s, s + 1, s + 2, s + 3, s + 4), lambda: d.integer())
+    w = d.broadcasting_to(Vec((b, g * r, s, total)))
     scale = d.real(0.0)
     softcap = d.real(0.0)
-    window = d.integer()
+    window = d.between(1, sum_(p))
     interleaved = d.truth()
     smooth = d.truth()
     causal = d.truth()
@@ -945,12 +949,13 @@ GROUPED_QUERY_ATTENTION = Property(
 def linear_attention_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
-    groups = d.dim("groups")
-    shared = d.dim("shared")
+    groups = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
+    shared_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    shared = 1 if shared_given is None else shared_given
     e = d.dim("e")
     f = d.dim("f")
-    w = Vec(d.dim("w") for _ in range(1))
-    r = Vec(d.dim("r") for _ in range(1))
+    w = Vec(d.each_of((groups, groups * e), 1))
+    r = Vec(d.each_of((groups, 1), 1))
     scale = d.real(0.0)
     return Case(
         {
@@ -961,7 +966,7 @@ def linear_attention_case(d: Draw) -> Case:
             "decay": d.default(Vec((b, n, *w))),
             "beta": d.default(Vec((b, n, *r))),
         },
-        {"groups": groups, "shared": d.default(shared), "scale": d.default(scale)},
+        {"groups": groups, "shared": shared_given, "scale": d.default(scale)},
     )
 
 

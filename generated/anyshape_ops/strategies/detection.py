@@ -116,7 +116,7 @@ def non_max_suppression_case(d: Draw) -> Case:
             "score_threshold": d.default(t),
         },
         {"limit": limit, "center": center},
-        {"iou_threshold": (0, 1 + 1)},
+        ranges={"iou_threshold": (0, 1 + 1)},
     )
 
 
@@ -345,6 +345,7 @@ NON_MAX_SUPPRESSION = Property(
         Refusal(r"score_threshold .* is not one number", "specs/detection.yaml:87"),
     ),
     reference_source="specs/detection.yaml:126",
+    stepped=True,
 )
 
 
@@ -352,9 +353,9 @@ NON_MAX_SUPPRESSION = Property(
 def roi_align_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
-    d_ = Vec(d.positives(2))
+    d_ = Vec((d.dim("d"), d.dim("d")))
     k = d.dim("k")
-    size = d.sizes(2)
+    size = Vec(d.sizes(2))
     mode = d.member(("avg", "max"))
     ratio = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     scale = d.real(1.0)
@@ -362,7 +363,7 @@ def roi_align_case(d: Draw) -> Case:
     return Case(
         {"x": Vec((b, c, *d_)), "rois": Vec((k, 4)), "image": Vec((k,))},
         {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
-        {"image": (0, b)},
+        ranges={"image": (0, b)},
     )
 
 
@@ -610,6 +611,7 @@ ROI_ALIGN = Property(
         Refusal(r"boxes of images of size .*", "specs/detection.yaml:179"),
     ),
     reference_source="specs/detection.yaml:227",
+    stepped=True,
 )
 
 
@@ -617,14 +619,14 @@ ROI_ALIGN = Property(
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
-    d_ = Vec(d.dim("d") for _ in range(2))
+    d_ = Vec((d.dim("d"), d.dim("d")))
     k = d.dim("k")
-    size = d.sizes(2)
+    size = Vec(d.sizes(2))
     scale = d.real(1.0)
     return Case(
         {"x": Vec((b, c, *d_)), "rois": Vec((k, 4)), "image": Vec((k,))},
         {"size": size, "scale": scale},
-        {"image": (0, b)},
+        ranges={"image": (0, b)},
     )
 
 
@@ -717,4 +719,5 @@ MAX_ROI_POOL = Property(
     "specs/detection.yaml:262",
     asserts=(Refusal(r".* bins", "specs/detection.yaml:275"),),
     reference_source="specs/detection.yaml:293",
+    stepped=True,
 )

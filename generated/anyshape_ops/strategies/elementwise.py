@@ -252,6 +252,7 @@ NEG = Property(
     ),
     "specs/elementwise.yaml:118",
     reference_source="specs/elementwise.yaml:126",
+    refuses=False,
 )
 
 
@@ -276,6 +277,7 @@ ABS = Property(
     ),
     "specs/elementwise.yaml:129",
     reference_source="specs/elementwise.yaml:136",
+    refuses=False,
 )
 
 
@@ -300,6 +302,7 @@ EXP = Property(
     ),
     "specs/elementwise.yaml:139",
     reference_source="specs/elementwise.yaml:143",
+    refuses=False,
 )
 
 
@@ -324,6 +327,7 @@ LOG = Property(
     ),
     "specs/elementwise.yaml:146",
     reference_source="specs/elementwise.yaml:150",
+    refuses=False,
 )
 
 
@@ -348,6 +352,7 @@ FLOOR = Property(
     ),
     "specs/elementwise.yaml:153",
     reference_source="specs/elementwise.yaml:158",
+    refuses=False,
 )
 
 
@@ -372,6 +377,7 @@ CEIL = Property(
     ),
     "specs/elementwise.yaml:161",
     reference_source="specs/elementwise.yaml:166",
+    refuses=False,
 )
 
 
@@ -396,6 +402,7 @@ ROUND = Property(
     ),
     "specs/elementwise.yaml:169",
     reference_source="specs/elementwise.yaml:174",
+    refuses=False,
 )
 
 
@@ -420,6 +427,7 @@ SIGN = Property(
     ),
     "specs/elementwise.yaml:177",
     reference_source="specs/elementwise.yaml:185",
+    refuses=False,
 )
 
 
@@ -444,6 +452,7 @@ SQRT = Property(
     ),
     "specs/elementwise.yaml:188",
     reference_source="specs/elementwise.yaml:192",
+    refuses=False,
 )
 
 
@@ -468,6 +477,7 @@ RECIPROCAL = Property(
     ),
     "specs/elementwise.yaml:195",
     reference_source="specs/elementwise.yaml:199",
+    refuses=False,
 )
 
 
@@ -492,6 +502,7 @@ TANH = Property(
     ),
     "specs/elementwise.yaml:202",
     reference_source="specs/elementwise.yaml:206",
+    refuses=False,
 )
 
 
@@ -516,6 +527,7 @@ SIGMOID = Property(
     ),
     "specs/elementwise.yaml:209",
     reference_source="specs/elementwise.yaml:214",
+    refuses=False,
 )
 
 
@@ -540,6 +552,7 @@ ERF = Property(
     ),
     "specs/elementwise.yaml:217",
     reference_source="specs/elementwise.yaml:221",
+    refuses=False,
 )
 
 
@@ -564,6 +577,7 @@ RELU = Property(
     ),
     "specs/elementwise.yaml:224",
     reference_source="specs/elementwise.yaml:231",
+    refuses=False,
 )
 
 
@@ -599,6 +613,7 @@ GELU = Property(
     ),
     "specs/elementwise.yaml:234",
     reference_source="specs/elementwise.yaml:242",
+    refuses=False,
 )
 
 
@@ -623,6 +638,7 @@ IDENTITY = Property(
     ),
     "specs/elementwise.yaml:254",
     reference_source="specs/elementwise.yaml:260",
+    refuses=False,
 )
 
 
@@ -698,6 +714,7 @@ CAST = Property(
     ),
     "specs/elementwise.yaml:263",
     reference_source="specs/elementwise.yaml:275",
+    refuses=False,
 )
 
 

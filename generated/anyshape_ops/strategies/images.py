@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Vec, range_
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -217,10 +217,11 @@ def cropped(x: Any, boxes: Any, image: Any, size: Any, mode: Any, outside: Any) 
 # specs/images.yaml:125
 def scaled_size_case(d: Draw) -> Case:
     d_ = d.run("d")
-    z = d.dim("z")
     some = d.length(len(d_))
-    axes = d.axes(some, len(d_))
-    return Case({"x": d_, "scales": Vec((z,))}, {"axes": d.default(axes)})
+    axes_given = d.default(Vec(d.axes(some, len(d_))))
+    axes = range_(len(d_)) if axes_given is None else axes_given
+    z = d.mostly((max(0, len(axes)),), lambda: d.dim("z"))
+    return Case({"x": d_, "scales": Vec((z,))}, {"axes": axes_given})
 
 
 # specs/images.yaml:138
@@ -275,11 +276,12 @@ SCALED_SIZE = Property(
 # specs/images.yaml:146
 def resize_case(d: Draw) -> Case:
     d_ = d.run("d")
-    r = d.run("r")
-    g = d.run("g")
     some = d.length(len(d_))
-    axes = d.axes(some, len(d_))
-    sizes = d.sizes(len(axes))
+    axes_given = d.default(Vec(d.axes(some, len(d_))))
+    axes = range_(len(d_)) if axes_given is None else axes_given
+    r = d.mostly((Vec((2 * len(axes),)),), lambda: d.run("r"))
+    g = d.mostly((Vec((len(axes),)),), lambda: d.run("g"))
+    sizes = Vec(d.sizes(len(axes)))
     mode = d.member(("nearest", "linear", "cubic"))
     coordinates = d.member(
         (
@@ -301,7 +303,7 @@ def resize_case(d: Draw) -> Case:
     return Case(
         {"x": d_, "roi": d.default(r), "scales": d.default(g)},
         {
-            "axes": d.default(axes),
+            "axes": axes_given,
             "sizes": sizes,
             "mode": d.default(mode),
             "coordinates": d.default(coordinates),
@@ -858,7 +860,8 @@ GRID_SAMPLE = Property(
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
-    size = d.sizes(t + 2)
+    size = Vec(d.sizes(t + 2))
+    size = d.with_item(size, 0, b)
     align_corners = d.truth()
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
@@ -917,15 +920,15 @@ AFFINE_GRID = Property(
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
-    d_ = Vec(d.dim("d") for _ in range(2))
+    d_ = Vec((d.dim("d"), d.dim("d")))
     k = d.dim("k")
-    size = d.sizes(2)
+    size = Vec(d.sizes(2))
     mode = d.member(("linear", "nearest"))
     extrapolation_value = d.real(0.0)
     return Case(
         {"x": Vec((b, c, *d_)), "boxes": Vec((k, 4)), "image": Vec((k,))},
         {"size": size, "mode": mode, "extrapolation_value": extrapolation_value},
-        {"image": (-b, b)},
+        ranges={"image": (-b, b)},
     )
 
 

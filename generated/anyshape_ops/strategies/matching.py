@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/matching.yaml:5
 def ensure_shape_case(d: Draw) -> Case:
     d_ = d.run("d")
-    shape = d.regrouped(d_)
+    shape = Vec(d.like(d_, (-1,)))
     return Case({"x": d_}, {"shape": shape})
 
 

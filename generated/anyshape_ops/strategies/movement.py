@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec, place
+from anyshape.rules import Rule, Vec, lt, place
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/movement.yaml:5
 def reshape_case(d: Draw) -> Case:
     d_ = d.run("d")
-    newshape = d.regrouped(d_)
+    newshape = Vec(d.regrouped(d_))
     allowzero = d.truth()
     return Case({"x": d_}, {"newshape": newshape, "allowzero": d.default(allowzero)})
 
@@ -66,7 +66,7 @@ RESHAPE = Property(
 # specs/movement.yaml:34
 def transpose_case(d: Draw) -> Case:
     d_ = d.run("d")
-    axes = d.axes(len(d_), len(d_))
+    axes = Vec(d.axes(len(d_), len(d_)))
     return Case({"x": d_}, {"axes": d.default(axes)})
 
 
@@ -120,7 +120,7 @@ SQUEEZE = Property(
 def expand_dims_case(d: Draw) -> Case:
     d_ = d.run("d")
     more = d.length(2)
-    axes = d.axes(more, len(d_) + more)
+    axes = Vec(d.axes(more, len(d_) + more))
     return Case({"x": d_}, {"axes": axes})
 
 
@@ -144,9 +144,25 @@ EXPAND_DIMS = Property(
 
 # specs/movement.yaml:82
 def flatten_case(d: Draw) -> Case:
-    d_ = d.run("d")
-    axis = d.integer()
-    return Case({"x": d_}, {"axis": d.default(axis)})
+    rule = Rule("flatten")
+    axis_given = d.default(d.integer())
+    axis = 1 if axis_given is None else axis_given
+    d_ = Vec(
+        d.dim("d")
+        for _ in range(
+            d.mostly(
+                (
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3))),
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3)) + 1),
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3)) + 2),
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3)) + 3),
+                    max(0, rule.where(lt(axis, 0), lambda: 0 - axis, lambda: d.length(3)) + 4),
+                ),
+                lambda: d.length(3),
+            )
+        )
+    )
+    return Case({"x": d_}, {"axis": axis_given})
 
 
 # specs/movement.yaml:93
@@ -271,7 +287,7 @@ def split_case(d: Draw) -> Case:
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
     parts = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
-    sizes = d.partition(n)
+    sizes = Vec(d.partition(n))
     return Case(
         {"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "parts": d.default(parts), "sizes": d.default(sizes)}
     )
@@ -317,10 +333,10 @@ SPLIT = Property(
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
-    starts = d.ints(r)
-    ends = d.ints(r)
-    axes = d.axes(r, len(d_))
-    steps = d.ints(r)
+    starts = Vec(d.ints(r))
+    ends = Vec(d.ints(r))
+    axes = Vec(d.axes(r, len(d_)))
+    steps = Vec(d.ints(r))
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
@@ -368,7 +384,7 @@ def gather_case(d: Draw) -> Case:
     i = d.run("i")
     axis = d.axis(len(o), len(o) + len(i) + 1)
     j = d.run("j")
-    return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
+    return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
 # specs/movement.yaml:213

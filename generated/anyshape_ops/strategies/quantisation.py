@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec
+from anyshape.rules import Rule, Vec, gt, le, lt, not_, put
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -23,14 +23,186 @@ def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: A
 
 # specs/quantisation.yaml:32
 def dequantize_linear_case(d: Draw) -> Case:
+    rule = Rule("dequantize_linear")
     d_ = d.run("d")
-    q = d.run("q")
-    z = d.run("z")
-    axis = d.integer()
-    block_size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    return Case(
-        {"x": d_, "scale": q, "zero": d.default(z)}, {"axis": d.default(axis), "block_size": d.default(block_size)}
+    axis_given = d.default(d.integer())
+    axis = 1 if axis_given is None else axis_given
+    block_size_given = d.default(
+        d.mostly(
+            (
+                rule.where(
+                    not_(
+                        rule.and_(
+                            le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                            lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                        )
+                    ),
+                    lambda: 0,
+                    lambda: d.integer(),
+                ),
+            ),
+            lambda: d.integer(),
+        )
     )
+    block_size = 0 if block_size_given is None else block_size_given
+    q = d.mostly(
+        (
+            rule.where(
+                rule.and_(
+                    rule.and_(
+                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                        lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                    ),
+                    lambda: gt(block_size, 0),
+                ),
+                lambda: put(
+                    d_,
+                    Vec((rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),)),
+                    Vec(
+                        (rule.ceil_div(d_[rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)], block_size),)
+                    ),
+                ),
+                lambda: Vec(
+                    d.dim("q")
+                    for _ in range(
+                        d.mostly(
+                            (
+                                max(
+                                    0,
+                                    rule.where(
+                                        rule.and_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            ),
+                                            lambda: gt(block_size, 0),
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                                max(
+                                    0,
+                                    rule.where(
+                                        not_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            )
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                            ),
+                            lambda: d.length(3),
+                        )
+                    )
+                ),
+            ),
+            rule.where(
+                not_(
+                    rule.and_(
+                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                        lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                    )
+                ),
+                lambda: Vec((1,)),
+                lambda: Vec(
+                    d.dim("q")
+                    for _ in range(
+                        d.mostly(
+                            (
+                                max(
+                                    0,
+                                    rule.where(
+                                        rule.and_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            ),
+                                            lambda: gt(block_size, 0),
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                                max(
+                                    0,
+                                    rule.where(
+                                        not_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            )
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                            ),
+                            lambda: d.length(3),
+                        )
+                    )
+                ),
+            ),
+        ),
+        lambda: Vec(
+            d.dim("q")
+            for _ in range(
+                d.mostly(
+                    (
+                        max(
+                            0,
+                            rule.where(
+                                rule.and_(
+                                    rule.and_(
+                                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                        lambda: lt(
+                                            rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)
+                                        ),
+                                    ),
+                                    lambda: gt(block_size, 0),
+                                ),
+                                lambda: 0,
+                                lambda: d.length(3),
+                            ),
+                        ),
+                        max(
+                            0,
+                            rule.where(
+                                not_(
+                                    rule.and_(
+                                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                        lambda: lt(
+                                            rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)
+                                        ),
+                                    )
+                                ),
+                                lambda: 0,
+                                lambda: d.length(3),
+                            ),
+                        ),
+                    ),
+                    lambda: d.length(3),
+                )
+            )
+        ),
+    )
+    z = d.mostly((q,), lambda: d.run("z"))
+    return Case({"x": d_, "scale": q, "zero": d.default(z)}, {"axis": axis_given, "block_size": block_size_given})
 
 
 # specs/quantisation.yaml:43
@@ -246,12 +418,186 @@ DEQUANTIZE_LINEAR = Property(
 
 # specs/quantisation.yaml:82
 def quantize_linear_case(d: Draw) -> Case:
+    rule = Rule("quantize_linear")
     d_ = d.run("d")
-    q = d.run("q")
-    z = d.run("z")
-    axis = d.integer()
-    block_size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
+    axis_given = d.default(d.integer())
+    axis = 1 if axis_given is None else axis_given
+    block_size_given = d.default(
+        d.mostly(
+            (
+                rule.where(
+                    not_(
+                        rule.and_(
+                            le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                            lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                        )
+                    ),
+                    lambda: 0,
+                    lambda: d.integer(),
+                ),
+            ),
+            lambda: d.integer(),
+        )
+    )
+    block_size = 0 if block_size_given is None else block_size_given
+    q = d.mostly(
+        (
+            rule.where(
+                rule.and_(
+                    rule.and_(
+                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                        lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                    ),
+                    lambda: gt(block_size, 0),
+                ),
+                lambda: put(
+                    d_,
+                    Vec((rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),)),
+                    Vec(
+                        (rule.ceil_div(d_[rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)], block_size),)
+                    ),
+                ),
+                lambda: Vec(
+                    d.dim("q")
+                    for _ in range(
+                        d.mostly(
+                            (
+                                max(
+                                    0,
+                                    rule.where(
+                                        rule.and_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            ),
+                                            lambda: gt(block_size, 0),
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                                max(
+                                    0,
+                                    rule.where(
+                                        not_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            )
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                            ),
+                            lambda: d.length(3),
+                        )
+                    )
+                ),
+            ),
+            rule.where(
+                not_(
+                    rule.and_(
+                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                        lambda: lt(rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)),
+                    )
+                ),
+                lambda: Vec((1,)),
+                lambda: Vec(
+                    d.dim("q")
+                    for _ in range(
+                        d.mostly(
+                            (
+                                max(
+                                    0,
+                                    rule.where(
+                                        rule.and_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            ),
+                                            lambda: gt(block_size, 0),
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                                max(
+                                    0,
+                                    rule.where(
+                                        not_(
+                                            rule.and_(
+                                                le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                                lambda: lt(
+                                                    rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis),
+                                                    len(d_),
+                                                ),
+                                            )
+                                        ),
+                                        lambda: 0,
+                                        lambda: d.length(3),
+                                    ),
+                                ),
+                            ),
+                            lambda: d.length(3),
+                        )
+                    )
+                ),
+            ),
+        ),
+        lambda: Vec(
+            d.dim("q")
+            for _ in range(
+                d.mostly(
+                    (
+                        max(
+                            0,
+                            rule.where(
+                                rule.and_(
+                                    rule.and_(
+                                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                        lambda: lt(
+                                            rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)
+                                        ),
+                                    ),
+                                    lambda: gt(block_size, 0),
+                                ),
+                                lambda: 0,
+                                lambda: d.length(3),
+                            ),
+                        ),
+                        max(
+                            0,
+                            rule.where(
+                                not_(
+                                    rule.and_(
+                                        le(0, rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis)),
+                                        lambda: lt(
+                                            rule.where(lt(axis, 0), lambda: axis + len(d_), lambda: axis), len(d_)
+                                        ),
+                                    )
+                                ),
+                                lambda: 0,
+                                lambda: d.length(3),
+                            ),
+                        ),
+                    ),
+                    lambda: d.length(3),
+                )
+            )
+        ),
+    )
+    z = d.mostly((q,), lambda: d.run("z"))
+    return Case({"x": d_, "scale": q, "zero": z}, {"axis": axis_given, "block_size": block_size_given})
 
 
 # specs/quantisation.yaml:96
@@ -482,9 +828,9 @@ QUANTIZE_LINEAR = Property(
 # specs/quantisation.yaml:136
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
-    m = Vec(d.dim("m") for _ in range(1))
+    m = Vec((d.dim("m"),))
     k = d.dim("k")
-    n = Vec(d.dim("n") for _ in range(1))
+    n = Vec((d.dim("n"),))
     u = d.broadcasting_to(m)
     w = d.broadcasting_to(n)
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
@@ -546,10 +892,10 @@ MATMUL_INTEGER = Property(
 # specs/quantisation.yaml:155
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
-    m = Vec(d.dim("m") for _ in range(1))
+    m = Vec((d.dim("m"),))
     k = d.dim("k")
     u = d.broadcasting_to(m)
-    n = Vec(d.dim("n") for _ in range(1))
+    n = Vec((d.dim("n"),))
     w = d.broadcasting_to(n)
     e = d.repeated(1)
     return Case(
@@ -667,13 +1013,15 @@ QLINEAR_MATMUL = Property(
 
 # specs/quantisation.yaml:189
 def matmul_nbits_case(d: Draw) -> Case:
+    rule = Rule("matmul_nbits")
     p = d.run("p")
     blocks = d.dim("blocks")
     width = d.dim("width")
-    per = d.dim("per")
+    bits_given = d.default(d.mostly((2, 4, 8), lambda: d.integer()))
+    bits = 4 if bits_given is None else bits_given
+    per = d.mostly((max(0, rule.floordiv(8, rule.max(1, bits))),), lambda: d.dim("per"))
     g = d.dim("g")
     c = d.dim("c")
-    bits = d.mostly((2, 4, 8), lambda: d.integer())
     return Case(
         {
             "a": Vec((*p, blocks * width * per)),
@@ -682,7 +1030,7 @@ def matmul_nbits_case(d: Draw) -> Case:
             "zero": d.default(Vec((g, blocks, c))),
             "bias": d.default(Vec((g, c))),
         },
-        {"bits": d.default(bits)},
+        {"bits": bits_given},
     )
 
 
@@ -779,13 +1127,24 @@ MATMUL_NBITS = Property(
 
 # specs/quantisation.yaml:236
 def unpack_nbits_case(d: Draw) -> Case:
+    rule = Rule("unpack_nbits")
     n = d.dim("n")
     blocks = d.dim("blocks")
     width = d.dim("width")
     groups = d.dim("groups")
-    packed = d.dim("packed")
-    size = d.dim("size")
-    bits = d.mostly((2, 4, 8), lambda: d.integer())
+    bits_given = d.default(d.mostly((2, 4, 8), lambda: d.integer()))
+    bits = 4 if bits_given is None else bits_given
+    packed = d.mostly(
+        (
+            max(0, rule.ceil_div(groups * bits, 8)),
+            max(0, rule.ceil_div(groups * bits, 8) + 1),
+            max(0, rule.ceil_div(groups * bits, 8) + 2),
+            max(0, rule.ceil_div(groups * bits, 8) + 3),
+            max(0, rule.ceil_div(groups * bits, 8) + 4),
+        ),
+        lambda: d.dim("packed"),
+    )
+    size = d.between(0, rule.floordiv(blocks * width * 8, rule.max(1, bits)))
     return Case(
         {
             "codes": Vec((n, blocks, width)),
@@ -794,8 +1153,8 @@ def unpack_nbits_case(d: Draw) -> Case:
             "group": Vec((size,)),
             "offset": d.default(Vec((n, groups))),
         },
-        {"bits": bits},
-        {"group": (-groups, groups)},
+        {"bits": bits_given},
+        ranges={"group": (-groups, groups)},
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -32,7 +33,7 @@ def by_codes(dims: Any, codes: Any) -> Any:
 # specs/reshaping.yaml:23
 def reshape_by_codes_case(d: Draw) -> Case:
     d_ = d.run("d")
-    newshape = d.regrouped(d_)
+    newshape = Vec(d.regrouped(d_))
     return Case({"x": d_}, {"newshape": newshape})
 
 
@@ -78,7 +79,7 @@ RESHAPE_BY_CODES = Property(
 # specs/reshaping.yaml:52
 def reshape_by_all_codes_case(d: Draw) -> Case:
     d_ = d.run("d")
-    newshape = d.regrouped(d_)
+    newshape = Vec(d.regrouped(d_))
     return Case({"x": d_}, {"newshape": newshape})
 
 

@@ -37,14 +37,15 @@ SHAPE_OF = Property(
     ),
     "specs/shapes.yaml:19",
     reference_source="specs/shapes.yaml:29",
+    refuses=False,
 )
 
 
 # specs/shapes.yaml:36
 def axis_positions_case(d: Draw) -> Case:
     r = d.length(3)
-    axes = d.ints(r)
     rank = d.integer()
+    axes = Vec(d.each_between(r, -rank, rank - 1))
     distinct = d.truth()
     return Case({}, {"axes": axes, "rank": rank, "distinct": d.default(distinct)})
 
@@ -104,6 +105,7 @@ SIZE = Property(
     ),
     "specs/shapes.yaml:59",
     reference_source="specs/shapes.yaml:65",
+    refuses=False,
 )
 
 
@@ -143,7 +145,7 @@ ARANGE = Property(
 # specs/shapes.yaml:97
 def full_case(d: Draw) -> Case:
     r = d.length(3)
-    shape = d.sizes(r)
+    shape = Vec(d.sizes(r))
     return Case({"value": Vec(())}, {"shape": shape})
 
 
@@ -170,7 +172,7 @@ FULL = Property(
 # specs/shapes.yaml:114
 def zeros_case(d: Draw) -> Case:
     r = d.length(3)
-    shape = d.sizes(r)
+    shape = Vec(d.sizes(r))
     dtype = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
@@ -198,7 +200,7 @@ ZEROS = Property(
 # specs/shapes.yaml:120
 def ones_case(d: Draw) -> Case:
     r = d.length(3)
-    shape = d.sizes(r)
+    shape = Vec(d.sizes(r))
     dtype = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64"))
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 

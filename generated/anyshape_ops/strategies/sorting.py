@@ -305,6 +305,7 @@ UNIQUE_SLICES = Property(
     ),
     "specs/sorting.yaml:118",
     reference_source="specs/sorting.yaml:166",
+    stepped=True,
 )
 
 
@@ -312,7 +313,7 @@ UNIQUE_SLICES = Property(
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
-    p = d.run("p")
+    p = d.broadcast_of(o)
     m = d.dim("m")
     right = d.truth()
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})

@@ -308,6 +308,7 @@ STRING_SPLIT = Property(
     ),
     "specs/text.yaml:99",
     reference_source="specs/text.yaml:134",
+    stepped=True,
 )
 
 
@@ -341,23 +342,23 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER", "case_sensitive": True},
             {"y": Given(value=("TUESDAY",))},
             None,
-            "specs/text.yaml:177",
+            "specs/text.yaml:179",
         ),
         Example(
             {"x": Given(value=(("Monday", "Straße"),)), "stopwords": Given(value=("monday",))},
             {"action": "LOWER"},
             {"y": Given(value=(("straße",),))},
             None,
-            "specs/text.yaml:178",
+            "specs/text.yaml:180",
         ),
         Example(
             {"x": Given(value=("monday",)), "stopwords": Given(value=("monday", "friday"))},
             {"action": "NONE"},
             {"y": Given(value=("",))},
             None,
-            "specs/text.yaml:179",
+            "specs/text.yaml:181",
         ),
-        Example({"x": Given((2, 3, 4)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:180"),
+        Example({"x": Given((2, 3, 4)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:182"),
         Example(
             {
                 "x": Given(value=("@ABHIJRSTYZ[`abdyz{´µ¶¿ÀÁÖ×ØÝÞßàáö÷øýþÿĀāąĮįİıĲĳĶķĸĹĺĻŇňŉŊŋŶ",)),
@@ -366,7 +367,7 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("@abhijrstyz[`abdyz{´µ¶¿àáö×øýþßàáö÷øýþÿāāąįįİıĳĳķķĸĺĺļňňŉŋŋŷ",))},
             None,
-            "specs/text.yaml:181",
+            "specs/text.yaml:183",
         ),
         Example(
             {
@@ -376,7 +377,7 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("ŷÿźźžžſƀͯͱ΅ά·έήί\u038bό\u038dύώΐαβλμνρ\u03a2στϊϋάέήίΰαβρςσϊϋόύώѐёўџабюяабйю",))},
             None,
-            "specs/text.yaml:182",
+            "specs/text.yaml:184",
         ),
         Example(
             {
@@ -386,14 +387,14 @@ STRING_NORMALIZER = Property(
             {"action": "LOWER"},
             {"y": Given(value=("яѐёўџѡѡҁҁ҂҉ҋҋҿҿӏӂӂӄӎӎӏӑӑԯԯ\u0530աբօֆ\u0557ՠաբժօֆև᷿ḁḁḅṟṡṡẕẕẖẚẛẜẝßẟạạấỿỿ",))},
             None,
-            "specs/text.yaml:183",
+            "specs/text.yaml:185",
         ),
         Example(
             {"x": Given(value=("ἀ＠ＡＢＹＺ［｀ａｂｙｚ｛",)), "stopwords": Given((0, 1))},
             {"action": "LOWER"},
             {"y": Given(value=("ἀ＠ａｂｙｚ［｀ａｂｙｚ｛",))},
             None,
-            "specs/text.yaml:184",
+            "specs/text.yaml:186",
         ),
         Example(
             {
@@ -403,7 +404,7 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("@ABHIJRSTYZ[`ABDYZ{´Μ¶¿ÀÁÖ×ØÝÞßÀÁÖ÷ØÝÞŸĀĀĄĮĮİIĲĲĶĶĸĹĹĻŇŇŉŊŊŶ",))},
             None,
-            "specs/text.yaml:185",
+            "specs/text.yaml:187",
         ),
         Example(
             {
@@ -413,7 +414,7 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("ŶŸŹŹŽŽSͯͰ΅Ά·ΈΉΊ\u038bΌ\u038dΎΏΐΑΒΛΜΝΡ\u03a2ΣΤΪΫΆΈΉΊΰΑΒΡΣΣΪΫΌΎΏϏϾϿЀЁЎЏАБЮЯАБ",))},
             None,
-            "specs/text.yaml:186",
+            "specs/text.yaml:188",
         ),
         Example(
             {
@@ -423,47 +424,49 @@ STRING_NORMALIZER = Property(
             {"action": "UPPER"},
             {"y": Given(value=("ЙЮЯЀЁЎЏѠѠҀҀ҂҉ҊҊҾҾӀӁӁӃӍӍӀӐӐԮԮ\u0530ԱԲՕՖ\u0557ՠԱԲԺՕՖև᷿ḀḀḄṞṠṠẔẔẖẚṠẜẝẞẟẠẠẤ",))},
             None,
-            "specs/text.yaml:187",
+            "specs/text.yaml:189",
         ),
         Example(
             {"x": Given(value=("Ỿỿ＠ＡＢＹＺ［｀ａｂｙｚ｛",)), "stopwords": Given((0, 1))},
             {"action": "UPPER"},
             {"y": Given(value=("ỾỾ＠ＡＢＹＺ［｀ＡＢＹＺ｛",))},
             None,
-            "specs/text.yaml:188",
+            "specs/text.yaml:190",
         ),
         Example(
             {"x": Given(value=("Ab", "aB", "c")), "stopwords": Given(value=("c", "b", "a"))},
             {},
             {"y": Given(value=("Ab", "aB"))},
             None,
-            "specs/text.yaml:189",
+            "specs/text.yaml:191",
         ),
         Example(
             {"x": Given(value=("a", "ab", "abc", "d")), "stopwords": Given(value=("ab",))},
             {},
             {"y": Given(value=("a", "abc", "d"))},
             None,
-            "specs/text.yaml:190",
+            "specs/text.yaml:192",
         ),
-        Example({"x": Given((1, 1, 2, 3)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:191"),
+        Example({"x": Given((1, 1, 2, 3)), "stopwords": Given((1, 2))}, {}, {}, "one row", "specs/text.yaml:193"),
     ),
     "specs/text.yaml:150",
     asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:159"),),
     reference_source="specs/text.yaml:172",
+    weak={"11": "its equations become several kernels, each of which is compiled where the op is"},
 )
 
 
-# specs/text.yaml:193
+# specs/text.yaml:195
 def string_places_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
-    which = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    of = d.integer()
-    return Case({"x": Vec((*d_, w))}, {"which": d.default(which), "of": d.default(of)})
+    which_given = d.default(d.integer())
+    which = 0 if which_given is None else which_given
+    of = d.mostly((which + 1, which + 1 + 1, which + 1 + 2, which + 1 + 3, which + 1 + 4), lambda: d.integer())
+    return Case({"x": Vec((*d_, w))}, {"which": which_given, "of": d.default(of)})
 
 
-# specs/text.yaml:204
+# specs/text.yaml:206
 def string_places_reference(x: Any, which: Any, of: Any) -> Any:
     return np.arange(x.size).reshape(x.shape) * of + which
 
@@ -478,25 +481,25 @@ STRING_PLACES = Property(
             {},
             {"y": Given(value=((0, 1), (2, 3)))},
             None,
-            "specs/text.yaml:206",
+            "specs/text.yaml:208",
         ),
         Example(
             {"x": Given(value=("a", "b"))},
             {"which": 1, "of": 3},
             {"y": Given(value=(1, 4))},
             None,
-            "specs/text.yaml:207",
+            "specs/text.yaml:209",
         ),
-        Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:208"),
-        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:209"),
+        Example({"x": Given(value=("a",))}, {"which": 2, "of": 2}, {}, "tensors", "specs/text.yaml:210"),
+        Example({"x": Given(value=("a",))}, {"which": -1}, {}, "tensors", "specs/text.yaml:211"),
     ),
-    "specs/text.yaml:193",
-    asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:202"),),
-    reference_source="specs/text.yaml:204",
+    "specs/text.yaml:195",
+    asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:204"),),
+    reference_source="specs/text.yaml:206",
 )
 
 
-# specs/text.yaml:211
+# specs/text.yaml:213
 def string_at_case(d: Draw) -> Case:
     s = d.run("s")
     c = 1 + d.length(3)
@@ -505,7 +508,7 @@ def string_at_case(d: Draw) -> Case:
     return Case({"at": s, "xs": [Vec((*d_[v], w[v])) for v in range(c)]}, {})
 
 
-# specs/text.yaml:222
+# specs/text.yaml:224
 def string_at_reference(at: Any, xs: Any) -> Any:
     return np.array(
         [xs[p % len(xs)].flat[p // len(xs)] if 0 <= p < len(xs) * xs[p % len(xs)].size else "" for p in at.ravel()], str
@@ -522,16 +525,16 @@ STRING_AT = Property(
             {},
             {"y": Given((3, 3))},
             None,
-            "specs/text.yaml:224",
+            "specs/text.yaml:226",
         ),
         Example(
             {"at": Given(value=((2, 1),)), "xs": Given(((2, 3), (4, 1)))},
             {},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/text.yaml:225",
+            "specs/text.yaml:227",
         ),
     ),
-    "specs/text.yaml:211",
-    reference_source="specs/text.yaml:222",
+    "specs/text.yaml:213",
+    reference_source="specs/text.yaml:224",
 )

@@ -31,6 +31,7 @@ SIN = Property(
     ),
     "specs/trigonometry.yaml:42",
     reference_source="specs/trigonometry.yaml:46",
+    refuses=False,
 )
 
 
@@ -55,6 +56,7 @@ COS = Property(
     ),
     "specs/trigonometry.yaml:49",
     reference_source="specs/trigonometry.yaml:53",
+    refuses=False,
 )
 
 
@@ -79,6 +81,7 @@ TAN = Property(
     ),
     "specs/trigonometry.yaml:56",
     reference_source="specs/trigonometry.yaml:60",
+    refuses=False,
 )
 
 
@@ -103,6 +106,7 @@ ASIN = Property(
     ),
     "specs/trigonometry.yaml:63",
     reference_source="specs/trigonometry.yaml:67",
+    refuses=False,
 )
 
 
@@ -127,6 +131,7 @@ ACOS = Property(
     ),
     "specs/trigonometry.yaml:70",
     reference_source="specs/trigonometry.yaml:74",
+    refuses=False,
 )
 
 
@@ -158,6 +163,7 @@ ATAN = Property(
     ),
     "specs/trigonometry.yaml:77",
     reference_source="specs/trigonometry.yaml:81",
+    refuses=False,
 )
 
 
@@ -182,6 +188,7 @@ SINH = Property(
     ),
     "specs/trigonometry.yaml:88",
     reference_source="specs/trigonometry.yaml:92",
+    refuses=False,
 )
 
 
@@ -207,6 +214,7 @@ COSH = Property(
     ),
     "specs/trigonometry.yaml:95",
     reference_source="specs/trigonometry.yaml:99",
+    refuses=False,
 )
 
 
@@ -231,6 +239,7 @@ ASINH = Property(
     ),
     "specs/trigonometry.yaml:104",
     reference_source="specs/trigonometry.yaml:108",
+    refuses=False,
 )
 
 
@@ -255,6 +264,7 @@ ACOSH = Property(
     ),
     "specs/trigonometry.yaml:111",
     reference_source="specs/trigonometry.yaml:116",
+    refuses=False,
 )
 
 
@@ -284,4 +294,5 @@ ATANH = Property(
     ),
     "specs/trigonometry.yaml:119",
     reference_source="specs/trigonometry.yaml:126",
+    refuses=False,
 )

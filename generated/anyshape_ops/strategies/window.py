@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.rules import Vec, prod
+from anyshape.rules import Rule, Vec, fill, prod
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
@@ -136,14 +136,15 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
 # specs/window.yaml:137
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     m = d.dim("m")
     k = Vec(d.positives(len(d_)))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     return Case(
         {"x": Vec((b, groups * c, *d_)), "w": Vec((groups * m, c, *k)), "bias": d.default(Vec((groups * m,)))},
@@ -152,7 +153,7 @@ def conv_case(d: Draw) -> Case:
             "dilations": d.default(dilations),
             "pads": d.default(pads),
             "auto_pad": d.default(auto_pad),
-            "groups": d.default(groups),
+            "groups": groups_given,
         },
     )
 
@@ -276,10 +277,10 @@ def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    kernel = d.positives(len(d_))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    kernel = Vec(d.positives(len(d_)))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     ceil_mode = d.truth()
     column_major = d.truth()
@@ -414,10 +415,10 @@ def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    kernel = d.positives(len(d_))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    kernel = Vec(d.positives(len(d_)))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     ceil_mode = d.truth()
     count_include_pad = d.truth()
@@ -566,10 +567,10 @@ def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    kernel = d.positives(len(d_))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    kernel = Vec(d.positives(len(d_)))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     ceil_mode = d.truth()
     p = d.real(2.0)
@@ -703,16 +704,17 @@ LP_POOL = Property(
 # specs/window.yaml:267
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     m = d.dim("m")
     k = Vec(d.positives(len(d_)))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
-    output_padding = d.sizes(len(d_))
-    output_shape = d.ints(len(d_))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
+    output_padding = Vec(d.sizes(len(d_)))
+    output_shape = Vec(d.ints(len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     return Case(
         {"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k)), "bias": d.default(Vec((groups * m,)))},
@@ -723,7 +725,7 @@ def conv_transpose_case(d: Draw) -> Case:
             "output_padding": d.default(output_padding),
             "output_shape": d.default(output_shape),
             "auto_pad": d.default(auto_pad),
-            "groups": d.default(groups),
+            "groups": groups_given,
         },
     )
 
@@ -872,16 +874,17 @@ CONV_TRANSPOSE = Property(
 # specs/window.yaml:322
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     m = d.dim("m")
     k = Vec(d.positives(len(d_)))
     u = d.repeated(1)
     z = d.broadcasting_to(Vec((groups * m,)))
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     return Case(
         {"x": Vec((b, groups * c, *d_)), "w": Vec((groups * m, c, *k)), "x_zero": d.default(u), "w_zero": d.default(z)},
@@ -890,7 +893,7 @@ def conv_integer_case(d: Draw) -> Case:
             "dilations": d.default(dilations),
             "pads": d.default(pads),
             "auto_pad": d.default(auto_pad),
-            "groups": d.default(groups),
+            "groups": groups_given,
         },
     )
 
@@ -1032,7 +1035,8 @@ CONV_INTEGER = Property(
 # specs/window.yaml:355
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
-    groups = d.dim("groups")
+    groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
+    groups = 1 if groups_given is None else groups_given
     c = d.dim("c")
     d_ = d.run("d")
     t = d.repeated(1)
@@ -1043,9 +1047,9 @@ def qlinear_conv_case(d: Draw) -> Case:
     z = d.broadcasting_to(Vec((groups * m,)))
     e = d.repeated(1)
     f = d.repeated(1)
-    strides = d.positives(len(d_))
-    dilations = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
+    strides = Vec(d.positives(len(d_)))
+    dilations = Vec(d.positives(len(d_)))
+    pads = Vec(d.sizes(2 * len(d_)))
     auto_pad = d.member(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
     return Case(
         {
@@ -1064,7 +1068,7 @@ def qlinear_conv_case(d: Draw) -> Case:
             "dilations": d.default(dilations),
             "pads": d.default(pads),
             "auto_pad": d.default(auto_pad),
-            "groups": d.default(groups),
+            "groups": groups_given,
         },
     )
 
@@ -1483,16 +1487,20 @@ def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
     d_ = d.run("d")
-    kernel = d.positives(len(d_))
-    strides = d.positives(len(d_))
-    pads = d.sizes(2 * len(d_))
-    output_shape = d.ints(len(d_) + 2)
+    kernel = Vec(d.positives(len(d_)))
+    strides_given = d.default(Vec(d.positives(len(d_))))
+    strides = fill(len(d_), 1) if strides_given is None else strides_given
+    pads_given = d.default(Vec(d.sizes(2 * len(d_))))
+    pads = fill(2 * len(d_), 0) if pads_given is None else pads_given
+    output_shape = Vec(
+        d.each_between(len(d_) + 2, Vec((b, c, *((d_ - 1) * strides + kernel - pads[:len(d_)] - pads[len(d_):]))), None)
+    )
     return Case(
         {"x": Vec((b, c, *d_)), "indices": Vec((b, c, *d_))},
-        {"kernel": kernel, "strides": strides, "pads": pads, "output_shape": output_shape},
-        {
+        {"kernel": kernel, "strides": strides_given, "pads": pads_given, "output_shape": output_shape},
+        ranges={
             "indices": (
-                -b * c * prod((d_ - 1) * strides + kernel - pads[:len(d_)] - pads[len(d_):]),
+                -(b * c * prod((d_ - 1) * strides + kernel - pads[:len(d_)] - pads[len(d_):])),
                 b * c * prod((d_ - 1) * strides + kernel - pads[:len(d_)] - pads[len(d_):]),
             )
         },
@@ -1616,24 +1624,35 @@ MAX_UNPOOL = Property(
 
 # specs/window.yaml:447
 def col2im_case(d: Draw) -> Case:
+    rule = Rule("col2im")
     b = d.dim("b")
     c = d.dim("c")
-    many = d.dim("many")
     r = d.length(3)
-    image = d.sizes(r)
-    block = d.positives(r)
-    strides = d.positives(r)
-    dilations = d.positives(r)
-    pads = d.sizes(2 * r)
+    block = Vec(d.positives(r))
+    image = Vec(d.sizes(r))
+    dilations_given = d.default(Vec(d.positives(r)))
+    dilations = fill(len(image), 1) if dilations_given is None else dilations_given
+    pads_given = d.default(Vec(d.sizes(2 * r)))
+    pads = fill(2 * len(image), 0) if pads_given is None else pads_given
+    strides_given = d.default(Vec(d.positives(r)))
+    strides = fill(len(image), 1) if strides_given is None else strides_given
+    many = d.mostly(
+        (
+            max(
+                0,
+                prod(
+                    rule.floordiv(
+                        image + (pads[:len(image)] + pads[len(image):]) - (block - 1) * dilations - 1, strides
+                    )
+                    + 1
+                ),
+            ),
+        ),
+        lambda: d.dim("many"),
+    )
     return Case(
         {"x": Vec((b, c * prod(block), many))},
-        {
-            "image": image,
-            "block": block,
-            "strides": d.default(strides),
-            "dilations": d.default(dilations),
-            "pads": d.default(pads),
-        },
+        {"image": image, "block": block, "strides": strides_given, "dilations": dilations_given, "pads": pads_given},
     )
 
 

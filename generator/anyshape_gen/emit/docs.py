@@ -68,6 +68,7 @@ def page(a: OpAnalysis) -> str:
         view=[(v.output, v.input) for v in spec.view],
         rewrites=[r.text for r in spec.rewrites],
         traits=spec.traits,
+        weak=[f"law {w.law}, {w.reason}" for w in spec.weak],
         reference=" ".join(spec.reference.text.split()) if spec.reference is not None else "",
         onnx=[_onnx(m) for m in spec.onnx],
         examples=[_example(e) for e in spec.examples],

@@ -89,11 +89,11 @@ def test_every_executor_gives_the_same_bits(op: str, record_property: Record) ->
     on_random_calls(op, "7a native == Python == loaded", record_property, body, share=2)
 
 
-def test_parts(op: str, record_property: Record) -> None:
+def test_parts(whole_op: str, record_property: Record) -> None:
     def body(c: Call) -> bool:
         valid_node(c)
         symbols = Symbols({})
         node = call_node(c.op, c.values(symbols), c.params)
         return one_part_is_many((call_key(c), alike(c.params)), node, symbols, c.flat_inputs())
 
-    on_random_calls(op, "7b one part == many", record_property, body, share=2)
+    on_random_calls(whole_op, "7b one part == many", record_property, body, share=2)
