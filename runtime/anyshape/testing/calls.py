@@ -185,6 +185,7 @@ def made(p: Property, r: Recipe) -> Call:
 
 def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style: str) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
+    floats = sum(input_dtype(i, dtypes).is_float and case.shapes[i.name] is not None for i in op.inputs)
     for k, i in enumerate(op.inputs):
         shape, dtype = case.shapes[i.name], input_dtype(i, dtypes)
         within = case.ranges.get(i.name)
@@ -194,7 +195,7 @@ def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style
             arrays[i.name] = [contents(tuple(s), dtype, seed + k + 7 * j, style) for j, s in enumerate(shape)]
         else:
             own, ends = RISING if i.name in case.rising else style, case.ends.get(i.name, (None, None))
-            arrays[i.name] = contents(tuple(shape), dtype, seed + k, own, within, ends)
+            arrays[i.name] = contents(tuple(shape), dtype, seed + k, own, within, ends, floats)
     return arrays
 
 
