@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from hypothesis.errors import UnsatisfiedAssumption
+from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, bounds, symbol
@@ -185,7 +186,7 @@ def made(p: Property, r: Recipe) -> Call:
 
 def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style: str) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
-    floats = sum(input_dtype(i, dtypes).is_float and case.shapes[i.name] is not None for i in op.inputs)
+    most = _largest([input_dtype(i, dtypes) for i in op.inputs if case.shapes[i.name] is not None])
     for k, i in enumerate(op.inputs):
         shape, dtype = case.shapes[i.name], input_dtype(i, dtypes)
         within = case.ranges.get(i.name)
@@ -195,8 +196,15 @@ def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style
             arrays[i.name] = [contents(tuple(s), dtype, seed + k + 7 * j, style) for j, s in enumerate(shape)]
         else:
             own, ends = RISING if i.name in case.rising else style, case.ends.get(i.name, (None, None))
-            arrays[i.name] = contents(tuple(shape), dtype, seed + k, own, within, ends, floats)
+            arrays[i.name] = contents(tuple(shape), dtype, seed + k, own, within, ends, most)
     return arrays
+
+
+def _largest(operands: Sequence[DType]) -> float:
+    """The largest number of a call: of the only operand of floats any; of several one of which the product of all, and of one of them once
+    more, still fits in the dtype of each."""
+    ends = [float(finfo(d.numpy).max) for d in operands if d.is_float]
+    return min(ends) ** (1 / (len(ends) + 1)) if len(ends) > 1 else math.inf
 
 
 def input_dtype(i: InputDef, dtypes: Mapping[str, DType]) -> DType:

@@ -61,9 +61,8 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
     updates = {q.form.op for q in stated if isinstance(q.form, Update) and q.target.dtype.is_float} & UPDATES
     if kinds & {"sum", "prod"} or updates:
         multiplies = "prod" in kinds or "mul" in updates
-        return Allowance(
-            ULPS_REDUCTION, _total(inputs), multiplies and _leaves_range(inputs), inputs=inputs, sums=not multiplies
-        )
+        sums = not multiplies and not any(isinstance(q.form, Run) for q in stated)
+        return Allowance(ULPS_REDUCTION, _total(inputs), multiplies and _leaves_range(inputs), inputs=inputs, sums=sums)
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
     steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
     steps += _steps_that_update(stated)

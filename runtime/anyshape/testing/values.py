@@ -34,11 +34,11 @@ def contents(
     style: str,
     bounds: Bounds | None = None,
     ends: Ends = (None, None),
-    operands: int = 1,
+    most: float = math.inf,
 ) -> Array:
     """An array of that style; `bounds` are those of an index, or of a float, which may be anything up to the last integer; `ends`: the
-    first element and the last, and no other is beyond them; `operands`: how many of floats the call has, of which the product of all, and
-    of one of them once more, still fits in the dtype."""
+    first element and the last, and no other is beyond them; `most`: no number that is drawn for being large is
+    larger."""
     rng = np.random.default_rng(seed)
     if dtype is CHAR:
         return _strings(rng, shape)
@@ -51,9 +51,7 @@ def contents(
         found = _within(rng, shape, dtype, style, *bounds)
     else:
         found = (
-            _of_integers(rng, shape, dtype, style)
-            if dtype.is_integer
-            else _of_floats(rng, shape, dtype, style, operands)
+            _of_integers(rng, shape, dtype, style) if dtype.is_integer else _of_floats(rng, shape, dtype, style, most)
         )
     return _ended(_arranged(rng, found, style), ends)
 
@@ -74,7 +72,7 @@ def _of_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType,
     return _strewn(rng, found, np.array(_extremes(dtype, shape), dtype.numpy), 8) if style == "extreme" else found
 
 
-def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str, operands: int) -> Array:
+def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, style: str, most: float) -> Array:
     if style in (UNIT, ABOVE):
         low, high = (0, 1) if style == UNIT else (1, 3)
         return np.asarray(rng.uniform(low, high, shape)).astype(dtype.numpy)
@@ -91,7 +89,7 @@ def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, s
         return _strewn(rng, found, np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy), 6)
     if style == "extreme":
         info = finfo(dtype.numpy)
-        most = float(info.max) if operands == 1 else float(info.max) ** (1 / (operands + 1))
+        most = min(most, float(info.max))
         return _strewn(rng, found, np.array([most, -most, info.tiny, -info.tiny]).astype(dtype.numpy), 12)
     return found
 
