@@ -13,13 +13,13 @@ from ml_dtypes import finfo
 
 from anyshape.dtypes import parse_dtype
 from anyshape.rules import Vec
-from anyshape.testing import Case, Property
+from anyshape.testing import Case, Property, values
 from anyshape.testing.calls import MOST_ITEMS, MOST_STEPPED, random_call
 from anyshape.testing.corpus import corpus
 from anyshape.testing.draws import LARGE, MOST_ELEMENTS, SIZES, TINY, Choosing, HypothesisDraw
 from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import register
-from anyshape.testing.values import CONSTANT, RISING, SORTED, STYLES, TIES, contents
+from anyshape.testing.values import CONSTANT, RISING, SORTED, STYLES, TIES, _ends, contents
 
 PROPERTIES = register("anyshape_ops")
 F32, I32, I64 = parse_dtype("f32"), parse_dtype("i32"), parse_dtype("i64")
@@ -38,8 +38,8 @@ def drawn(draw: Callable[[HypothesisDraw], Any], count: int = 200) -> list[Any]:
     return found
 
 
-def share(values: list[Any], holds: Callable[[Any], bool]) -> float:
-    return sum(map(holds, values)) / len(values)
+def share(found: list[Any], holds: Callable[[Any], bool]) -> float:
+    return sum(map(holds, found)) / len(found)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def share(values: list[Any], holds: Callable[[Any], bool]) -> float:
     ],
 )
 def test_mostly_what_is_wanted_and_rarely_not(draw: Any, holds: Any) -> None:
-    values = drawn(draw)
-    assert 0.7 < share(values, holds) < 1 and len(set(values)) > 1
+    found = drawn(draw)
+    assert 0.7 < share(found, holds) < 1 and len(set(found)) > 1
 
 
 def test_bounds_without_an_end() -> None:
@@ -168,9 +168,19 @@ def test_plain_contents_have_none_of_it() -> None:
 
 
 def test_extreme_floats_reach_the_ends_of_the_dtype() -> None:
-    values = np.concatenate([a.ravel() for a in some("extreme")])
-    ends = finfo(np.float32)
-    assert {ends.max, ends.min, ends.tiny, -ends.tiny} <= set(values.tolist())
+    drawn_ones = np.concatenate([a.ravel() for a in some("extreme")])
+    assert {float(np.float32(v)) for v in _ends(F32)} <= set(drawn_ones.tolist())
+    assert float(finfo(np.float32).tiny) in _ends(F32)
+
+
+@pytest.mark.parametrize(("wide", "fits"), [(False, True), (True, False)])
+def test_sums_of_products_of_extreme_floats_fit_but_in_the_long_run(
+    wide: bool, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "WIDE", wide)
+    largest = max(_ends(F32))
+    assert (1000 * largest * largest < float(finfo(np.float32).max)) is fits
+    assert (largest == float(finfo(np.float32).max)) is wide
 
 
 def test_rows_in_order() -> None:

@@ -79,8 +79,7 @@ def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, s
     if style == "special":
         return _strewn(rng, found, np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(dtype.numpy), 6)
     if style == "extreme":
-        ends = finfo(dtype.numpy)
-        return _strewn(rng, found, np.array([ends.max, ends.min, ends.tiny, -ends.tiny]).astype(dtype.numpy), 12)
+        return _strewn(rng, found, np.array(_ends(dtype)).astype(dtype.numpy), 12)
     return found
 
 
@@ -125,6 +124,15 @@ def _strings(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.where(np.arange(shape[-1] if shape else 1).reshape(-1 if shape else ()) < ends, chars, "\0").astype(
         dtype=CHAR.numpy
     )
+
+
+def _ends(dtype: DType) -> list[float]:
+    """The smallest normal floats, and the largest; but in the long run those of which sums of products still fit: what overflows on the way
+    is told by the order of a sum."""
+    info = finfo(dtype.numpy)
+    tiny, most = float(info.tiny), float(info.max)
+    largest = most if WIDE else math.sqrt(most) / 64
+    return [largest, -largest, tiny, -tiny]
 
 
 def _extremes(dtype: DType, shape: tuple[int, ...]) -> list[int]:
