@@ -14,7 +14,7 @@ from ml_dtypes import finfo
 from anyshape.dtypes import parse_dtype
 from anyshape.rules import Vec
 from anyshape.testing import Case, Property
-from anyshape.testing.calls import MOST_ITEMS, MOST_STEPPED, random_call
+from anyshape.testing.calls import MOST_ITEMS, MOST_STEPPED, _largest, random_call
 from anyshape.testing.corpus import corpus
 from anyshape.testing.draws import LARGE, MOST_ELEMENTS, SIZES, TINY, Choosing, HypothesisDraw
 from anyshape.testing.profile import load_profile, usual
@@ -38,8 +38,8 @@ def drawn(draw: Callable[[HypothesisDraw], Any], count: int = 200) -> list[Any]:
     return found
 
 
-def share(values: list[Any], holds: Callable[[Any], bool]) -> float:
-    return sum(map(holds, values)) / len(values)
+def share(found: list[Any], holds: Callable[[Any], bool]) -> float:
+    return sum(map(holds, found)) / len(found)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def share(values: list[Any], holds: Callable[[Any], bool]) -> float:
     ],
 )
 def test_mostly_what_is_wanted_and_rarely_not(draw: Any, holds: Any) -> None:
-    values = drawn(draw)
-    assert 0.7 < share(values, holds) < 1 and len(set(values)) > 1
+    found = drawn(draw)
+    assert 0.7 < share(found, holds) < 1 and len(set(found)) > 1
 
 
 def test_bounds_without_an_end() -> None:
@@ -168,9 +168,18 @@ def test_plain_contents_have_none_of_it() -> None:
 
 
 def test_extreme_floats_reach_the_ends_of_the_dtype() -> None:
-    values = np.concatenate([a.ravel() for a in some("extreme")])
-    ends = finfo(np.float32)
-    assert {ends.max, ends.min, ends.tiny, -ends.tiny} <= set(values.tolist())
+    drawn_ones = np.concatenate([a.ravel() for a in some("extreme")])
+    info = finfo(np.float32)
+    assert {float(v) for v in (info.max, info.min, info.tiny, -info.tiny)} <= set(drawn_ones.tolist())
+    bounded = contents((200,), F32, 0, "extreme", most=1e12)
+    assert np.float32(1e12) in bounded and float(info.max) not in bounded
+
+
+def test_the_largest_numbers_of_several_operands_fit_in_their_product() -> None:
+    most, f64 = float(finfo(np.float32).max), parse_dtype("f64")
+    assert _largest([F32]) == _largest([F32, I64]) == np.inf
+    assert _largest([F32, F32]) ** 3 <= most * (1 + 1e-12) < _largest([F32, F32]) ** 4
+    assert _largest([F32, f64]) == _largest([F32, F32]) < _largest([f64, f64])
 
 
 def test_rows_in_order() -> None:
