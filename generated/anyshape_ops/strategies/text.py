@@ -531,6 +531,13 @@ STRING_AT = Property(
             None,
             "specs/text.yaml:225",
         ),
+        Example(
+            {"at": Given(value=(3, 2, -1, 4)), "xs": Given(value=(("a", "bc"), ("def", "g")))},
+            {},
+            {"y": Given(value=("g", "bc", "", ""))},
+            None,
+            "specs/text.yaml:226",
+        ),
     ),
     "specs/text.yaml:211",
     reference_source="specs/text.yaml:222",
