@@ -282,7 +282,7 @@ from anyshape_ops.ops.window import (
 )
 
 
-# specs/activation.yaml:26
+# specs/activation.yaml:23
 def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str = "") -> Value:
     """Every element, but none below `low` or above `high`; where low is above high, high.
 
@@ -291,7 +291,7 @@ def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str =
     return call(CLIP, [x, low, high], {}, source)[0]
 
 
-# specs/activation.yaml:42
+# specs/activation.yaml:39
 def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     """Every element, those below zero times alpha.
 
@@ -300,7 +300,7 @@ def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     return call(LEAKY_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:55
+# specs/activation.yaml:52
 def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     """Every element, those below zero times the slope at their place.
 
@@ -356,7 +356,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
     return call(SOFTSIGN, [x], {}, source)[0]
 
 
-# specs/activation.yaml:128
+# specs/activation.yaml:132
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
 
@@ -365,7 +365,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
     return call(HARD_SIGMOID, [x], {"alpha": alpha, "beta": beta}, source)[0]
 
 
-# specs/activation.yaml:142
+# specs/activation.yaml:146
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
 
@@ -374,7 +374,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
     return call(HARD_SWISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:157
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
 
@@ -383,7 +383,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:156
+# specs/activation.yaml:168
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
 
@@ -392,7 +392,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:171
+# specs/activation.yaml:183
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
 
@@ -401,7 +401,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:196
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
 
@@ -483,7 +483,7 @@ def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *,
     return call(ROTATE, [x, cos, sin], {"interleaved": interleaved}, source)[0]
 
 
-# specs/bits.yaml:23
+# specs/bits.yaml:20
 def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in both of two integers.
 
@@ -492,7 +492,7 @@ def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_AND, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:31
+# specs/bits.yaml:33
 def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in at least one of two integers.
 
@@ -501,7 +501,7 @@ def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_OR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:39
+# specs/bits.yaml:46
 def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in exactly one of two integers.
 
@@ -510,7 +510,7 @@ def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_XOR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:46
+# specs/bits.yaml:58
 def bitwise_not(x: Operand, *, source: str = "") -> Value:
     """All bits of an integer flipped.
 
@@ -519,7 +519,7 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
     return call(BITWISE_NOT, [x], {}, source)[0]
 
 
-# specs/bits.yaml:59
+# specs/bits.yaml:73
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
     """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
     their number.
@@ -529,7 +529,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
 
 
-# specs/bits.yaml:77
+# specs/bits.yaml:91
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
     true for any but 0.
@@ -539,7 +539,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(BITCAST, [x], {"to": to}, source)[0]
 
 
-# specs/comparison.yaml:26
+# specs/comparison.yaml:19
 def equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements are equal; NaN equals nothing.
 
@@ -548,7 +548,7 @@ def equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:40
+# specs/comparison.yaml:38
 def less(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are less than those of b.
 
@@ -557,7 +557,7 @@ def less(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LESS, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:48
+# specs/comparison.yaml:51
 def less_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are less than or equal to those of b.
 
@@ -566,7 +566,7 @@ def less_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LESS_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:56
+# specs/comparison.yaml:64
 def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than those of b.
 
@@ -575,7 +575,7 @@ def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:83
 def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than or equal to those of b.
 
@@ -584,7 +584,7 @@ def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(GREATER_EQUAL, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:78
+# specs/comparison.yaml:96
 def is_nan(x: Operand, *, source: str = "") -> Value:
     """Whether an element is not a number.
 
@@ -593,7 +593,7 @@ def is_nan(x: Operand, *, source: str = "") -> Value:
     return call(IS_NAN, [x], {}, source)[0]
 
 
-# specs/comparison.yaml:85
+# specs/comparison.yaml:106
 def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = True, *, source: str = "") -> Value:
     """Whether an element is infinite, with a sign that counts.
 
@@ -602,7 +602,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
     return call(IS_INF, [x], {"detect_negative": detect_negative, "detect_positive": detect_positive}, source)[0]
 
 
-# specs/comparison.yaml:97
+# specs/comparison.yaml:118
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
 
@@ -611,7 +611,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_AND, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:105
+# specs/comparison.yaml:129
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
 
@@ -620,7 +620,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_OR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:113
+# specs/comparison.yaml:140
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
 
@@ -629,7 +629,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_XOR, [a, b], {}, source)[0]
 
 
-# specs/comparison.yaml:120
+# specs/comparison.yaml:150
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
 
@@ -648,7 +648,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:35
+# specs/contraction.yaml:38
 def gemm(
     a: Operand,
     b: Operand,
@@ -667,7 +667,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:94
+# specs/contraction.yaml:97
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
 ) -> Value:
@@ -678,7 +678,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:146
+# specs/contraction.yaml:152
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
 
@@ -927,7 +927,7 @@ def max_roi_pool(
     return call(MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
 
 
-# specs/elementwise.yaml:26
+# specs/elementwise.yaml:20
 def add(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The sum of two tensors, element by element.
 
@@ -936,7 +936,7 @@ def add(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(ADD, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:38
+# specs/elementwise.yaml:37
 def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The difference of two tensors, element by element.
 
@@ -945,7 +945,7 @@ def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(SUB, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:46
+# specs/elementwise.yaml:50
 def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The product of two tensors, element by element.
 
@@ -954,7 +954,7 @@ def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MUL, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:69
 def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The quotient of two tensors, element by element; of integers it is cut towards zero.
 
@@ -963,7 +963,7 @@ def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:70
+# specs/elementwise.yaml:85
 def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The first tensor raised to the power of the second, in the dtype of the first.
 
@@ -972,7 +972,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:107
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
 
@@ -981,7 +981,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:123
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
 
@@ -990,7 +990,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:110
+# specs/elementwise.yaml:136
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
 
@@ -999,7 +999,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:118
+# specs/elementwise.yaml:149
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
 
@@ -1008,7 +1008,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:129
+# specs/elementwise.yaml:166
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
 
@@ -1017,7 +1017,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:139
+# specs/elementwise.yaml:182
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
 
@@ -1026,7 +1026,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:146
+# specs/elementwise.yaml:193
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
 
@@ -1035,7 +1035,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:153
+# specs/elementwise.yaml:204
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
 
@@ -1044,7 +1044,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:161
+# specs/elementwise.yaml:216
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
 
@@ -1053,7 +1053,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:169
+# specs/elementwise.yaml:228
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
 
@@ -1062,7 +1062,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:177
+# specs/elementwise.yaml:240
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
 
@@ -1071,7 +1071,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:188
+# specs/elementwise.yaml:257
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
 
@@ -1080,7 +1080,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:268
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
 
@@ -1089,7 +1089,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:279
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
 
@@ -1098,7 +1098,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:209
+# specs/elementwise.yaml:290
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
 
@@ -1107,7 +1107,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:217
+# specs/elementwise.yaml:302
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
 
@@ -1116,7 +1116,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:313
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
 
@@ -1125,7 +1125,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:329
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
 
@@ -1134,7 +1134,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:254
+# specs/elementwise.yaml:349
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
 
@@ -1143,7 +1143,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:362
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
 
@@ -1152,7 +1152,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:402
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 
@@ -1407,7 +1407,7 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
     return call_alias(STATIC_TILE, DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:76
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -1418,7 +1418,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:93
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -1429,7 +1429,7 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:103
+# specs/indexing.yaml:105
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
 ) -> Value:
@@ -1442,7 +1442,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:118
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
 
@@ -1451,7 +1451,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:136
+# specs/indexing.yaml:140
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
 
@@ -1460,7 +1460,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:158
+# specs/indexing.yaml:164
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
 
@@ -1469,7 +1469,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:184
+# specs/indexing.yaml:190
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
 
@@ -1478,7 +1478,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:215
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -1490,7 +1490,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:238
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -1501,7 +1501,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:246
+# specs/indexing.yaml:254
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -1515,7 +1515,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:270
+# specs/indexing.yaml:278
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
     stay.
@@ -1547,7 +1547,7 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
     return call_alias(STATIC_RESHAPE, DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:34
+# specs/movement.yaml:35
 def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -1558,7 +1558,7 @@ def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: 
     return call_alias(STATIC_TRANSPOSE, DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:51
+# specs/movement.yaml:54
 def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -1569,7 +1569,7 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
     return call_alias(STATIC_SQUEEZE, DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:68
+# specs/movement.yaml:72
 def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -1580,7 +1580,7 @@ def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") ->
     return call_alias(STATIC_EXPAND_DIMS, DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:82
+# specs/movement.yaml:87
 def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
 
@@ -1589,7 +1589,7 @@ def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     return call(FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:102
+# specs/movement.yaml:109
 def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -1601,7 +1601,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:119
+# specs/movement.yaml:127
 def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
 
@@ -1610,7 +1610,7 @@ def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") ->
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:136
+# specs/movement.yaml:145
 def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors of one shape, side by side along a new axis.
 
@@ -1619,7 +1619,7 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
     return call(STACK, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:150
+# specs/movement.yaml:160
 def split(
     x: Operand,
     axis: int = 0,
@@ -1641,7 +1641,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:190
 def slice(
     x: Operand,
     starts: Sequence[int] | Value,
@@ -1664,7 +1664,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:205
+# specs/movement.yaml:218
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
 
@@ -1673,7 +1673,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:221
+# specs/movement.yaml:236
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -1684,7 +1684,7 @@ def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: 
     return call_alias(STATIC_TRILU, DYN_TRILU, [x], {"k": k, "upper": upper}, source)[0]
 
 
-# specs/normalisation.yaml:19
+# specs/normalisation.yaml:16
 def batch_norm(
     x: Operand,
     scale: Operand,
@@ -1702,7 +1702,7 @@ def batch_norm(
     return call(BATCH_NORM, [x, scale, bias, mean, variance], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:46
+# specs/normalisation.yaml:43
 def batch_norm_training(
     x: Operand,
     scale: Operand,
@@ -1725,7 +1725,7 @@ def batch_norm_training(
     )
 
 
-# specs/normalisation.yaml:70
+# specs/normalisation.yaml:67
 def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e-05, *, source: str = "") -> Value:
     """Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.
 
@@ -1734,7 +1734,7 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
     return call(INSTANCE_NORM, [x, scale, bias], {"epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:85
+# specs/normalisation.yaml:82
 def group_norm(
     x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
 ) -> Value:
@@ -1746,7 +1746,7 @@ def group_norm(
     return call(GROUP_NORM, [x, scale, bias], {"groups": groups, "epsilon": epsilon}, source)[0]
 
 
-# specs/normalisation.yaml:114
+# specs/normalisation.yaml:111
 def rms_norm(
     x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -1757,7 +1757,7 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:154
+# specs/normalisation.yaml:151
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
 
@@ -1766,7 +1766,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:185
+# specs/normalisation.yaml:182
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1777,7 +1777,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:210
+# specs/normalisation.yaml:207
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
 
@@ -1786,7 +1786,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:218
+# specs/normalisation.yaml:219
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
 
@@ -1795,7 +1795,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:226
+# specs/normalisation.yaml:232
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
 
@@ -1815,7 +1815,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:85
 def quantize_linear(
     x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1826,7 +1826,7 @@ def quantize_linear(
     return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:142
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
@@ -1836,7 +1836,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:155
+# specs/quantisation.yaml:164
 def qlinear_matmul(
     a: Operand,
     sa: Operand,
@@ -1857,7 +1857,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:189
+# specs/quantisation.yaml:202
 def matmul_nbits(
     a: Operand,
     codes: Operand,
@@ -1877,7 +1877,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:249
 def unpack_nbits(
     codes: Operand,
     scale: Operand,
@@ -2090,7 +2090,7 @@ def lstm(
     )
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:37
 def sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2110,7 +2110,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:53
+# specs/reduction.yaml:56
 def mean(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2130,7 +2130,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:74
 def prod(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2150,7 +2150,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:92
 def max(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2171,7 +2171,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:113
 def min(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2192,7 +2192,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:134
 def l1(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2212,7 +2212,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:153
 def l2(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2232,7 +2232,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:171
 def sum_square(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2256,7 +2256,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:190
 def log_sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2276,7 +2276,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:208
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2300,7 +2300,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:229
 def any(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2320,7 +2320,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:244
 def all(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2340,7 +2340,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:259
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -2352,7 +2352,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:271
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -2376,7 +2376,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str
     return call_alias(STATIC_RESHAPE_BY_CODES, DYN_RESHAPE_BY_CODES, [x], {"newshape": newshape}, source)[0]
 
 
-# specs/reshaping.yaml:52
+# specs/reshaping.yaml:53
 def reshape_by_all_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -> Value:
     """The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the
     next two entries.
@@ -2501,7 +2501,7 @@ def sparse_to_dense(
     return call_alias(STATIC_SPARSE_TO_DENSE, DYN_SPARSE_TO_DENSE, [index, values, value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:19
+# specs/shapes.yaml:15
 def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str = "") -> Value:
     """The dims of a tensor, or a part of them, as a tensor.
 
@@ -2510,7 +2510,7 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
     return call(SHAPE_OF, [x], {"start": start, "end": end}, source)[0]
 
 
-# specs/shapes.yaml:36
+# specs/shapes.yaml:32
 def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
@@ -2523,7 +2523,7 @@ def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = Fals
     )[0]
 
 
-# specs/shapes.yaml:59
+# specs/shapes.yaml:55
 def size(x: Operand, *, source: str = "") -> Value:
     """The number of elements of a tensor.
 
@@ -2532,7 +2532,7 @@ def size(x: Operand, *, source: str = "") -> Value:
     return call(SIZE, [x], {}, source)[0]
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:67
 def arange(
     start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
 ) -> Value:
@@ -2547,7 +2547,7 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:93
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -2558,7 +2558,7 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:114
+# specs/shapes.yaml:110
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -2569,7 +2569,7 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:120
+# specs/shapes.yaml:121
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -2580,7 +2580,7 @@ def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: st
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:126
+# specs/shapes.yaml:132
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
 
@@ -2747,7 +2747,7 @@ def compress(x: Operand, condition: Operand, axis: int = 0, *, source: str = "")
     return call(COMPRESS, [x, condition], {"axis": axis}, source)[0]
 
 
-# specs/sparse.yaml:59
+# specs/sparse.yaml:61
 def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
     """The elements for which a mask of the same shape holds, in row-major order.
 
@@ -2756,7 +2756,7 @@ def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
     return call(SELECT, [x, mask], {}, source)[0]
 
 
-# specs/sparse.yaml:70
+# specs/sparse.yaml:72
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> tuple[Value, ...]:
@@ -2942,7 +2942,7 @@ def adam(
     )
 
 
-# specs/trigonometry.yaml:42
+# specs/trigonometry.yaml:39
 def sin(x: Operand, *, source: str = "") -> Value:
     """The sine of every element.
 
@@ -2951,7 +2951,7 @@ def sin(x: Operand, *, source: str = "") -> Value:
     return call(SIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:49
+# specs/trigonometry.yaml:50
 def cos(x: Operand, *, source: str = "") -> Value:
     """The cosine of every element.
 
@@ -2960,7 +2960,7 @@ def cos(x: Operand, *, source: str = "") -> Value:
     return call(COS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:56
+# specs/trigonometry.yaml:61
 def tan(x: Operand, *, source: str = "") -> Value:
     """The tangent of every element.
 
@@ -2969,7 +2969,7 @@ def tan(x: Operand, *, source: str = "") -> Value:
     return call(TAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:63
+# specs/trigonometry.yaml:72
 def asin(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose sine an element is; NaN beyond -1 and 1.
 
@@ -2978,7 +2978,7 @@ def asin(x: Operand, *, source: str = "") -> Value:
     return call(ASIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:70
+# specs/trigonometry.yaml:83
 def acos(x: Operand, *, source: str = "") -> Value:
     """The angle within 0 and pi whose cosine an element is; NaN beyond -1 and 1.
 
@@ -2987,7 +2987,7 @@ def acos(x: Operand, *, source: str = "") -> Value:
     return call(ACOS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:77
+# specs/trigonometry.yaml:94
 def atan(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose tangent an element is.
 
@@ -2996,7 +2996,7 @@ def atan(x: Operand, *, source: str = "") -> Value:
     return call(ATAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:88
+# specs/trigonometry.yaml:105
 def sinh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic sine of every element.
 
@@ -3005,7 +3005,7 @@ def sinh(x: Operand, *, source: str = "") -> Value:
     return call(SINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:116
 def cosh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic cosine of every element.
 
@@ -3014,7 +3014,7 @@ def cosh(x: Operand, *, source: str = "") -> Value:
     return call(COSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:104
+# specs/trigonometry.yaml:126
 def asinh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic sine.
 
@@ -3023,7 +3023,7 @@ def asinh(x: Operand, *, source: str = "") -> Value:
     return call(ASINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:111
+# specs/trigonometry.yaml:137
 def acosh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic cosine from 1 on; NaN below.
 
@@ -3032,7 +3032,7 @@ def acosh(x: Operand, *, source: str = "") -> Value:
     return call(ACOSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:119
+# specs/trigonometry.yaml:149
 def atanh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic tangent; NaN beyond -1 and 1.
 
@@ -3068,7 +3068,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:166
+# specs/window.yaml:169
 def max_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -3101,7 +3101,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:199
+# specs/window.yaml:202
 def average_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -3134,7 +3134,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:233
+# specs/window.yaml:236
 def lp_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -3167,7 +3167,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:267
+# specs/window.yaml:270
 def conv_transpose(
     x: Operand,
     w: Operand,
@@ -3204,7 +3204,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:322
+# specs/window.yaml:327
 def conv_integer(
     x: Operand,
     w: Operand,
@@ -3232,7 +3232,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:355
+# specs/window.yaml:362
 def qlinear_conv(
     x: Operand,
     x_scale: Operand,
@@ -3266,7 +3266,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:408
+# specs/window.yaml:419
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -3293,7 +3293,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:447
+# specs/window.yaml:458
 def col2im(
     x: Operand,
     image: Sequence[int] | Value,

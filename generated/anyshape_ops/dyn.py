@@ -333,7 +333,7 @@ def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     return call(DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:76
 def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -344,7 +344,7 @@ def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> 
     return call(DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:93
 def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -355,7 +355,7 @@ def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:103
+# specs/indexing.yaml:105
 def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -366,7 +366,7 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
     return call(DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:215
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -378,7 +378,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:238
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -389,7 +389,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:246
+# specs/indexing.yaml:254
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
@@ -423,7 +423,7 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
     return call(DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:34
+# specs/movement.yaml:35
 def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -434,7 +434,7 @@ def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:51
+# specs/movement.yaml:54
 def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -445,7 +445,7 @@ def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:68
+# specs/movement.yaml:72
 def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -456,7 +456,7 @@ def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     return call(DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:102
+# specs/movement.yaml:109
 def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -468,7 +468,7 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:150
+# specs/movement.yaml:160
 def split(
     x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
 ) -> tuple[Value, ...]:
@@ -484,7 +484,7 @@ def split(
     return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:190
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
 ) -> Value:
@@ -498,7 +498,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:221
+# specs/movement.yaml:236
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -545,7 +545,7 @@ def multinomial(seed: Operand, x: Operand, draws: Operand = 1, to: DType | str =
     return call(DYN_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:37
 def sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -558,7 +558,7 @@ def sum(
     return call(DYN_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:53
+# specs/reduction.yaml:56
 def mean(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -571,7 +571,7 @@ def mean(
     return call(DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:74
 def prod(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -584,7 +584,7 @@ def prod(
     return call(DYN_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:92
 def max(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -598,7 +598,7 @@ def max(
     return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:113
 def min(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -612,7 +612,7 @@ def min(
     return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:134
 def l1(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -625,7 +625,7 @@ def l1(
     return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:153
 def l2(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -638,7 +638,7 @@ def l2(
     return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:171
 def sum_square(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -651,7 +651,7 @@ def sum_square(
     return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:190
 def log_sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -664,7 +664,7 @@ def log_sum(
     return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:208
 def log_sum_exp(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -677,7 +677,7 @@ def log_sum_exp(
     return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:229
 def any(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -690,7 +690,7 @@ def any(
     return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:244
 def all(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -751,7 +751,7 @@ def sparse_to_dense(
     return call(DYN_SPARSE_TO_DENSE, [index, values, value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:36
+# specs/shapes.yaml:32
 def axis_positions(axes: Operand, rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
@@ -762,7 +762,7 @@ def axis_positions(axes: Operand, rank: int, distinct: bool = False, *, source: 
     return call(DYN_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:67
 def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
@@ -773,7 +773,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:93
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -784,7 +784,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:114
+# specs/shapes.yaml:110
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -795,7 +795,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:120
+# specs/shapes.yaml:121
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -883,7 +883,7 @@ def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source
     return call(DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sparse.yaml:70
+# specs/sparse.yaml:72
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""
 ) -> tuple[Value, ...]:
@@ -897,7 +897,7 @@ def sparse_fill_empty_rows(
     return call(DYN_SPARSE_FILL_EMPTY_ROWS, [index, values, value], {"shape": shape}, source)
 
 
-# specs/window.yaml:408
+# specs/window.yaml:419
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -923,7 +923,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:447
+# specs/window.yaml:458
 def col2im(
     x: Operand,
     image: Operand,

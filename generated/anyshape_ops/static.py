@@ -341,7 +341,7 @@ def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:76
 def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -352,7 +352,7 @@ def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Valu
     return call(STATIC_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:93
 def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -363,7 +363,7 @@ def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> 
     return call(STATIC_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:103
+# specs/indexing.yaml:105
 def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -374,7 +374,7 @@ def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *,
     return call(STATIC_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:215
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -386,7 +386,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:238
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -397,7 +397,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:246
+# specs/indexing.yaml:254
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
@@ -431,7 +431,7 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
     return call(STATIC_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:34
+# specs/movement.yaml:35
 def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -442,7 +442,7 @@ def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = ""
     return call(STATIC_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:51
+# specs/movement.yaml:54
 def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -453,7 +453,7 @@ def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") 
     return call(STATIC_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:68
+# specs/movement.yaml:72
 def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -464,7 +464,7 @@ def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:102
+# specs/movement.yaml:109
 def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -476,7 +476,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
     return call(STATIC_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:150
+# specs/movement.yaml:160
 def split(
     x: Operand,
     axis: int = 0,
@@ -498,7 +498,7 @@ def split(
     return call(STATIC_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:190
 def slice(
     x: Operand,
     starts: Sequence[int],
@@ -518,7 +518,7 @@ def slice(
     return call(STATIC_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:221
+# specs/movement.yaml:236
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -565,7 +565,7 @@ def multinomial(seed: Operand, x: Operand, draws: int = 1, to: DType | str = "i6
     return call(STATIC_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:37
 def sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -583,7 +583,7 @@ def sum(
     return call(STATIC_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:53
+# specs/reduction.yaml:56
 def mean(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -601,7 +601,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:74
 def prod(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -619,7 +619,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:92
 def max(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -638,7 +638,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:113
 def min(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -657,7 +657,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:134
 def l1(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -675,7 +675,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:153
 def l2(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -693,7 +693,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:171
 def sum_square(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -711,7 +711,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:190
 def log_sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -729,7 +729,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:208
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -747,7 +747,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:229
 def any(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -765,7 +765,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:244
 def all(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -831,7 +831,7 @@ def sparse_to_dense(
     return call(STATIC_SPARSE_TO_DENSE, [index, values, value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:36
+# specs/shapes.yaml:32
 def axis_positions(axes: Sequence[int], rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
@@ -842,7 +842,7 @@ def axis_positions(axes: Sequence[int], rank: int, distinct: bool = False, *, so
     return call(STATIC_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
 
 
-# specs/shapes.yaml:71
+# specs/shapes.yaml:67
 def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
@@ -853,7 +853,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:97
+# specs/shapes.yaml:93
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -864,7 +864,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:114
+# specs/shapes.yaml:110
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -875,7 +875,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:120
+# specs/shapes.yaml:121
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -957,7 +957,7 @@ def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: st
     return call(STATIC_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sparse.yaml:70
+# specs/sparse.yaml:72
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""
 ) -> tuple[Value, ...]:
@@ -971,7 +971,7 @@ def sparse_fill_empty_rows(
     return call(STATIC_SPARSE_FILL_EMPTY_ROWS, [index, values, value], {"shape": shape}, source)
 
 
-# specs/window.yaml:408
+# specs/window.yaml:419
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -997,7 +997,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:447
+# specs/window.yaml:458
 def col2im(
     x: Operand,
     image: Sequence[int],

@@ -8,53 +8,53 @@ from anyshape.equations.functions import bit_and, bit_or, bit_xor, bitcast, fit,
 from anyshape.rules import Bound
 
 
-# specs/bits.yaml:23
+# specs/bits.yaml:20
 def bitwise_and_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], bit_and(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:27")
+    eqs.define(y[*i], bit_and(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:24")
 
 
-# specs/bits.yaml:31
+# specs/bits.yaml:33
 def bitwise_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], bit_or(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:35")
+    eqs.define(y[*i], bit_or(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:37")
 
 
-# specs/bits.yaml:39
+# specs/bits.yaml:46
 def bitwise_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], bit_xor(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:42")
+    eqs.define(y[*i], bit_xor(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:49")
 
 
-# specs/bits.yaml:46
+# specs/bits.yaml:58
 def bitwise_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 0 - x[*i] - 1, "specs/bits.yaml:52")
+    eqs.define(y[*i], 0 - x[*i] - 1, "specs/bits.yaml:64")
 
 
-# specs/bits.yaml:59
+# specs/bits.yaml:73
 def bitwise_shift_kernel(eqs: Equations, bound: Bound) -> None:
     direction, i_extents, p, q = bound.direction, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if direction == "LEFT":
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], shift_left(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:66")
+        eqs.define(y[*i], shift_left(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:80")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:67")
+        eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:81")
 
 
-# specs/bits.yaml:77
+# specs/bits.yaml:91
 def bitcast_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], bitcast(x[*i], eqs.dtypes["R"]), "specs/bits.yaml:84")
+    eqs.define(y[*i], bitcast(x[*i], eqs.dtypes["R"]), "specs/bits.yaml:98")

@@ -12,7 +12,7 @@ from anyshape.equations.functions import abs_, cast, eq, fit, pad, reduce_, sqrt
 from anyshape.rules import Bound
 
 
-# specs/normalisation.yaml:19
+# specs/normalisation.yaml:16
 def batch_norm_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d, epsilon = bound.b, bound.c, bound.d, bound.epsilon
     x = eqs.tensor("x")
@@ -28,11 +28,11 @@ def batch_norm_kernel(eqs: Equations, bound: Bound) -> None:
             cast(x[n, h, *i], eqs.dtypes["U"]) - cast(mean[h], eqs.dtypes["U"])
         ) / sqrt(cast(variance[h], eqs.dtypes["U"]) + epsilon) * cast(scale[h], eqs.dtypes["U"])
         + cast(bias[h], eqs.dtypes["U"]),
-        "specs/normalisation.yaml:25",
+        "specs/normalisation.yaml:22",
     )
 
 
-# specs/normalisation.yaml:46
+# specs/normalisation.yaml:43
 def batch_norm_training_kernel(eqs: Equations, bound: Bound) -> None:
     c, b, d, epsilon, momentum = bound.c, bound.b, bound.d, bound.epsilon, bound.momentum
     x = eqs.tensor("x")
@@ -48,37 +48,37 @@ def batch_norm_training_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         mu[h],
         reduce_("sum", [b, *d], lambda n, *j: cast(x[n, h, *j], eqs.dtypes["U"])) / (b * rules.prod(d)),
-        "specs/normalisation.yaml:55",
+        "specs/normalisation.yaml:52",
     )
     spread = eqs.scratch("spread", eqs.dtypes["U"], rules.Vec((c,)))
     h = eqs.index("h", c)
     eqs.define(
         spread[h],
         reduce_("sum", [b, *d], lambda n, *j: (cast(x[n, h, *j], eqs.dtypes["U"]) - mu[h]) ** 2) / (b * rules.prod(d)),
-        "specs/normalisation.yaml:56",
+        "specs/normalisation.yaml:53",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
         y[n, h, *i],
         (cast(x[n, h, *i], eqs.dtypes["U"]) - mu[h]) / sqrt(spread[h] + epsilon) * cast(scale[h], eqs.dtypes["U"])
         + cast(bias[h], eqs.dtypes["U"]),
-        "specs/normalisation.yaml:57",
+        "specs/normalisation.yaml:54",
     )
     h = eqs.index("h", c)
     eqs.define(
         new_mean[h],
         cast(cast(mean[h], eqs.dtypes["U"]) * momentum + mu[h] * (1 - momentum), eqs.dtypes["F"]),
-        "specs/normalisation.yaml:58",
+        "specs/normalisation.yaml:55",
     )
     h = eqs.index("h", c)
     eqs.define(
         new_variance[h],
         cast(cast(variance[h], eqs.dtypes["U"]) * momentum + spread[h] * (1 - momentum), eqs.dtypes["F"]),
-        "specs/normalisation.yaml:59",
+        "specs/normalisation.yaml:56",
     )
 
 
-# specs/normalisation.yaml:70
+# specs/normalisation.yaml:67
 def instance_norm_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d, epsilon = bound.b, bound.c, bound.d, bound.epsilon
     x, scale, bias, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("bias"), eqs.tensor("y")
@@ -87,7 +87,7 @@ def instance_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         mu[n, h],
         reduce_("sum", d, lambda *j: cast(x[n, h, *j], eqs.dtypes["U"])) / rules.prod(d),
-        "specs/normalisation.yaml:74",
+        "specs/normalisation.yaml:71",
     )
     inv = eqs.scratch("inv", eqs.dtypes["U"], rules.Vec((b, c)))
     n, h = eqs.index("n", b), eqs.index("h", c)
@@ -96,18 +96,18 @@ def instance_norm_kernel(eqs: Equations, bound: Bound) -> None:
         1 / sqrt(
             reduce_("sum", d, lambda *j: (cast(x[n, h, *j], eqs.dtypes["U"]) - mu[n, h]) ** 2) / rules.prod(d) + epsilon
         ),
-        "specs/normalisation.yaml:75",
+        "specs/normalisation.yaml:72",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
         y[n, h, *i],
         (cast(x[n, h, *i], eqs.dtypes["U"]) - mu[n, h]) * inv[n, h] * cast(scale[h], eqs.dtypes["U"])
         + cast(bias[h], eqs.dtypes["U"]),
-        "specs/normalisation.yaml:76",
+        "specs/normalisation.yaml:73",
     )
 
 
-# specs/normalisation.yaml:85
+# specs/normalisation.yaml:82
 def group_norm_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, c, d, epsilon = bound.b, bound.groups, bound.c, bound.d, bound.epsilon
     x, scale, bias, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("bias"), eqs.tensor("y")
@@ -116,7 +116,7 @@ def group_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         mu[n, g],
         reduce_("sum", [c, *d], lambda l, *j: cast(x[n, g * c + l, *j], eqs.dtypes["U"])) / (c * rules.prod(d)),
-        "specs/normalisation.yaml:96",
+        "specs/normalisation.yaml:93",
     )
     inv = eqs.scratch("inv", eqs.dtypes["U"], rules.Vec((b, groups)))
     n, g = eqs.index("n", b), eqs.index("g", groups)
@@ -128,18 +128,18 @@ def group_norm_kernel(eqs: Equations, bound: Bound) -> None:
             ) / (c * rules.prod(d))
             + epsilon
         ),
-        "specs/normalisation.yaml:97",
+        "specs/normalisation.yaml:94",
     )
     n, g, h, i = eqs.index("n", b), eqs.index("g", groups), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
         y[n, g * c + h, *i],
         (cast(x[n, g * c + h, *i], eqs.dtypes["U"]) - mu[n, g]) * inv[n, g] * cast(scale[g * c + h], eqs.dtypes["U"])
         + cast(bias[g * c + h], eqs.dtypes["U"]),
-        "specs/normalisation.yaml:98",
+        "specs/normalisation.yaml:95",
     )
 
 
-# specs/normalisation.yaml:114
+# specs/normalisation.yaml:111
 def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, epsilon, u = bound.o, bound.n, bound.epsilon, bound.u
     x, scale, y, inv_rms = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("y"), eqs.tensor("inv_rms")
@@ -148,19 +148,19 @@ def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         inv[*i],
         1 / sqrt(reduce_("sum", n, lambda *j: cast(x[*i, *j], eqs.dtypes["U"]) ** 2) / rules.prod(n) + epsilon),
-        "specs/normalisation.yaml:125",
+        "specs/normalisation.yaml:122",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", n)
     eqs.define(
         y[*i, *j],
         cast(cast(x[*i, *j], eqs.dtypes["U"]) * inv[*i], eqs.dtypes["F"]) * scale[*fit(j, u)],
-        "specs/normalisation.yaml:126",
+        "specs/normalisation.yaml:123",
     )
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
-    eqs.define(inv_rms[*i, *z], inv[*i], "specs/normalisation.yaml:127")
+    eqs.define(inv_rms[*i, *z], inv[*i], "specs/normalisation.yaml:124")
 
 
-# specs/normalisation.yaml:154
+# specs/normalisation.yaml:151
 def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, n, p = bound.o, bound.i, bound.n, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -177,24 +177,24 @@ def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) ** 2,
             ),
         ),
-        "specs/normalisation.yaml:165",
+        "specs/normalisation.yaml:162",
     )
     length = eqs.scratch("length", eqs.dtypes["U"], rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
     eqs.define(
         length[*a, *b],
         where(rules.eq(p, 1), lambda: total[*a, *b], lambda: sqrt(total[*a, *b])),
-        "specs/normalisation.yaml:166",
+        "specs/normalisation.yaml:163",
     )
     a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
     eqs.define(
         y[*a, k, *b],
         where(eq(length[*a, *b], 0), lambda: 0, lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) / length[*a, *b]),
-        "specs/normalisation.yaml:167",
+        "specs/normalisation.yaml:164",
     )
 
 
-# specs/normalisation.yaml:185
+# specs/normalisation.yaml:182
 def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -210,7 +210,7 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         total[n, h, *i],
         reduce_("sum", [size], lambda q: cast(pad(x, 0)[n, h + q - before, *i], eqs.dtypes["U"]) ** 2),
-        "specs/normalisation.yaml:199",
+        "specs/normalisation.yaml:196",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
@@ -218,27 +218,27 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
         cast(x[n, h, *i], eqs.dtypes["U"]) / (
             (bias + as_expr(alpha) / size * total[n, h, *i]) ** cast(beta, eqs.dtypes["U"])
         ),
-        "specs/normalisation.yaml:200",
+        "specs/normalisation.yaml:197",
     )
 
 
-# specs/normalisation.yaml:210
+# specs/normalisation.yaml:207
 def global_average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:214")
+    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:211")
 
 
-# specs/normalisation.yaml:218
+# specs/normalisation.yaml:219
 def global_max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:222")
+    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:223")
 
 
-# specs/normalisation.yaml:226
+# specs/normalisation.yaml:232
 def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d, p = bound.b, bound.c, bound.d, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -248,5 +248,5 @@ def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_(
             "sum", d, lambda *j: abs_(cast(x[n, h, *j], eqs.dtypes["U"])) ** cast(p, eqs.dtypes["U"])
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/normalisation.yaml:234",
+        "specs/normalisation.yaml:240",
     )

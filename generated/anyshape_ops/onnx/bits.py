@@ -10,32 +10,32 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/bits.yaml:29
+# specs/bits.yaml:26
 def bitwise_and_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:37
+# specs/bits.yaml:39
 def bitwise_or_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:44
+# specs/bits.yaml:51
 def bitwise_xor_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:55
+# specs/bits.yaml:67
 def bitwise_not_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_not(n.input(0), source=n.source)]
 
 
-# specs/bits.yaml:71
+# specs/bits.yaml:85
 def bit_shift_11(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_shift(n.input(0), n.input(1), direction=n.attr("direction"), source=n.source)]
 
 
-# specs/bits.yaml:86
+# specs/bits.yaml:100
 def bit_cast_26(n: OnnxNode) -> Sequence[Value]:
     return [api.bitcast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 

@@ -16,7 +16,7 @@ def mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/contraction.yaml:53
+# specs/contraction.yaml:56
 def gemm_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.gemm(
@@ -32,7 +32,7 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:56
+# specs/contraction.yaml:59
 def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
@@ -62,7 +62,7 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:64
+# specs/contraction.yaml:67
 def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
@@ -131,7 +131,7 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:74
+# specs/contraction.yaml:77
 def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
@@ -205,12 +205,12 @@ def ai_onnx_ml_svmregressor_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contraction.yaml:120
+# specs/contraction.yaml:123
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:123
+# specs/contraction.yaml:126
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not (
@@ -267,7 +267,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:133
+# specs/contraction.yaml:136
 def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
@@ -284,7 +284,7 @@ def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:158
+# specs/contraction.yaml:164
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 

@@ -92,37 +92,37 @@ def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
 
 
-# specs/indexing.yaml:127
+# specs/indexing.yaml:129
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:152
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:152
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:174
+# specs/indexing.yaml:180
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:174
+# specs/indexing.yaml:180
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:199
+# specs/indexing.yaml:205
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:222
+# specs/indexing.yaml:228
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.one_hot(
@@ -135,12 +135,12 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:270
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:288
+# specs/indexing.yaml:296
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(

@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/normalisation.yaml:32
+# specs/normalisation.yaml:29
 def batch_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("is_test", 0) != 1:
         n.refuse("BatchNormalization that also trains")
@@ -26,7 +26,7 @@ def batch_normalization_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:36
+# specs/normalisation.yaml:33
 def batch_normalization_7(n: OnnxNode) -> Sequence[Value]:
     if n.attr("spatial", 1) != 1:
         n.refuse("BatchNormalization by element")
@@ -37,7 +37,7 @@ def batch_normalization_7(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:38
+# specs/normalisation.yaml:35
 def batch_normalization_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.batch_norm(
@@ -46,7 +46,7 @@ def batch_normalization_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:40
+# specs/normalisation.yaml:37
 def batch_normalization_14(n: OnnxNode) -> Sequence[Value]:
     return (
         api.batch_norm_training(
@@ -67,12 +67,12 @@ def batch_normalization_14(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:80
+# specs/normalisation.yaml:77
 def instance_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.instance_norm(n.input(0), n.input(1), n.input(2), epsilon=n.attr("epsilon"), source=n.source)]
 
 
-# specs/normalisation.yaml:106
+# specs/normalisation.yaml:103
 def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("GroupNormalization that computes in another dtype than f32")
@@ -83,14 +83,14 @@ def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:135
+# specs/normalisation.yaml:132
 def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("RMSNormalization that computes in another dtype than f32")
     return api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)
 
 
-# specs/normalisation.yaml:139
+# specs/normalisation.yaml:136
 def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("SimplifiedLayerNormalization that computes in another dtype than f32")
@@ -100,7 +100,7 @@ def simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [normal_[0], api.cast(normal_[1], to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/normalisation.yaml:144
+# specs/normalisation.yaml:141
 def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     total_ = (
@@ -117,12 +117,12 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:171
+# specs/normalisation.yaml:168
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:174
+# specs/normalisation.yaml:171
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
@@ -143,7 +143,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:204
+# specs/normalisation.yaml:201
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -157,17 +157,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:216
+# specs/normalisation.yaml:213
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:224
+# specs/normalisation.yaml:225
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:236
+# specs/normalisation.yaml:242
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

@@ -32,7 +32,7 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:101
+# specs/quantisation.yaml:104
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -49,7 +49,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:102
+# specs/quantisation.yaml:105
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -67,7 +67,7 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:104
+# specs/quantisation.yaml:107
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -88,12 +88,12 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:153
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:181
+# specs/quantisation.yaml:190
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -110,7 +110,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:209
+# specs/quantisation.yaml:222
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (

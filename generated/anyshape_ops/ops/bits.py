@@ -8,7 +8,7 @@ import anyshape_ops.relations.bits as relations
 import anyshape_ops.rewrites.bits as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/bits.yaml:23
+# specs/bits.yaml:20
 # bitwise_and: no dyn variant, it has no parameters
 BITWISE_AND = OpDef(
     name="bitwise_and",
@@ -23,11 +23,11 @@ BITWISE_AND = OpDef(
     relation=relations.bitwise_and_relation,
     kernel=kernels.bitwise_and_kernel,
     summary="The bits that are set in both of two integers.",
-    source="specs/bits.yaml:23",
+    source="specs/bits.yaml:20",
     traits=("idempotent",),
 )
 
-# specs/bits.yaml:31
+# specs/bits.yaml:33
 # bitwise_or: no dyn variant, it has no parameters
 BITWISE_OR = OpDef(
     name="bitwise_or",
@@ -42,11 +42,11 @@ BITWISE_OR = OpDef(
     relation=relations.bitwise_or_relation,
     kernel=kernels.bitwise_or_kernel,
     summary="The bits that are set in at least one of two integers.",
-    source="specs/bits.yaml:31",
+    source="specs/bits.yaml:33",
     traits=("idempotent",),
 )
 
-# specs/bits.yaml:39
+# specs/bits.yaml:46
 # bitwise_xor: no dyn variant, it has no parameters
 BITWISE_XOR = OpDef(
     name="bitwise_xor",
@@ -61,11 +61,11 @@ BITWISE_XOR = OpDef(
     relation=relations.bitwise_xor_relation,
     kernel=kernels.bitwise_xor_kernel,
     summary="The bits that are set in exactly one of two integers.",
-    source="specs/bits.yaml:39",
+    source="specs/bits.yaml:46",
     traits=("commutative", "associative"),
 )
 
-# specs/bits.yaml:46
+# specs/bits.yaml:58
 # bitwise_not: no dyn variant, it has no parameters
 BITWISE_NOT = OpDef(
     name="bitwise_not",
@@ -77,12 +77,12 @@ BITWISE_NOT = OpDef(
     relation=relations.bitwise_not_relation,
     kernel=kernels.bitwise_not_kernel,
     summary="All bits of an integer flipped.",
-    source="specs/bits.yaml:46",
+    source="specs/bits.yaml:58",
     traits=("involution",),
     rewrites=rewrites.BITWISE_NOT,
 )
 
-# specs/bits.yaml:59
+# specs/bits.yaml:73
 # bitwise_shift: no dyn variant, it has no parameters that are operands
 BITWISE_SHIFT = OpDef(
     name="bitwise_shift",
@@ -97,10 +97,10 @@ BITWISE_SHIFT = OpDef(
     relation=relations.bitwise_shift_relation,
     kernel=kernels.bitwise_shift_kernel,
     summary="The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below their number.",
-    source="specs/bits.yaml:59",
+    source="specs/bits.yaml:73",
 )
 
-# specs/bits.yaml:77
+# specs/bits.yaml:91
 # bitcast: no dyn variant, it has no parameters that are operands
 BITCAST = OpDef(
     name="bitcast",
@@ -139,5 +139,5 @@ BITCAST = OpDef(
     computed={"R": ("bitcast", "T", "param:to")},
     kernel=kernels.bitcast_kernel,
     summary="The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is true for any but 0.",
-    source="specs/bits.yaml:77",
+    source="specs/bits.yaml:91",
 )

@@ -9,7 +9,7 @@ import anyshape_ops.kernels.normalisation as kernels
 import anyshape_ops.relations.normalisation as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/normalisation.yaml:19
+# specs/normalisation.yaml:16
 # batch_norm: no dyn variant, it has no parameters that are operands
 BATCH_NORM = OpDef(
     name="batch_norm",
@@ -28,10 +28,10 @@ BATCH_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.batch_norm_kernel,
     summary="Every channel shifted and scaled by given statistics, then scaled and shifted again.",
-    source="specs/normalisation.yaml:19",
+    source="specs/normalisation.yaml:16",
 )
 
-# specs/normalisation.yaml:46
+# specs/normalisation.yaml:43
 # batch_norm_training: no dyn variant, it has no parameters that are operands
 BATCH_NORM_TRAINING = OpDef(
     name="batch_norm_training",
@@ -57,10 +57,10 @@ BATCH_NORM_TRAINING = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.batch_norm_training_kernel,
     summary="Every channel shifted and scaled by its own statistics, then scaled and shifted again; and running statistics moved on.",
-    source="specs/normalisation.yaml:46",
+    source="specs/normalisation.yaml:43",
 )
 
-# specs/normalisation.yaml:70
+# specs/normalisation.yaml:67
 # instance_norm: no dyn variant, it has no parameters that are operands
 INSTANCE_NORM = OpDef(
     name="instance_norm",
@@ -77,10 +77,10 @@ INSTANCE_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.instance_norm_kernel,
     summary="Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
-    source="specs/normalisation.yaml:70",
+    source="specs/normalisation.yaml:67",
 )
 
-# specs/normalisation.yaml:85
+# specs/normalisation.yaml:82
 # group_norm: no dyn variant, it has no parameters that are operands
 GROUP_NORM = OpDef(
     name="group_norm",
@@ -100,10 +100,10 @@ GROUP_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.group_norm_kernel,
     summary="Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
-    source="specs/normalisation.yaml:85",
+    source="specs/normalisation.yaml:82",
 )
 
-# specs/normalisation.yaml:114
+# specs/normalisation.yaml:111
 # rms_norm: no dyn variant, it has no parameters that are operands
 RMS_NORM = OpDef(
     name="rms_norm",
@@ -125,10 +125,10 @@ RMS_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.rms_norm_kernel,
     summary="Every slice from `axis` on divided by its root mean square, then scaled elementwise.",
-    source="specs/normalisation.yaml:114",
+    source="specs/normalisation.yaml:111",
 )
 
-# specs/normalisation.yaml:154
+# specs/normalisation.yaml:151
 # lp_norm: no dyn variant, it has no parameters that are operands
 LP_NORM = OpDef(
     name="lp_norm",
@@ -144,10 +144,10 @@ LP_NORM = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lp_norm_kernel,
     summary="Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).",
-    source="specs/normalisation.yaml:154",
+    source="specs/normalisation.yaml:151",
 )
 
-# specs/normalisation.yaml:185
+# specs/normalisation.yaml:182
 # lrn: no dyn variant, it has no parameters that are operands
 LRN = OpDef(
     name="lrn",
@@ -165,10 +165,10 @@ LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:185",
+    source="specs/normalisation.yaml:182",
 )
 
-# specs/normalisation.yaml:210
+# specs/normalisation.yaml:207
 # global_average_pool: no dyn variant, it has no parameters
 GLOBAL_AVERAGE_POOL = OpDef(
     name="global_average_pool",
@@ -180,10 +180,10 @@ GLOBAL_AVERAGE_POOL = OpDef(
     relation=relations.global_average_pool_relation,
     kernel=kernels.global_average_pool_kernel,
     summary="The mean of every channel of every image.",
-    source="specs/normalisation.yaml:210",
+    source="specs/normalisation.yaml:207",
 )
 
-# specs/normalisation.yaml:218
+# specs/normalisation.yaml:219
 # global_max_pool: no dyn variant, it has no parameters
 GLOBAL_MAX_POOL = OpDef(
     name="global_max_pool",
@@ -195,10 +195,10 @@ GLOBAL_MAX_POOL = OpDef(
     relation=relations.global_max_pool_relation,
     kernel=kernels.global_max_pool_kernel,
     summary="The largest element of every channel of every image.",
-    source="specs/normalisation.yaml:218",
+    source="specs/normalisation.yaml:219",
 )
 
-# specs/normalisation.yaml:226
+# specs/normalisation.yaml:232
 # global_lp_pool: no dyn variant, it has no parameters that are operands
 GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
@@ -211,5 +211,5 @@ GLOBAL_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.global_lp_pool_kernel,
     summary="The p-norm of every channel of every image.",
-    source="specs/normalisation.yaml:226",
+    source="specs/normalisation.yaml:232",
 )

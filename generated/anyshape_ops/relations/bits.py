@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec
 
 
-# specs/bits.yaml:23
+# specs/bits.yaml:20
 def bitwise_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -16,7 +16,7 @@ def bitwise_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/bits.yaml:31
+# specs/bits.yaml:33
 def bitwise_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -24,7 +24,7 @@ def bitwise_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/bits.yaml:39
+# specs/bits.yaml:46
 def bitwise_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -32,13 +32,13 @@ def bitwise_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/bits.yaml:46
+# specs/bits.yaml:58
 def bitwise_not_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/bits.yaml:59
+# specs/bits.yaml:73
 def bitwise_shift_relation(rule: Rule, *, a: Vec, b: Vec, direction: str) -> Bound:
     p = a
     q = b
@@ -46,7 +46,7 @@ def bitwise_shift_relation(rule: Rule, *, a: Vec, b: Vec, direction: str) -> Bou
     return rule.bind(outputs={"y": i_extents}, direction=direction, i_extents=i_extents, p=p, q=q)
 
 
-# specs/bits.yaml:77
+# specs/bits.yaml:91
 def bitcast_relation(rule: Rule, *, x: Vec, to: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, to=to)

@@ -10,7 +10,7 @@ from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Node, Value
 
 
-# specs/bits.yaml:53
+# specs/bits.yaml:65
 def bitwise_not_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -24,5 +24,5 @@ def bitwise_not_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 BITWISE_NOT = (
-    RewriteDef("bitwise_not(bitwise_not(x)) >> x", bitwise_not_rewrite_1, "specs/bits.yaml:53"),
+    RewriteDef("bitwise_not(bitwise_not(x)) >> x", bitwise_not_rewrite_1, "specs/bits.yaml:65"),
 )

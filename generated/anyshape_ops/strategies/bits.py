@@ -20,13 +20,13 @@ def read_as(x: Any, to: Any) -> Any:
     return (codes & codes.dtype.type(narrow.get(to.name, np.iinfo(codes.dtype).max))).view(to)
 
 
-# specs/bits.yaml:23
+# specs/bits.yaml:20
 def bitwise_and_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/bits.yaml:28
+# specs/bits.yaml:25
 def bitwise_and_reference(a: Any, b: Any) -> Any:
     return np.bitwise_and(a, b)
 
@@ -36,21 +36,35 @@ BITWISE_AND = Property(
     bitwise_and_case,
     bitwise_and_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:19"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:20"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:28"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:29"),
+        Example(
+            {"a": Given(value=((12,), (-1,))), "b": Given(value=(10, 0))},
+            {},
+            {"y": Given(value=((8, 0), (10, 0)))},
+            None,
+            "specs/bits.yaml:30",
+        ),
+        Example(
+            {"a": Given(value=(240,), dtype="u8"), "b": Given(value=(255, 15), dtype="u8")},
+            {},
+            {"y": Given(value=(240, 0), dtype="u8")},
+            None,
+            "specs/bits.yaml:31",
+        ),
     ),
-    "specs/bits.yaml:23",
-    reference_source="specs/bits.yaml:28",
+    "specs/bits.yaml:20",
+    reference_source="specs/bits.yaml:25",
 )
 
 
-# specs/bits.yaml:31
+# specs/bits.yaml:33
 def bitwise_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/bits.yaml:36
+# specs/bits.yaml:38
 def bitwise_or_reference(a: Any, b: Any) -> Any:
     return np.bitwise_or(a, b)
 
@@ -60,21 +74,35 @@ BITWISE_OR = Property(
     bitwise_or_case,
     bitwise_or_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:19"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:20"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:41"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:42"),
+        Example(
+            {"a": Given(value=((12,), (-1,))), "b": Given(value=(10, 0))},
+            {},
+            {"y": Given(value=((14, 12), (-1, -1)))},
+            None,
+            "specs/bits.yaml:43",
+        ),
+        Example(
+            {"a": Given(value=(240,), dtype="u8"), "b": Given(value=(255, 15), dtype="u8")},
+            {},
+            {"y": Given(value=(255, 255), dtype="u8")},
+            None,
+            "specs/bits.yaml:44",
+        ),
     ),
-    "specs/bits.yaml:31",
-    reference_source="specs/bits.yaml:36",
+    "specs/bits.yaml:33",
+    reference_source="specs/bits.yaml:38",
 )
 
 
-# specs/bits.yaml:39
+# specs/bits.yaml:46
 def bitwise_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/bits.yaml:43
+# specs/bits.yaml:50
 def bitwise_xor_reference(a: Any, b: Any) -> Any:
     return np.bitwise_xor(a, b)
 
@@ -84,21 +112,35 @@ BITWISE_XOR = Property(
     bitwise_xor_case,
     bitwise_xor_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:19"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:20"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:53"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:54"),
+        Example(
+            {"a": Given(value=((12,), (-1,))), "b": Given(value=(10, 0))},
+            {},
+            {"y": Given(value=((6, 12), (-11, -1)))},
+            None,
+            "specs/bits.yaml:55",
+        ),
+        Example(
+            {"a": Given(value=(240,), dtype="u8"), "b": Given(value=(255, 15), dtype="u8")},
+            {},
+            {"y": Given(value=(15, 255), dtype="u8")},
+            None,
+            "specs/bits.yaml:56",
+        ),
     ),
-    "specs/bits.yaml:39",
-    reference_source="specs/bits.yaml:43",
+    "specs/bits.yaml:46",
+    reference_source="specs/bits.yaml:50",
 )
 
 
-# specs/bits.yaml:46
+# specs/bits.yaml:58
 def bitwise_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/bits.yaml:54
+# specs/bits.yaml:66
 def bitwise_not_reference(x: Any) -> Any:
     return np.bitwise_not(x)
 
@@ -108,22 +150,30 @@ BITWISE_NOT = Property(
     bitwise_not_case,
     bitwise_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:57"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:69"),
+        Example({"x": Given(value=(0, 5, -1))}, {}, {"y": Given(value=(-1, -6, 0))}, None, "specs/bits.yaml:70"),
+        Example(
+            {"x": Given(value=(0, 5, 255), dtype="u8")},
+            {},
+            {"y": Given(value=(255, 250, 0), dtype="u8")},
+            None,
+            "specs/bits.yaml:71",
+        ),
     ),
-    "specs/bits.yaml:46",
-    reference_source="specs/bits.yaml:54",
+    "specs/bits.yaml:58",
+    reference_source="specs/bits.yaml:66",
     refuses=False,
 )
 
 
-# specs/bits.yaml:59
+# specs/bits.yaml:73
 def bitwise_shift_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     direction = d.member(("LEFT", "RIGHT"))
     return Case({"a": p, "b": q}, {"direction": direction})
 
 
-# specs/bits.yaml:69
+# specs/bits.yaml:83
 def bitwise_shift_reference(a: Any, b: Any, direction: Any) -> Any:
     return np.where(
         (b >= 0) & (b < a.dtype.itemsize * 8),
@@ -142,36 +192,36 @@ BITWISE_SHIFT = Property(
             {"direction": "LEFT"},
             {"y": Given((2, 3))},
             None,
-            "specs/bits.yaml:73",
+            "specs/bits.yaml:87",
         ),
         Example(
             {"a": Given((3,)), "b": Given((2, 3))},
             {"direction": "LEFT"},
             {"y": Given((2, 3))},
             None,
-            "specs/bits.yaml:74",
+            "specs/bits.yaml:88",
         ),
         Example(
             {"a": Given(value=(16, 4, 1)), "b": Given(value=(1, 2, 9))},
             {"direction": "RIGHT"},
             {"y": Given(value=(8, 1, 0))},
             None,
-            "specs/bits.yaml:75",
+            "specs/bits.yaml:89",
         ),
     ),
-    "specs/bits.yaml:59",
-    reference_source="specs/bits.yaml:69",
+    "specs/bits.yaml:73",
+    reference_source="specs/bits.yaml:83",
 )
 
 
-# specs/bits.yaml:77
+# specs/bits.yaml:91
 def bitcast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
     return Case({"x": d_}, {"to": to})
 
 
-# specs/bits.yaml:85
+# specs/bits.yaml:99
 def bitcast_reference(x: Any, to: Any) -> Any:
     return read_as(x, np.dtype(to))
 
@@ -186,66 +236,66 @@ BITCAST = Property(
             {"to": "u32"},
             {"y": Given(value=(1065353216, 2147483648, 2139095040), dtype="u32")},
             None,
-            "specs/bits.yaml:88",
+            "specs/bits.yaml:102",
         ),
         Example(
             {"x": Given(value=(-1, 128), dtype="i16")},
             {"to": "u16"},
             {"y": Given(value=(65535, 128), dtype="u16")},
             None,
-            "specs/bits.yaml:89",
+            "specs/bits.yaml:103",
         ),
         Example(
             {"x": Given(value=(16256,), dtype="u16")},
             {"to": "bf16"},
             {"y": Given(value=(1.0,), dtype="bf16")},
             None,
-            "specs/bits.yaml:90",
+            "specs/bits.yaml:104",
         ),
         Example(
             {"x": Given(value=(4614253070214989087,), dtype="i64")},
             {"to": "f64"},
             {"y": Given(value=(3.14,), dtype="f64")},
             None,
-            "specs/bits.yaml:91",
+            "specs/bits.yaml:105",
         ),
         Example(
             {"x": Given(value=(0, 2), dtype="u8")},
             {"to": "bool"},
             {"y": Given(value=(False, True))},
             None,
-            "specs/bits.yaml:92",
+            "specs/bits.yaml:106",
         ),
         Example(
             {"x": Given(value=(True, False), dtype="bool")},
             {"to": "i8"},
             {"y": Given(value=(1, 0), dtype="i8")},
             None,
-            "specs/bits.yaml:93",
+            "specs/bits.yaml:107",
         ),
         Example(
             {"x": Given(value=(56, 184), dtype="u8")},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, -1.0), dtype="f8e4m3fn")},
             None,
-            "specs/bits.yaml:94",
+            "specs/bits.yaml:108",
         ),
         Example(
             {"x": Given(value=(-1, 7), dtype="i4")},
             {"to": "u4"},
             {"y": Given(value=(15, 7), dtype="u4")},
             None,
-            "specs/bits.yaml:95",
+            "specs/bits.yaml:109",
         ),
         Example(
             {"x": Given(value=(1.0, -6.0), dtype="f4e2m1")},
             {"to": "i4"},
             {"y": Given(value=(2, -1), dtype="i4")},
             None,
-            "specs/bits.yaml:96",
+            "specs/bits.yaml:110",
         ),
     ),
-    "specs/bits.yaml:77",
-    reference_source="specs/bits.yaml:85",
+    "specs/bits.yaml:91",
+    reference_source="specs/bits.yaml:99",
     refuses=False,
 )

@@ -124,6 +124,13 @@ TILE = Property(
         Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:71"),
         Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:72"),
         Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:73"),
+        Example(
+            {"x": Given(value=((1, 2),))},
+            {"repeats": (2, 2)},
+            {"y": Given(value=((1, 2, 1, 2), (1, 2, 1, 2)))},
+            None,
+            "specs/indexing.yaml:74",
+        ),
     ),
     "specs/indexing.yaml:53",
     asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:60"),),
@@ -131,7 +138,7 @@ TILE = Property(
 )
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:76
 def repeat_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -141,7 +148,7 @@ def repeat_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"repeats": repeats, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:85
+# specs/indexing.yaml:86
 def repeat_reference(x: Any, repeats: Any, axis: Any) -> Any:
     return np.repeat(x, repeats, axis)
 
@@ -151,17 +158,24 @@ REPEAT = Property(
     repeat_case,
     repeat_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:87"),
-        Example({"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:88"),
-        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:89"),
+        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:88"),
+        Example({"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:89"),
+        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:90"),
+        Example(
+            {"x": Given(value=((1, 2),))},
+            {"repeats": 2, "axis": -1},
+            {"y": Given(value=((1, 1, 2, 2),))},
+            None,
+            "specs/indexing.yaml:91",
+        ),
     ),
-    "specs/indexing.yaml:75",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:83"),),
-    reference_source="specs/indexing.yaml:85",
+    "specs/indexing.yaml:76",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:84"),),
+    reference_source="specs/indexing.yaml:86",
 )
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:93
 def flip_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -169,7 +183,7 @@ def flip_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/indexing.yaml:98
+# specs/indexing.yaml:100
 def flip_reference(x: Any, axes: Any) -> Any:
     return np.flip(x, tuple(axes))
 
@@ -179,21 +193,21 @@ FLIP = Property(
     flip_case,
     flip_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:100"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:102"),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {"axes": (1,)},
             {"y": Given(value=((2, 1), (4, 3)))},
             None,
-            "specs/indexing.yaml:101",
+            "specs/indexing.yaml:103",
         ),
     ),
-    "specs/indexing.yaml:91",
-    reference_source="specs/indexing.yaml:98",
+    "specs/indexing.yaml:93",
+    reference_source="specs/indexing.yaml:100",
 )
 
 
-# specs/indexing.yaml:103
+# specs/indexing.yaml:105
 def roll_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -202,7 +216,7 @@ def roll_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"shift": shift, "axes": axes})
 
 
-# specs/indexing.yaml:111
+# specs/indexing.yaml:113
 def roll_reference(x: Any, shift: Any, axes: Any) -> Any:
     return np.roll(x, tuple(shift), tuple(axes)) if len(axes) > 0 else x
 
@@ -217,18 +231,18 @@ ROLL = Property(
             {"shift": (1,)},
             {"y": Given(value=(4, 1, 2, 3))},
             None,
-            "specs/indexing.yaml:113",
+            "specs/indexing.yaml:115",
         ),
         Example(
-            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:114"
+            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:116"
         ),
     ),
-    "specs/indexing.yaml:103",
-    reference_source="specs/indexing.yaml:111",
+    "specs/indexing.yaml:105",
+    reference_source="specs/indexing.yaml:113",
 )
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:118
 def gather_elements_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -240,7 +254,7 @@ def gather_elements_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": Vec((*u, m, *v))}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/indexing.yaml:126
+# specs/indexing.yaml:128
 def gather_elements_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take_along_axis(
         x[tuple([slice(None) if k == axis else slice(m) for k, m in enumerate(index.shape)])], index, axis
@@ -257,44 +271,58 @@ GATHER_ELEMENTS = Property(
             {},
             {"y": Given((2, 2))},
             None,
-            "specs/indexing.yaml:129",
+            "specs/indexing.yaml:131",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (-1,)))},
             {"axis": 1},
             {"y": Given((2, 1))},
             None,
-            "specs/indexing.yaml:130",
+            "specs/indexing.yaml:132",
         ),
-        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:131"),
+        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:133"),
         Example(
-            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:132"
+            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:134"
         ),
         Example(
             {"x": Given((2, 2)), "index": Given(value=((1, 0),))},
             {},
             {"y": Given((1, 2))},
             None,
-            "specs/indexing.yaml:133",
+            "specs/indexing.yaml:135",
         ),
         Example(
             {"x": Given((1, 3)), "index": Given(value=((0,), (0,)))},
             {"axis": 1},
             {},
             "reaches beyond",
-            "specs/indexing.yaml:134",
+            "specs/indexing.yaml:136",
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1),))},
+            {},
+            {"y": Given(value=((1, 4),))},
+            None,
+            "specs/indexing.yaml:137",
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-2,)))},
+            {"axis": 1},
+            {"y": Given(value=((2,), (3,)))},
+            None,
+            "specs/indexing.yaml:138",
         ),
     ),
-    "specs/indexing.yaml:116",
+    "specs/indexing.yaml:118",
     asserts=(
-        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:123"),
-        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:124"),
+        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:125"),
+        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:126"),
     ),
-    reference_source="specs/indexing.yaml:126",
+    reference_source="specs/indexing.yaml:128",
 )
 
 
-# specs/indexing.yaml:136
+# specs/indexing.yaml:140
 def gather_nd_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.run("n")
@@ -309,7 +337,7 @@ def gather_nd_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:146
+# specs/indexing.yaml:150
 def gather_nd_reference(x: Any, index: Any, batch_dims: Any) -> Any:
     return np.asarray(
         [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])], x.dtype
@@ -326,20 +354,34 @@ GATHER_ND = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:154",
+            "specs/indexing.yaml:158",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (2,)))},
             {"batch_dims": 1},
             {"y": Given((2,))},
             None,
-            "specs/indexing.yaml:155",
+            "specs/indexing.yaml:159",
         ),
-        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:156"),
+        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:160"),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1), (1, 0)))},
+            {},
+            {"y": Given(value=(2, 3))},
+            None,
+            "specs/indexing.yaml:161",
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-1,)))},
+            {"batch_dims": 1},
+            {"y": Given(value=(2, 4))},
+            None,
+            "specs/indexing.yaml:162",
+        ),
     ),
-    "specs/indexing.yaml:136",
-    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:143"),),
-    reference_source="specs/indexing.yaml:146",
+    "specs/indexing.yaml:140",
+    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:147"),),
+    reference_source="specs/indexing.yaml:150",
     weak={
         "3a": "a dim of index is the number of axes that a row names, so that no rank is known where dims are symbols",
         "7b": "a dim of index is the number of axes that a row names, and a kernel is made for ranks",
@@ -348,7 +390,7 @@ GATHER_ND = Property(
 )
 
 
-# specs/indexing.yaml:158
+# specs/indexing.yaml:164
 def depth_to_space_case(d: Draw) -> Case:
     b = d.dim("b")
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -359,7 +401,7 @@ def depth_to_space_case(d: Draw) -> Case:
     return Case({"x": Vec((b, f, h, w))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:172
+# specs/indexing.yaml:178
 def depth_to_space_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, f, h, w: (
@@ -374,39 +416,39 @@ DEPTH_TO_SPACE = Property(
     depth_to_space_case,
     depth_to_space_reference,
     (
-        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:176"),
+        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:182"),
         Example(
             {"x": Given((1, 4, 1, 1))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/indexing.yaml:177",
+            "specs/indexing.yaml:183",
         ),
         Example(
             {"x": Given((1, 8, 1, 2))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 2, 2, 4))},
             None,
-            "specs/indexing.yaml:178",
+            "specs/indexing.yaml:184",
         ),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:179"),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:180"),
-        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:181"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:185"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:186"),
+        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:187"),
         Example(
             {"x": Given(value=((((1,),), ((2,),), ((3,),), ((4,),), ((5,),), ((6,),), ((7,),), ((8,),)),))},
             {"size": 2},
             {"y": Given(value=((((1, 3), (5, 7)), ((2, 4), (6, 8))),))},
             None,
-            "specs/indexing.yaml:182",
+            "specs/indexing.yaml:188",
         ),
     ),
-    "specs/indexing.yaml:158",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:166"),),
-    reference_source="specs/indexing.yaml:172",
+    "specs/indexing.yaml:164",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:172"),),
+    reference_source="specs/indexing.yaml:178",
 )
 
 
-# specs/indexing.yaml:184
+# specs/indexing.yaml:190
 def space_to_depth_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -417,7 +459,7 @@ def space_to_depth_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, h * size, w * size))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:197
+# specs/indexing.yaml:203
 def space_to_depth_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, c, h, w: x.reshape(b, c, h // size, size, w // size, size).transpose(
@@ -431,39 +473,39 @@ SPACE_TO_DEPTH = Property(
     space_to_depth_case,
     space_to_depth_reference,
     (
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:201"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:207"),
         Example(
             {"x": Given((1, 2, 2, 2))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 8, 1, 1))},
             None,
-            "specs/indexing.yaml:202",
+            "specs/indexing.yaml:208",
         ),
         Example(
             {"x": Given((1, 2, 2, 4))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 8, 1, 2))},
             None,
-            "specs/indexing.yaml:203",
+            "specs/indexing.yaml:209",
         ),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:204"),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:205"),
-        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:206"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:210"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:211"),
+        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:212"),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)), ((5, 6), (7, 8))),))},
             {"size": 2},
             {"y": Given(value=((((1,),), ((5,),), ((2,),), ((6,),), ((3,),), ((7,),), ((4,),), ((8,),)),))},
             None,
-            "specs/indexing.yaml:207",
+            "specs/indexing.yaml:213",
         ),
     ),
-    "specs/indexing.yaml:184",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:192"),),
-    reference_source="specs/indexing.yaml:197",
+    "specs/indexing.yaml:190",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:198"),),
+    reference_source="specs/indexing.yaml:203",
 )
 
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:215
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -472,7 +514,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:220
+# specs/indexing.yaml:226
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -494,51 +536,65 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:224",
+            "specs/indexing.yaml:230",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:225",
+            "specs/indexing.yaml:231",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:226",
+            "specs/indexing.yaml:232",
         ),
         Example(
             {"index": Given(value=((0, 2), (1, 0))), "values": Given(value=(0, 1))},
             {"depth": 3},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/indexing.yaml:227",
+            "specs/indexing.yaml:233",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": 0},
             {"y": Given((1, 0))},
             None,
-            "specs/indexing.yaml:228",
+            "specs/indexing.yaml:234",
+        ),
+        Example(
+            {"index": Given(value=(1, -1, 3)), "values": Given(value=(5, 7))},
+            {"depth": 3},
+            {"y": Given(value=((5, 7, 5), (5, 5, 7), (5, 5, 5)))},
+            None,
+            "specs/indexing.yaml:235",
+        ),
+        Example(
+            {"index": Given(value=(1, -1)), "values": Given(value=(5, 7))},
+            {"depth": 2, "axis": 0},
+            {"y": Given(value=((5, 5), (7, 7)))},
+            None,
+            "specs/indexing.yaml:236",
         ),
     ),
-    "specs/indexing.yaml:209",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:217"),),
-    reference_source="specs/indexing.yaml:220",
+    "specs/indexing.yaml:215",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:223"),),
+    reference_source="specs/indexing.yaml:226",
 )
 
 
-# specs/indexing.yaml:230
+# specs/indexing.yaml:238
 def dilate_case(d: Draw) -> Case:
     d_ = d.run("d")
     strides = Vec(d.positives(len(d_)))
     return Case({"x": d_, "value": d.default(Vec(()))}, {"strides": strides})
 
 
-# specs/indexing.yaml:240
+# specs/indexing.yaml:248
 def dilate_reference(x: Any, value: Any, strides: Any) -> Any:
     return (lambda y: (y.__setitem__(tuple([slice(None, None, t) for t in strides]), x), y)[1])(
         np.full([max((n - 1) * t + 1, 0) for n, t in zip(x.shape, strides)], value, x.dtype)
@@ -555,24 +611,24 @@ DILATE = Property(
             {"strides": (1, 3)},
             {"y": Given(value=((1, 0, 0, 2), (3, 0, 0, 4)))},
             None,
-            "specs/indexing.yaml:242",
+            "specs/indexing.yaml:250",
         ),
         Example(
             {"x": Given((0, 2)), "value": Given(())},
             {"strides": (2, 2)},
             {"y": Given((0, 3))},
             None,
-            "specs/indexing.yaml:243",
+            "specs/indexing.yaml:251",
         ),
-        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:244"),
+        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:252"),
     ),
-    "specs/indexing.yaml:230",
-    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:237"),),
-    reference_source="specs/indexing.yaml:240",
+    "specs/indexing.yaml:238",
+    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:245"),),
+    reference_source="specs/indexing.yaml:248",
 )
 
 
-# specs/indexing.yaml:246
+# specs/indexing.yaml:254
 def center_crop_pad_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -581,7 +637,7 @@ def center_crop_pad_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": d.default(axes), "shape": shape})
 
 
-# specs/indexing.yaml:259
+# specs/indexing.yaml:267
 def center_crop_pad_reference(x: Any, axes: Any, shape: Any) -> Any:
     return (
         lambda s: np.pad(
@@ -602,24 +658,24 @@ CENTER_CROP_PAD = Property(
             {"shape": (2,)},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:264",
+            "specs/indexing.yaml:272",
         ),
         Example(
-            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:265"
+            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:273"
         ),
-        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:266"),
+        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:274"),
         Example(
-            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:267"
+            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:275"
         ),
-        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:268"),
+        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:276"),
     ),
-    "specs/indexing.yaml:246",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:254"),),
-    reference_source="specs/indexing.yaml:259",
+    "specs/indexing.yaml:254",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:262"),),
+    reference_source="specs/indexing.yaml:267",
 )
 
 
-# specs/indexing.yaml:270
+# specs/indexing.yaml:278
 def reverse_sequence_case(d: Draw) -> Case:
     rule = Rule("reverse_sequence")
     m = d.dim("m")
@@ -636,7 +692,7 @@ def reverse_sequence_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:286
+# specs/indexing.yaml:294
 def reverse_sequence_reference(x: Any, lens: Any, batch_axis: Any, time_axis: Any) -> Any:
     return (
         lambda t: np.swapaxes(
@@ -657,43 +713,43 @@ REVERSE_SEQUENCE = Property(
             {},
             {"y": Given(value=((5, 4), (3, 2), (1, 6)))},
             None,
-            "specs/indexing.yaml:290",
+            "specs/indexing.yaml:298",
         ),
         Example(
             {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
             {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
-            "specs/indexing.yaml:291",
+            "specs/indexing.yaml:299",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": 0},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:292",
+            "specs/indexing.yaml:300",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": -1, "time_axis": 2},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:293",
+            "specs/indexing.yaml:301",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1, 1))},
             {},
             {},
             "lengths for a batch",
-            "specs/indexing.yaml:294",
+            "specs/indexing.yaml:302",
         ),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:295"),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:296"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:303"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:304"),
     ),
-    "specs/indexing.yaml:270",
+    "specs/indexing.yaml:278",
     asserts=(
-        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:279"),
-        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:280"),
+        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:287"),
+        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:288"),
     ),
-    reference_source="specs/indexing.yaml:286",
+    reference_source="specs/indexing.yaml:294",
 )

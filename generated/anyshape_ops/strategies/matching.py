@@ -31,6 +31,13 @@ ENSURE_SHAPE = Property(
         Example({"x": Given((2, 3))}, {"shape": (2,)}, {}, "the rank is not", "specs/matching.yaml:21"),
         Example({"x": Given((2, 3))}, {"shape": (-2, 3)}, {}, "-1 for any", "specs/matching.yaml:22"),
         Example({"x": Given((2, 3))}, {"shape": (2, 4)}, {}, "the dims are not", "specs/matching.yaml:23"),
+        Example(
+            {"x": Given(value=((1, 2),))},
+            {"shape": (-1, 2)},
+            {"y": Given(value=((1, 2),))},
+            None,
+            "specs/matching.yaml:24",
+        ),
     ),
     "specs/matching.yaml:5",
     asserts=(

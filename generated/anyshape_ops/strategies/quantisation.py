@@ -402,6 +402,27 @@ DEQUANTIZE_LINEAR = Property(
             "the shape of scale",
             "specs/quantisation.yaml:80",
         ),
+        Example(
+            {"x": Given(value=(-128, 0, 127)), "scale": Given(value=0.5), "zero": Given(value=1)},
+            {},
+            {"y": Given(value=(-64.5, -0.5, 63.0))},
+            None,
+            "specs/quantisation.yaml:81",
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 1))},
+            {},
+            {"y": Given(value=((0.5, 2.0), (1.5, 6.0)))},
+            None,
+            "specs/quantisation.yaml:82",
+        ),
+        Example(
+            {"x": Given(value=(0, 255), dtype="u8"), "scale": Given(value=0.5), "zero": Given(value=128, dtype="u8")},
+            {},
+            {"y": Given(value=(-64.0, 63.5))},
+            None,
+            "specs/quantisation.yaml:83",
+        ),
     ),
     "specs/quantisation.yaml:32",
     asserts=(
@@ -416,7 +437,7 @@ DEQUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:85
 def quantize_linear_case(d: Draw) -> Case:
     rule = Rule("quantize_linear")
     d_ = d.run("d")
@@ -600,7 +621,7 @@ def quantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": z}, {"axis": axis_given, "block_size": block_size_given})
 
 
-# specs/quantisation.yaml:96
+# specs/quantisation.yaml:99
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
@@ -620,199 +641,220 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:107",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:108",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:109",
-        ),
-        Example(
-            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
-            {},
-            {"y": Given((3,))},
-            None,
             "specs/quantisation.yaml:110",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:111",
         ),
         Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:112",
+        ),
+        Example(
+            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((3,))},
+            None,
+            "specs/quantisation.yaml:113",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:114",
+        ),
+        Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:112",
+            "specs/quantisation.yaml:115",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:113",
+            "specs/quantisation.yaml:116",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:114",
+            "specs/quantisation.yaml:117",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:115",
+            "specs/quantisation.yaml:118",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:116",
+            "specs/quantisation.yaml:119",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:117",
+            "specs/quantisation.yaml:120",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:118",
+            "specs/quantisation.yaml:121",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:119",
+            "specs/quantisation.yaml:122",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:120",
+            "specs/quantisation.yaml:123",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:121",
+            "specs/quantisation.yaml:124",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:122",
+            "specs/quantisation.yaml:125",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:123",
+            "specs/quantisation.yaml:126",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:124",
+            "specs/quantisation.yaml:127",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:125",
+            "specs/quantisation.yaml:128",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:126",
+            "specs/quantisation.yaml:129",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -3},
             {},
             "is not one of",
-            "specs/quantisation.yaml:127",
+            "specs/quantisation.yaml:130",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:128",
+            "specs/quantisation.yaml:131",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:129",
+            "specs/quantisation.yaml:132",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:130",
+            "specs/quantisation.yaml:133",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:131",
+            "specs/quantisation.yaml:134",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:132",
+            "specs/quantisation.yaml:135",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:133",
+            "specs/quantisation.yaml:136",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:134",
+            "specs/quantisation.yaml:137",
+        ),
+        Example(
+            {"x": Given(value=(0.5, 1.5, -3.0, 600.0)), "scale": Given(value=1.0), "zero": Given(value=1)},
+            {},
+            {"y": Given(value=(1, 3, 0, 255))},
+            None,
+            "specs/quantisation.yaml:138",
+        ),
+        Example(
+            {"x": Given(value=(2.5, -3.5, -600.0)), "scale": Given(value=1.0), "zero": Given(value=0, dtype="i8")},
+            {},
+            {"y": Given(value=(2, -4, -128), dtype="i8")},
+            None,
+            "specs/quantisation.yaml:139",
+        ),
+        Example(
+            {"x": Given(value=((1.0, 1.0),)), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 10))},
+            {},
+            {"y": Given(value=((2, 10),))},
+            None,
+            "specs/quantisation.yaml:140",
         ),
     ),
-    "specs/quantisation.yaml:82",
+    "specs/quantisation.yaml:85",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -821,11 +863,11 @@ QUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:96",
+    reference_source="specs/quantisation.yaml:99",
 )
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:142
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec((d.dim("m"),))
@@ -836,7 +878,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:146
+# specs/quantisation.yaml:152
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
@@ -849,47 +891,66 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:149"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:155"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:150",
+            "specs/quantisation.yaml:156",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:151",
+            "specs/quantisation.yaml:157",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:152",
+            "specs/quantisation.yaml:158",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:153",
+            "specs/quantisation.yaml:159",
+        ),
+        Example(
+            {
+                "a": Given(value=((1, 2), (3, 4))),
+                "b": Given(value=((5, 6), (7, 8))),
+                "za": Given(value=(1, 2)),
+                "zb": Given(value=(5, 9)),
+            },
+            {},
+            {"y": Given(value=((2, -1), (4, -5)))},
+            None,
+            "specs/quantisation.yaml:160",
+        ),
+        Example(
+            {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
+            {},
+            {"y": Given(value=((-32640,),))},
+            None,
+            "specs/quantisation.yaml:162",
         ),
     ),
-    "specs/quantisation.yaml:136",
+    "specs/quantisation.yaml:142",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:142"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:143"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:148"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:149"),
     ),
-    reference_source="specs/quantisation.yaml:146",
+    reference_source="specs/quantisation.yaml:152",
 )
 
 
-# specs/quantisation.yaml:155
+# specs/quantisation.yaml:164
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec((d.dim("m"),))
@@ -903,7 +964,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:177
+# specs/quantisation.yaml:186
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return (lambda t, f, z, r: np.nan_to_num(np.clip(np.rint(t.astype(np.float32) * f) + np.float32(z), r.min, r.max)).astype(zy.dtype))(
         np.matmul(
@@ -934,7 +995,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:183",
+            "specs/quantisation.yaml:192",
         ),
         Example(
             {
@@ -950,7 +1011,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:184",
+            "specs/quantisation.yaml:193",
         ),
         Example(
             {
@@ -966,7 +1027,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:185",
+            "specs/quantisation.yaml:194",
         ),
         Example(
             {
@@ -982,7 +1043,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:186",
+            "specs/quantisation.yaml:195",
         ),
         Example(
             {
@@ -998,20 +1059,52 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:187",
+            "specs/quantisation.yaml:196",
+        ),
+        Example(
+            {
+                "a": Given(value=((3, 5),)),
+                "sa": Given(value=0.5),
+                "za": Given(value=1),
+                "b": Given(value=((2, 1), (3, 5))),
+                "sb": Given(value=0.25),
+                "zb": Given(value=0),
+                "sy": Given(value=0.5),
+                "zy": Given(value=10),
+            },
+            {},
+            {"y": Given(value=((14, 16),))},
+            None,
+            "specs/quantisation.yaml:197",
+        ),
+        Example(
+            {
+                "a": Given(value=((255,),)),
+                "sa": Given(value=1.0),
+                "za": Given(value=0),
+                "b": Given(value=((2,),)),
+                "sb": Given(value=1.0),
+                "zb": Given(value=0),
+                "sy": Given(value=1.0),
+                "zy": Given(value=0, dtype="i8"),
+            },
+            {},
+            {"y": Given(value=((127,),), dtype="i8")},
+            None,
+            "specs/quantisation.yaml:199",
         ),
     ),
-    "specs/quantisation.yaml:155",
+    "specs/quantisation.yaml:164",
     asserts=(
-        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:169"),
-        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:170"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:171"),
+        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:178"),
+        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:179"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:180"),
     ),
-    reference_source="specs/quantisation.yaml:177",
+    reference_source="specs/quantisation.yaml:186",
 )
 
 
-# specs/quantisation.yaml:189
+# specs/quantisation.yaml:202
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1034,7 +1127,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:204
+# specs/quantisation.yaml:217
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1064,7 +1157,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:229",
+            "specs/quantisation.yaml:242",
         ),
         Example(
             {
@@ -1077,28 +1170,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:230",
+            "specs/quantisation.yaml:243",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:231",
+            "specs/quantisation.yaml:244",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:232",
+            "specs/quantisation.yaml:245",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:233",
+            "specs/quantisation.yaml:246",
         ),
         Example(
             {
@@ -1110,22 +1203,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:234",
+            "specs/quantisation.yaml:247",
         ),
     ),
-    "specs/quantisation.yaml:189",
+    "specs/quantisation.yaml:202",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:197"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:210"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:198",
+            "specs/quantisation.yaml:211",
         ),
     ),
-    reference_source="specs/quantisation.yaml:204",
+    reference_source="specs/quantisation.yaml:217",
 )
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:249
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1158,7 +1251,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:250
+# specs/quantisation.yaml:263
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1178,7 +1271,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:252",
+            "specs/quantisation.yaml:265",
         ),
         Example(
             {
@@ -1191,7 +1284,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:253",
+            "specs/quantisation.yaml:266",
         ),
         Example(
             {
@@ -1203,7 +1296,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:254",
+            "specs/quantisation.yaml:267",
         ),
         Example(
             {
@@ -1215,28 +1308,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:255",
+            "specs/quantisation.yaml:268",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:256",
+            "specs/quantisation.yaml:269",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:257",
+            "specs/quantisation.yaml:270",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:258",
+            "specs/quantisation.yaml:271",
         ),
         Example(
             {
@@ -1248,14 +1341,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:259",
+            "specs/quantisation.yaml:272",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:260",
+            "specs/quantisation.yaml:273",
         ),
         Example(
             {
@@ -1267,14 +1360,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:261",
+            "specs/quantisation.yaml:274",
         ),
     ),
-    "specs/quantisation.yaml:236",
+    "specs/quantisation.yaml:249",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:243"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:244"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:245"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:256"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:257"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:258"),
     ),
-    reference_source="specs/quantisation.yaml:250",
+    reference_source="specs/quantisation.yaml:263",
 )

@@ -5,6 +5,7 @@ all, argmax, argmin.
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from anyshape.rules import Vec, place
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/reduction.yaml:43
+# specs/reduction.yaml:37
 def sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -26,7 +27,7 @@ def sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:47
+# specs/reduction.yaml:41
 def sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -36,26 +37,47 @@ SUM = Property(
     sum_case,
     sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:47"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:48"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:49",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:50"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:51"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (0,)},
+            {"y": Given(value=(4, 2))},
+            None,
+            "specs/reduction.yaml:52",
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (-1,), "keepdims": True},
+            {"y": Given(value=((-1,), (7,)))},
+            None,
+            "specs/reduction.yaml:53",
+        ),
+        Example(
+            {"x": Given(value=(100, 100), dtype="i8")},
+            {},
+            {"y": Given(value=-56, dtype="i8")},
+            None,
+            "specs/reduction.yaml:54",
         ),
     ),
-    "specs/reduction.yaml:43",
-    reference_source="specs/reduction.yaml:47",
+    "specs/reduction.yaml:37",
+    reference_source="specs/reduction.yaml:41",
 )
 
 
-# specs/reduction.yaml:53
+# specs/reduction.yaml:56
 def mean_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -68,7 +90,7 @@ def mean_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:58
+# specs/reduction.yaml:61
 def mean_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.mean(x, tuple(axes), keepdims=keepdims)
 
@@ -78,26 +100,33 @@ MEAN = Property(
     mean_case,
     mean_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:67"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:68"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:69",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:70"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:71"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(-0.5, 3.5))},
+            None,
+            "specs/reduction.yaml:72",
         ),
     ),
-    "specs/reduction.yaml:53",
-    reference_source="specs/reduction.yaml:58",
+    "specs/reduction.yaml:56",
+    reference_source="specs/reduction.yaml:61",
 )
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:74
 def prod_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -110,7 +139,7 @@ def prod_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:78
 def prod_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.prod(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -120,26 +149,40 @@ PROD = Property(
     prod_case,
     prod_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:84"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:85"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:86",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:87"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:88"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (0,)},
+            {"y": Given(value=(3, -8))},
+            None,
+            "specs/reduction.yaml:89",
+        ),
+        Example(
+            {"x": Given(value=(16, 17), dtype="u8")},
+            {},
+            {"y": Given(value=16, dtype="u8")},
+            None,
+            "specs/reduction.yaml:90",
         ),
     ),
-    "specs/reduction.yaml:64",
-    reference_source="specs/reduction.yaml:68",
+    "specs/reduction.yaml:74",
+    reference_source="specs/reduction.yaml:78",
 )
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:92
 def max_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -152,7 +195,7 @@ def max_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:80
+# specs/reduction.yaml:98
 def max_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.max(
         x,
@@ -167,23 +210,38 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:87"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:105"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:88",
+            "specs/reduction.yaml:106",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:89"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:90"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:107"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:108"),
+        Example(
+            {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
+            {"axes": (0,)},
+            {"y": Given(value=(nan, -1.0))},
+            None,
+            "specs/reduction.yaml:109",
+        ),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:110"),
+        Example(
+            {"x": Given(value=(200, 100), dtype="u8")},
+            {},
+            {"y": Given(value=200, dtype="u8")},
+            None,
+            "specs/reduction.yaml:111",
+        ),
     ),
-    "specs/reduction.yaml:74",
-    reference_source="specs/reduction.yaml:80",
+    "specs/reduction.yaml:92",
+    reference_source="specs/reduction.yaml:98",
 )
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:113
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -196,7 +254,7 @@ def min_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:98
+# specs/reduction.yaml:119
 def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
@@ -211,23 +269,38 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:105"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:126"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:106",
+            "specs/reduction.yaml:127",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:107"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:108"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:128"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:129"),
+        Example(
+            {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
+            {"axes": (0,)},
+            {"y": Given(value=(nan, -2.0))},
+            None,
+            "specs/reduction.yaml:130",
+        ),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:131"),
+        Example(
+            {"x": Given(value=(200, 100), dtype="u8")},
+            {},
+            {"y": Given(value=100, dtype="u8")},
+            None,
+            "specs/reduction.yaml:132",
+        ),
     ),
-    "specs/reduction.yaml:92",
-    reference_source="specs/reduction.yaml:98",
+    "specs/reduction.yaml:113",
+    reference_source="specs/reduction.yaml:119",
 )
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:134
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -240,7 +313,7 @@ def l1_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:139
 def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -250,26 +323,40 @@ L1 = Property(
     l1_case,
     l1_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:145"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:146"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:147",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:148"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:149"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(3, 7))},
+            None,
+            "specs/reduction.yaml:150",
+        ),
+        Example(
+            {"x": Given(value=(-100, 100), dtype="i8")},
+            {},
+            {"y": Given(value=-56, dtype="i8")},
+            None,
+            "specs/reduction.yaml:151",
         ),
     ),
-    "specs/reduction.yaml:110",
-    reference_source="specs/reduction.yaml:115",
+    "specs/reduction.yaml:134",
+    reference_source="specs/reduction.yaml:139",
 )
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:153
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -282,7 +369,7 @@ def l2_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:126
+# specs/reduction.yaml:158
 def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
@@ -292,26 +379,33 @@ L2 = Property(
     l2_case,
     l2_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:164"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:165"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:166",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:167"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:168"
+        ),
+        Example(
+            {"x": Given(value=((3, -4), (0, 0)))},
+            {"axes": (-1,), "keepdims": True},
+            {"y": Given(value=((5,), (0,)))},
+            None,
+            "specs/reduction.yaml:169",
         ),
     ),
-    "specs/reduction.yaml:121",
-    reference_source="specs/reduction.yaml:126",
+    "specs/reduction.yaml:153",
+    reference_source="specs/reduction.yaml:158",
 )
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:171
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -324,7 +418,7 @@ def sum_square_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:176
 def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -334,26 +428,40 @@ SUM_SQUARE = Property(
     sum_square_case,
     sum_square_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:182"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:183"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:184",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:185"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:186"
+        ),
+        Example(
+            {"x": Given(value=((1, -2), (3, 4)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(5, 25))},
+            None,
+            "specs/reduction.yaml:187",
+        ),
+        Example(
+            {"x": Given(value=(16, 1), dtype="i8")},
+            {},
+            {"y": Given(value=1, dtype="i8")},
+            None,
+            "specs/reduction.yaml:188",
         ),
     ),
-    "specs/reduction.yaml:132",
-    reference_source="specs/reduction.yaml:137",
+    "specs/reduction.yaml:171",
+    reference_source="specs/reduction.yaml:176",
 )
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:190
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -366,7 +474,7 @@ def log_sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:148
+# specs/reduction.yaml:195
 def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
@@ -376,26 +484,33 @@ LOG_SUM = Property(
     log_sum_case,
     log_sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:201"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:202"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:203",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:204"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:205"
+        ),
+        Example(
+            {"x": Given(value=((1, 2), (0, 0)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(1.0986123, -inf))},
+            None,
+            "specs/reduction.yaml:206",
         ),
     ),
-    "specs/reduction.yaml:143",
-    reference_source="specs/reduction.yaml:148",
+    "specs/reduction.yaml:190",
+    reference_source="specs/reduction.yaml:195",
 )
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:208
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -408,7 +523,7 @@ def log_sum_exp_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:216
 def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
@@ -418,26 +533,33 @@ LOG_SUM_EXP = Property(
     log_sum_exp_case,
     log_sum_exp_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:222"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:223"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:224",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:225"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:226"
+        ),
+        Example(
+            {"x": Given(value=((0, 1), (1000, 1000), (-inf, -inf)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(1.3132617, 1000.6931, -inf))},
+            None,
+            "specs/reduction.yaml:227",
         ),
     ),
-    "specs/reduction.yaml:154",
-    reference_source="specs/reduction.yaml:162",
+    "specs/reduction.yaml:208",
+    reference_source="specs/reduction.yaml:216",
 )
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:229
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -450,7 +572,7 @@ def any_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:173
+# specs/reduction.yaml:234
 def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
@@ -460,26 +582,34 @@ ANY = Property(
     any_case,
     any_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:236"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:237"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:238",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:239"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:240"
         ),
+        Example(
+            {"x": Given(value=((False, True), (False, False)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(True, False))},
+            None,
+            "specs/reduction.yaml:241",
+        ),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:242"),
     ),
-    "specs/reduction.yaml:168",
-    reference_source="specs/reduction.yaml:173",
+    "specs/reduction.yaml:229",
+    reference_source="specs/reduction.yaml:234",
 )
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:244
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -492,7 +622,7 @@ def all_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:249
 def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
@@ -502,26 +632,34 @@ ALL = Property(
     all_case,
     all_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:15"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:16"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:251"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:252"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:17",
+            "specs/reduction.yaml:253",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:18"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:254"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:19"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:255"
         ),
+        Example(
+            {"x": Given(value=((True, True), (True, False)))},
+            {"axes": (-1,)},
+            {"y": Given(value=(True, False))},
+            None,
+            "specs/reduction.yaml:256",
+        ),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:257"),
     ),
-    "specs/reduction.yaml:175",
-    reference_source="specs/reduction.yaml:180",
+    "specs/reduction.yaml:244",
+    reference_source="specs/reduction.yaml:249",
 )
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:259
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -535,7 +673,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:189
+# specs/reduction.yaml:266
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -550,29 +688,29 @@ ARGMAX = Property(
     argmax_case,
     argmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:32"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:26"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axis": 0, "keepdims": True, "select_last_index": True},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/reduction.yaml:33",
+            "specs/reduction.yaml:27",
         ),
-        Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
-        Example({"x": Given((0, 0))}, {}, {"y": Given((0,))}, None, "specs/reduction.yaml:35"),
-        Example({"x": Given((2, 1))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:36"),
-        Example({"x": Given((2, 0, 0))}, {"axis": 1}, {"y": Given((2, 0))}, None, "specs/reduction.yaml:37"),
-        Example({"x": Given((0, 0, 2))}, {"axis": 1}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:38"),
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
-        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
+        Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:28"),
+        Example({"x": Given((0, 0))}, {}, {"y": Given((0,))}, None, "specs/reduction.yaml:29"),
+        Example({"x": Given((2, 1))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:30"),
+        Example({"x": Given((2, 0, 0))}, {"axis": 1}, {"y": Given((2, 0))}, None, "specs/reduction.yaml:31"),
+        Example({"x": Given((0, 0, 2))}, {"axis": 1}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:32"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:33"),
+        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:34"),
     ),
-    "specs/reduction.yaml:182",
-    asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:189",
+    "specs/reduction.yaml:259",
+    asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:24"),),
+    reference_source="specs/reduction.yaml:266",
 )
 
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:271
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -586,7 +724,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:201
+# specs/reduction.yaml:278
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -601,23 +739,23 @@ ARGMIN = Property(
     argmin_case,
     argmin_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:32"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:26"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axis": 0, "keepdims": True, "select_last_index": True},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/reduction.yaml:33",
+            "specs/reduction.yaml:27",
         ),
-        Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:34"),
-        Example({"x": Given((0, 0))}, {}, {"y": Given((0,))}, None, "specs/reduction.yaml:35"),
-        Example({"x": Given((2, 1))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:36"),
-        Example({"x": Given((2, 0, 0))}, {"axis": 1}, {"y": Given((2, 0))}, None, "specs/reduction.yaml:37"),
-        Example({"x": Given((0, 0, 2))}, {"axis": 1}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:38"),
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:39"),
-        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:40"),
+        Example({"x": Given((2, 0))}, {}, {}, "no element stands first", "specs/reduction.yaml:28"),
+        Example({"x": Given((0, 0))}, {}, {"y": Given((0,))}, None, "specs/reduction.yaml:29"),
+        Example({"x": Given((2, 1))}, {}, {"y": Given((2,))}, None, "specs/reduction.yaml:30"),
+        Example({"x": Given((2, 0, 0))}, {"axis": 1}, {"y": Given((2, 0))}, None, "specs/reduction.yaml:31"),
+        Example({"x": Given((0, 0, 2))}, {"axis": 1}, {"y": Given((0, 2))}, None, "specs/reduction.yaml:32"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:33"),
+        Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:34"),
     ),
-    "specs/reduction.yaml:194",
-    asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:201",
+    "specs/reduction.yaml:271",
+    asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:24"),),
+    reference_source="specs/reduction.yaml:278",
 )

@@ -349,6 +349,13 @@ MEL_WEIGHT_MATRIX = Property(
             "a sample a second",
             "specs/signal.yaml:170",
         ),
+        Example(
+            {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
+            {"bins": 2, "dft_length": 10, "sample_rate": 8000},
+            {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
+            None,
+            "specs/signal.yaml:171",
+        ),
     ),
     "specs/signal.yaml:134",
     asserts=(

@@ -124,6 +124,20 @@ COMPRESS = Property(
             "entries for",
             "specs/sparse.yaml:57",
         ),
+        Example(
+            {"x": Given(value=((1, 2), (3, 4))), "condition": Given(value=(False, True))},
+            {"axis": 1},
+            {"y": Given(value=((2,), (4,)))},
+            None,
+            "specs/sparse.yaml:58",
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3)), "condition": Given(value=(True,))},
+            {},
+            {"y": Given(value=(1,))},
+            None,
+            "specs/sparse.yaml:59",
+        ),
     ),
     "specs/sparse.yaml:39",
     asserts=(Refusal(r"the condition has .* entries for .* along axis .*", "specs/sparse.yaml:46"),),
@@ -131,13 +145,13 @@ COMPRESS = Property(
 )
 
 
-# specs/sparse.yaml:59
+# specs/sparse.yaml:61
 def select_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_, "mask": d_}, {})
 
 
-# specs/sparse.yaml:66
+# specs/sparse.yaml:68
 def select_reference(x: Any, mask: Any) -> Any:
     return x[mask]
 
@@ -152,15 +166,15 @@ SELECT = Property(
             {},
             {"y": Given(value=(1, 3, 4))},
             None,
-            "specs/sparse.yaml:68",
+            "specs/sparse.yaml:70",
         ),
     ),
-    "specs/sparse.yaml:59",
-    reference_source="specs/sparse.yaml:66",
+    "specs/sparse.yaml:61",
+    reference_source="specs/sparse.yaml:68",
 )
 
 
-# specs/sparse.yaml:70
+# specs/sparse.yaml:72
 def sparse_fill_empty_rows_case(d: Draw) -> Case:
     n = d.dim("n")
     q = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("q"))
@@ -172,7 +186,7 @@ def sparse_fill_empty_rows_case(d: Draw) -> Case:
     )
 
 
-# specs/sparse.yaml:89
+# specs/sparse.yaml:91
 def sparse_fill_empty_rows_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return filled(index, values, value, shape)
 
@@ -191,35 +205,35 @@ SPARSE_FILL_EMPTY_ROWS = Property(
                 "empty": Given(value=(False, True, True, False)),
             },
             None,
-            "specs/sparse.yaml:91",
+            "specs/sparse.yaml:93",
         ),
         Example(
             {"index": Given((0, 2)), "values": Given((0,)), "value": Given(())},
             {"shape": (2, 1)},
             {"places": Given((2, 2)), "filled": Given((2,)), "empty": Given((2,))},
             None,
-            "specs/sparse.yaml:92",
+            "specs/sparse.yaml:94",
         ),
-        Example({"index": Given((0, 0)), "values": Given((0,))}, {"shape": ()}, {}, "has rows", "specs/sparse.yaml:93"),
+        Example({"index": Given((0, 0)), "values": Given((0,))}, {"shape": ()}, {}, "has rows", "specs/sparse.yaml:95"),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/sparse.yaml:94",
+            "specs/sparse.yaml:96",
         ),
         Example(
             {"index": Given((0, 2)), "values": Given((0,))},
             {"shape": (0, 1)},
             {"places": Given((0, 2)), "filled": Given((0,)), "empty": Given((0,))},
             None,
-            "specs/sparse.yaml:95",
+            "specs/sparse.yaml:97",
         ),
     ),
-    "specs/sparse.yaml:70",
+    "specs/sparse.yaml:72",
     asserts=(
-        Refusal(r"a sparse tensor has rows: its shape is .*", "specs/sparse.yaml:78"),
-        Refusal(r"a shape has no negative dims, got .*", "specs/sparse.yaml:79"),
+        Refusal(r"a sparse tensor has rows: its shape is .*", "specs/sparse.yaml:80"),
+        Refusal(r"a shape has no negative dims, got .*", "specs/sparse.yaml:81"),
     ),
-    reference_source="specs/sparse.yaml:89",
+    reference_source="specs/sparse.yaml:91",
 )

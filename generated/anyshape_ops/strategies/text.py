@@ -534,6 +534,13 @@ STRING_AT = Property(
             None,
             "specs/text.yaml:227",
         ),
+        Example(
+            {"at": Given(value=(3, 2, -1, 4)), "xs": Given(value=(("a", "bc"), ("def", "g")))},
+            {},
+            {"y": Given(value=("g", "bc", "", ""))},
+            None,
+            "specs/text.yaml:228",
+        ),
     ),
     "specs/text.yaml:213",
     reference_source="specs/text.yaml:224",

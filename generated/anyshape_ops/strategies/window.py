@@ -258,6 +258,27 @@ CONV = Property(
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:164"
         ),
+        Example(
+            {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
+            {},
+            {"y": Given(value=(((21.5, 42.5),),))},
+            None,
+            "specs/window.yaml:165",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
+            {"pads": (1, 0), "strides": (2,)},
+            {"y": Given(value=(((10, 42),),))},
+            None,
+            "specs/window.yaml:166",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
+            {"dilations": (2,)},
+            {"y": Given(value=(((41,),),))},
+            None,
+            "specs/window.yaml:167",
+        ),
     ),
     "specs/window.yaml:137",
     asserts=(
@@ -272,7 +293,7 @@ CONV = Property(
 )
 
 
-# specs/window.yaml:166
+# specs/window.yaml:169
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -298,7 +319,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:178
+# specs/window.yaml:181
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -315,90 +336,90 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:183",
+            "specs/window.yaml:186",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:184",
+            "specs/window.yaml:187",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:185",
+            "specs/window.yaml:188",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:186",
+            "specs/window.yaml:189",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:187",
+            "specs/window.yaml:190",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:188",
+            "specs/window.yaml:191",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:189"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:192"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:190",
+            "specs/window.yaml:193",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:191",
+            "specs/window.yaml:194",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:192",
+            "specs/window.yaml:195",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:193"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:196"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:194",
+            "specs/window.yaml:197",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:195",
+            "specs/window.yaml:198",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:196"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:199"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:197",
+            "specs/window.yaml:200",
         ),
     ),
-    "specs/window.yaml:166",
+    "specs/window.yaml:169",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
@@ -406,11 +427,11 @@ MAX_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
     ),
-    reference_source="specs/window.yaml:178",
+    reference_source="specs/window.yaml:181",
 )
 
 
-# specs/window.yaml:199
+# specs/window.yaml:202
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -436,7 +457,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:211
+# specs/window.yaml:214
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -467,90 +488,90 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:217"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:220"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:218",
+            "specs/window.yaml:221",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:219",
+            "specs/window.yaml:222",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:220",
+            "specs/window.yaml:223",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:221",
+            "specs/window.yaml:224",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:222",
+            "specs/window.yaml:225",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:223"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:226"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:224",
+            "specs/window.yaml:227",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:225",
+            "specs/window.yaml:228",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:226",
+            "specs/window.yaml:229",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:227"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:228"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:230"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:231"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:229",
+            "specs/window.yaml:232",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:230",
+            "specs/window.yaml:233",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:231",
+            "specs/window.yaml:234",
         ),
     ),
-    "specs/window.yaml:199",
+    "specs/window.yaml:202",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
@@ -558,11 +579,11 @@ AVERAGE_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
     ),
-    reference_source="specs/window.yaml:211",
+    reference_source="specs/window.yaml:214",
 )
 
 
-# specs/window.yaml:233
+# specs/window.yaml:236
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -588,7 +609,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:244
+# specs/window.yaml:247
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -604,104 +625,104 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:250"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:253"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:251",
+            "specs/window.yaml:254",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:252",
+            "specs/window.yaml:255",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:253",
+            "specs/window.yaml:256",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:254",
+            "specs/window.yaml:257",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:255",
+            "specs/window.yaml:258",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:256"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:259"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:257",
+            "specs/window.yaml:260",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:258",
+            "specs/window.yaml:261",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:259",
+            "specs/window.yaml:262",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:260"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:261"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:263"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:264"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:262",
+            "specs/window.yaml:265",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:263",
+            "specs/window.yaml:266",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:264",
+            "specs/window.yaml:267",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:265"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:268"),
     ),
-    "specs/window.yaml:233",
+    "specs/window.yaml:236",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:108"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:109"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:110"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:111"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:114"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:240"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:243"),
     ),
-    reference_source="specs/window.yaml:244",
+    reference_source="specs/window.yaml:247",
 )
 
 
-# specs/window.yaml:267
+# specs/window.yaml:270
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -730,7 +751,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:299
+# specs/window.yaml:302
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -759,119 +780,133 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:305",
+            "specs/window.yaml:308",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:306",
+            "specs/window.yaml:309",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:307",
+            "specs/window.yaml:310",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:308",
+            "specs/window.yaml:311",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:309",
+            "specs/window.yaml:312",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:310",
+            "specs/window.yaml:313",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:311",
+            "specs/window.yaml:314",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:312",
+            "specs/window.yaml:315",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:313"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:316"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:314",
+            "specs/window.yaml:317",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:315",
+            "specs/window.yaml:318",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:316",
+            "specs/window.yaml:319",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:317",
+            "specs/window.yaml:320",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:318",
+            "specs/window.yaml:321",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:319"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:322"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:320",
+            "specs/window.yaml:323",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
+            {},
+            {"y": Given(value=(((1.5, 12.5, 20.5),),))},
+            None,
+            "specs/window.yaml:324",
+        ),
+        Example(
+            {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
+            {"strides": (2,), "pads": (1, 0)},
+            {"y": Given(value=(((10, 2, 20),),))},
+            None,
+            "specs/window.yaml:325",
         ),
     ),
-    "specs/window.yaml:267",
+    "specs/window.yaml:270",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:281"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:282"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:283"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:284"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:285"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:286"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:295"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:284"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:285"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:286"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:287"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:288"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:289"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:298"),
     ),
-    reference_source="specs/window.yaml:299",
+    reference_source="specs/window.yaml:302",
 )
 
 
-# specs/window.yaml:322
+# specs/window.yaml:327
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -898,7 +933,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:334
+# specs/window.yaml:339
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -925,99 +960,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:338"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:343"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:339",
+            "specs/window.yaml:344",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:340",
+            "specs/window.yaml:345",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:341",
+            "specs/window.yaml:346",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:342",
+            "specs/window.yaml:347",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:343",
+            "specs/window.yaml:348",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:344"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:349"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:345",
+            "specs/window.yaml:350",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:346",
+            "specs/window.yaml:351",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:347",
+            "specs/window.yaml:352",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:348"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:353"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:349"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:354"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:350",
+            "specs/window.yaml:355",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:351",
+            "specs/window.yaml:356",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:352",
+            "specs/window.yaml:357",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:353",
+            "specs/window.yaml:358",
+        ),
+        Example(
+            {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
+            {"pads": (1, 0)},
+            {"y": Given(value=(((-4, -2, 4),),))},
+            None,
+            "specs/window.yaml:359",
+        ),
+        Example(
+            {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
+            {},
+            {"y": Given(value=(((4, 6), (-4, -6)),))},
+            None,
+            "specs/window.yaml:360",
         ),
     ),
-    "specs/window.yaml:322",
+    "specs/window.yaml:327",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
@@ -1025,14 +1074,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:329"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:330"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:334"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:335"),
     ),
-    reference_source="specs/window.yaml:334",
+    reference_source="specs/window.yaml:339",
 )
 
 
-# specs/window.yaml:355
+# specs/window.yaml:362
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1073,7 +1122,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:378
+# specs/window.yaml:385
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1139,7 +1188,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:386",
+            "specs/window.yaml:393",
         ),
         Example(
             {
@@ -1156,7 +1205,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:387",
+            "specs/window.yaml:394",
         ),
         Example(
             {
@@ -1172,7 +1221,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:388",
+            "specs/window.yaml:395",
         ),
         Example(
             {
@@ -1188,7 +1237,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:389",
+            "specs/window.yaml:396",
         ),
         Example(
             {
@@ -1204,7 +1253,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:390",
+            "specs/window.yaml:397",
         ),
         Example(
             {
@@ -1220,7 +1269,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:391",
+            "specs/window.yaml:398",
         ),
         Example(
             {
@@ -1236,7 +1285,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:392",
+            "specs/window.yaml:399",
         ),
         Example(
             {
@@ -1252,7 +1301,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:393",
+            "specs/window.yaml:400",
         ),
         Example(
             {
@@ -1268,7 +1317,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:394",
+            "specs/window.yaml:401",
         ),
         Example(
             {
@@ -1284,7 +1333,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:395",
+            "specs/window.yaml:402",
         ),
         Example(
             {
@@ -1300,7 +1349,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:396",
+            "specs/window.yaml:403",
         ),
         Example(
             {
@@ -1316,7 +1365,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:397",
+            "specs/window.yaml:404",
         ),
         Example(
             {
@@ -1332,7 +1381,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:398",
+            "specs/window.yaml:405",
         ),
         Example(
             {
@@ -1348,7 +1397,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:399",
+            "specs/window.yaml:406",
         ),
         Example(
             {
@@ -1364,7 +1413,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:400",
+            "specs/window.yaml:407",
         ),
         Example(
             {
@@ -1380,7 +1429,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:401",
+            "specs/window.yaml:408",
         ),
         Example(
             {
@@ -1396,7 +1445,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:402",
+            "specs/window.yaml:409",
         ),
         Example(
             {
@@ -1412,7 +1461,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:403",
+            "specs/window.yaml:410",
         ),
         Example(
             {
@@ -1428,7 +1477,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:404",
+            "specs/window.yaml:411",
         ),
         Example(
             {
@@ -1444,7 +1493,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:405",
+            "specs/window.yaml:412",
         ),
         Example(
             {
@@ -1460,10 +1509,43 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:406",
+            "specs/window.yaml:413",
+        ),
+        Example(
+            {
+                "x": Given(value=(((3, 5, 7),),)),
+                "x_scale": Given(value=0.5),
+                "x_zero": Given(value=5),
+                "w": Given(value=(((1, 2),),)),
+                "w_scale": Given(value=0.5),
+                "w_zero": Given(value=0),
+                "y_scale": Given(value=0.5),
+                "y_zero": Given(value=10),
+                "bias": Given(value=(1,)),
+            },
+            {},
+            {"y": Given(value=(((10, 12),),))},
+            None,
+            "specs/window.yaml:414",
+        ),
+        Example(
+            {
+                "x": Given(value=(((255,),),)),
+                "x_scale": Given(value=1.0),
+                "x_zero": Given(value=0),
+                "w": Given(value=(((2,),),)),
+                "w_scale": Given(value=1.0),
+                "w_zero": Given(value=0),
+                "y_scale": Given(value=1.0),
+                "y_zero": Given(value=0, dtype="i8"),
+            },
+            {},
+            {"y": Given(value=(((127,),),), dtype="i8")},
+            None,
+            "specs/window.yaml:416",
         ),
     ),
-    "specs/window.yaml:355",
+    "specs/window.yaml:362",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:126"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:127"),
@@ -1471,18 +1553,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:129"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:130"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:133"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:371"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:372"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:378"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:379"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:373",
+            "specs/window.yaml:380",
         ),
     ),
-    reference_source="specs/window.yaml:378",
+    reference_source="specs/window.yaml:385",
 )
 
 
-# specs/window.yaml:408
+# specs/window.yaml:419
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1507,7 +1589,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:430
+# specs/window.yaml:441
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -1522,107 +1604,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:433",
+            "specs/window.yaml:444",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:434",
+            "specs/window.yaml:445",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:435",
+            "specs/window.yaml:446",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:436",
+            "specs/window.yaml:447",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:437",
+            "specs/window.yaml:448",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:438",
+            "specs/window.yaml:449",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:439",
+            "specs/window.yaml:450",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:440",
+            "specs/window.yaml:451",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:441",
+            "specs/window.yaml:452",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:442",
+            "specs/window.yaml:453",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:443",
+            "specs/window.yaml:454",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:444",
+            "specs/window.yaml:455",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:445",
+            "specs/window.yaml:456",
         ),
     ),
-    "specs/window.yaml:408",
+    "specs/window.yaml:419",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:419"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:420"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:421"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:423"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:424"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:426"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:430"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:431"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:432"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:434"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:435"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:437"),
     ),
-    reference_source="specs/window.yaml:430",
+    reference_source="specs/window.yaml:441",
 )
 
 
-# specs/window.yaml:447
+# specs/window.yaml:458
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -1656,7 +1738,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:469
+# specs/window.yaml:480
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -1671,108 +1753,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:472",
+            "specs/window.yaml:483",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:473",
+            "specs/window.yaml:484",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:474",
+            "specs/window.yaml:485",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:475",
+            "specs/window.yaml:486",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:476",
+            "specs/window.yaml:487",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:477",
+            "specs/window.yaml:488",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:478",
+            "specs/window.yaml:489",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:479",
+            "specs/window.yaml:490",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:480",
+            "specs/window.yaml:491",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:481",
+            "specs/window.yaml:492",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:482",
+            "specs/window.yaml:493",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:483",
+            "specs/window.yaml:494",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:484"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:495"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:485",
+            "specs/window.yaml:496",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:486"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:497"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:487"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:498"),
     ),
-    "specs/window.yaml:447",
+    "specs/window.yaml:458",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:459"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:460"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:461"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:462"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:464"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:465"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:470"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:471"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:472"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:473"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:475"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:476"),
     ),
-    reference_source="specs/window.yaml:469",
+    reference_source="specs/window.yaml:480",
 )

@@ -199,13 +199,18 @@ def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], pa
         inputs.append(Value(TensorType(dtype, tuple(shape)), name))
         return inputs[-1]
 
+    def holding(name: str, dtype: DType, value: Any) -> Value:
+        contents[name] = np.asarray(value, dtype.numpy)
+        return new(name, dtype, contents[name].shape)
+
     def operand(i: InputDef) -> Any:
         dtype = _dtype(op, i.dtype)
         if i.name in literal:
             given = literal[i.name]
             dtype = parse_dtype(given.dtype) if given.dtype else dtype
-            contents[i.name] = np.asarray(given.value, dtype.numpy)
-            return new(i.name, dtype, contents[i.name].shape)
+            if i.variadic:
+                return [holding(f"{i.name}{k}", dtype, v) for k, v in enumerate(given.value)]
+            return holding(i.name, dtype, given.value)
         if i.name not in shapes:
             return None
         shape = shapes[i.name]
