@@ -13,6 +13,7 @@ from anyshape.testing import Property, turn
 from anyshape.testing.accounting import LEAST, Tally, WeakLaw, different_calls, settle, wanted
 from anyshape.testing.calls import Call, valid_node, variants
 from anyshape.testing.catalogue import LAWS, SPEAKS_OF, silences, stale
+from anyshape.testing.corpus import _corpora as corpora
 from anyshape.testing.corpus import corpus
 from anyshape.testing.counts import by_law, keep, read, summary
 from anyshape.testing.draw_report import draws_of, reason
@@ -31,6 +32,7 @@ def few_calls() -> Iterator[None]:
     load_profile(20)
     yield
     turn.begin()
+    corpora.clear()  # one that time cut short is kept for the laws of the same turn
     load_profile(usual())
 
 
