@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import Any, NoReturn, Union
 from weakref import WeakValueDictionary
 
@@ -246,10 +247,11 @@ def adapt(e: Expr, dtype: DType) -> Expr:
         return const(e.value, dtype)
     if isinstance(e, Scalar):
         return scalar(e.size, dtype)
+    wide = accum(dtype)
+    if wide is not dtype:
+        return _apply("cast", (adapt(e, wide),), dtype)
     if isinstance(e, Reduce):
-        wide = accum(dtype) if e.kind in ("sum", "prod") else dtype
-        made = reduce_node(e.kind, e.vars, adapt(e.body, wide), e.where, wide)
-        return made if wide is dtype else _apply("cast", (made,), dtype)
+        return reduce_node(e.kind, e.vars, adapt(e.body, dtype), e.where, dtype)
     assert isinstance(e, Apply)
     return _apply(e.op, tuple(adapt(a, dtype) for a in e.args), dtype)
 
@@ -265,17 +267,26 @@ def _apply(op: str, args: tuple[Expr, ...], dtype: DType | None) -> Expr:
 
 
 def _unify(op: str, args: Sequence[Expr]) -> tuple[tuple[Expr, ...], DType | None]:
-    """Weak arguments take the dtype of the strong ones, which must agree."""
+    """The arguments in one dtype: that of the strong ones, which must agree, or where these are narrow floats the one that they are
+    computed in. A choice among elements and literals of their dtype computes nothing, and leaves them as they are."""
     strong = {a.dtype for a in args if a.dtype is not None}
-    if len(strong) > 1:
+    if not strong:
+        return tuple(args), None
+    wide = {accum(d) for d in strong}
+    if len(wide) > 1 or len(strong - wide) > 1:
         kinds = " and ".join(sorted(str(d) for d in strong))
         raise SpecError(f"{op} of {', '.join(map(str, args))}: dtypes {kinds} meet; write cast(value, dtype)")
-    dtype = next(iter(strong), None)
-    return (tuple(args), None) if dtype is None else (tuple(adapt(a, dtype) for a in args), dtype)
+    (dtype,) = strong if op == "select" and len(strong) == 1 and all(map(_moved, args)) else wide
+    return tuple(cast(a, dtype) for a in args), dtype
+
+
+def _moved(e: Expr) -> bool:
+    """Whether an element, or a literal that every narrow float holds as it is: no dim, which may be greater than the greatest of them."""
+    return e.dtype is not None or (isinstance(e, Const) and e.value in (0, 1, -1, inf, -inf))
 
 
 def apply(op: str, *operands: ExprLike) -> Expr:
-    """An elementwise operation; weak operands adapt, integers of indices stay i64."""
+    """An elementwise operation, in accum(T) of operands of T; weak operands adapt, integers of indices stay i64."""
     if OPERATIONS.get(op) != len(operands):
         raise SpecError(f"{op} is not an operation of {len(operands)} operands")
     args = tuple(as_expr(o) for o in operands)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from anyshape import dims
 from anyshape.dims import Dim, Size
-from anyshape.dtypes import BOOL, I64, DType
+from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.equations.expr import (
     Apply,
     Const,
@@ -76,7 +76,8 @@ class Procedure:
         return self.array(name, dtype, ())
 
     def array(self, name: str, dtype: DType, shape: Iterable[Size]) -> Tensor:
-        self.arrays.append(Tensor(name, dtype, tuple(shape)))
+        """Memory of the procedure's own, in the dtype that values of `dtype` are computed in."""
+        self.arrays.append(Tensor(name, accum(dtype), tuple(shape)))
         return self.arrays[-1]
 
     # --- steps
@@ -109,7 +110,7 @@ class Procedure:
         """What e is now, also later."""
         assert e.dtype is not None
         t = self.variable(f"kept{len(self.arrays)}", e.dtype)
-        self.do(Put("set", t, (), e))
+        self.do(Put("set", t, (), cast(e, t.dtype)))
         return t[()]
 
     def plain(self, e: Expr) -> Expr:
