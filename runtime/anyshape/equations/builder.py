@@ -266,9 +266,10 @@ class Equations:
         tensor = self.scratch(f"demand{len(self.equations)}", BOOL, ())
         self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))
 
-    def procedure(self, born: Mapping[Size, Size] | None = None) -> Procedure:
-        """What is computed step by step; its `end` states the equations. `born`: {size that it finds: its upper bound}."""
-        return Procedure(self, born)
+    def procedure(self, born: Mapping[Size, Size] | None = None, counted: bool = False) -> Procedure:
+        """What is computed step by step; its `end` states the equations. `born`: {size that it finds: its upper bound}; `counted`: the
+        sizes are found by a run of their own, ahead of the one that has memory for the results."""
+        return Procedure(self, born, counted)
 
     def update(self, target: Expr, op: str, value: ExprLike, source: str = "") -> None:
         """`t[e] op= value`, one after the other."""

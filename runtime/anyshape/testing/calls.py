@@ -14,7 +14,7 @@ from hypothesis.errors import UnsatisfiedAssumption
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, bounds, symbol
-from anyshape.dtypes import ALL, NARROW, DType, is_dtype_name, parse_dtype
+from anyshape.dtypes import ALL, NARROW, DType, accum, is_dtype_name, parse_dtype
 from anyshape.equations.builder import Equation, Run
 from anyshape.errors import ShapeError
 from anyshape.graph.call import call_node
@@ -131,6 +131,17 @@ def _as_wide(op: OpDef, case: Case, chosen: Mapping[str, str], choose: Choosing)
 def computed(allowed: Sequence[str]) -> Sequence[str]:
     """Those that references compute with; all, where there is no such."""
     return [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
+
+
+def narrow_dtypes(op: OpDef) -> list[dict[str, str]]:
+    """Each narrow float that a variable of the op may be, the other variables with it where they may, else in a common dtype; without
+    `WIDE` only the first, which is f16."""
+    found = []
+    for narrow in dict.fromkeys(d for allowed in op.dtypes.values() for d in computed(allowed)):
+        dtype = parse_dtype(narrow)
+        if dtype.is_float and accum(dtype) is not dtype:
+            found.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
+    return found if WIDE else found[:1]
 
 
 def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:

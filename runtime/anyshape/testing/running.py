@@ -88,6 +88,11 @@ def on_random_calls(
         record(key, value)
 
 
+def repeated(op: str) -> list[Call]:
+    """The call that `rerun` makes again, for a law that draws its own; else none."""
+    return [made(PROPERTIES[op], r) for r in _again[-1:]]
+
+
 class Tried:
     """A law's body and what came of it: how many calls were drawn, how many it spoke of, those for which it failed."""
 

@@ -14,8 +14,10 @@ from anyshape.testing.profile import WIDE
 
 Array = NDArray[Any]
 STYLES = ("plain", "plain", "small", "special", "extreme")
-LARGE = {"near 1000": 1000.0, "near 20": 20.0}
-"""Positive numbers with these means, a tenth around them: many of them sum to more than a narrow float holds."""
+LARGE = {"near 1000": (1000.0, 0.1), "near 20": (20.0, 0.1)}
+"""Positive numbers around these means, and how far at most: many of them sum to more than a narrow float holds."""
+LEVEL = "level"
+"""All 1."""
 RISING = "rising"
 """Small numbers, each row in order: what asserts on values mostly want, of offsets, of bins, of lengths."""
 
@@ -43,8 +45,11 @@ def contents(
             a.reshape(-1)[at] = rng.choice(np.array(_extremes(dtype, shape), dtype.numpy), at.size)
         return a
     a = np.asarray(rng.normal(size=shape) * 2)
+    if style == LEVEL:
+        a = np.ones(shape)
     if style in LARGE:
-        a = LARGE[style] * (1 + rng.uniform(-0.1, 0.1, shape))
+        mean, spread = LARGE[style]
+        a = mean * (1 + rng.uniform(-spread, spread, shape))
     if style == "small":
         a = np.round(a)
     if style == "extreme":
