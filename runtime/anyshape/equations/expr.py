@@ -14,13 +14,15 @@ from math import inf
 from typing import Any, NoReturn, Union
 from weakref import WeakValueDictionary
 
-from anyshape.dims import Cond, Dim, Size
+from anyshape.dims import Cond, Dim, Size, bounds, free_symbols
 from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.dtypes import bitcast as same_width
 from anyshape.errors import SpecError
 
 ExprLike = Union["Expr", Size, float, Cond]
 
+LARGE = 1 << 62
+"""Integers of which two have no sum that is sure to be one of 64 bits."""
 _interned: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _serial = count()
 
@@ -298,13 +300,54 @@ def apply(op: str, *operands: ExprLike) -> Expr:
         return branches[0] if branches[0] is branches[1] else _apply(op, (c, *branches), dtype)
     if op in _COMPARISONS:
         known = _compared(op, args)
-        return known if known is not None else _apply(op, _unify(op, args)[0], BOOL)
+        return known if known is not None else _apply(op, _unify(op, _apart(args))[0], BOOL)
     if op in _LOGICAL:
         known = _decided(op, args)
         return known if known is not None else _apply(op, args, BOOL)
     unified, dtype = _unify(op, args)
     simple = _simplify(op, unified)
     return simple if simple is not None else _apply(op, unified, dtype)
+
+
+def _apart(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The two sides of a comparison of positions, an integer of any size alone on one of them: `j >= i + k` is `j - i >= k`, where i + k
+    may be more than an integer holds, and the difference of two positions is not."""
+    terms = [*_terms(args[0], 1), *_terms(args[1], -1)]
+    large = [(sign, e) for sign, e in terms if _is_any_integer(e)]
+    if len(large) != 1 or large[0][1] in args or not all(_is_place(e) for _, e in terms):
+        return args
+    ((sign, k),) = large
+    rest: Expr | None = None
+    for s, e in sorted(((-sign * s, e) for s, e in terms if e is not k), key=lambda t: -t[0]):
+        rest = (e if s > 0 else apply("neg", e)) if rest is None else apply("add" if s > 0 else "sub", rest, e)
+    assert rest is not None
+    return (k, rest) if sign > 0 else (rest, k)
+
+
+def _terms(e: Expr, sign: int) -> list[tuple[int, Expr]]:
+    if isinstance(e, Apply) and e.op in ("add", "sub") and _is_place(e):
+        return [*_terms(e.args[0], sign), *_terms(e.args[1], sign if e.op == "add" else -sign)]
+    return [(sign, e)]
+
+
+def _is_place(e: Expr) -> bool:
+    """An integer that is computed of variables and sizes, and of nothing that is read."""
+    if isinstance(e, Apply):
+        return e.op in ("add", "sub") and all(map(_is_place, e.args))
+    return isinstance(e, Var) or (isinstance(e, (Const, Scalar)) and e.dtype in (None, I64) and not _is_fraction(e))
+
+
+def _is_fraction(e: Expr) -> bool:
+    return isinstance(e, Const) and not isinstance(e.value, int)
+
+
+def _is_any_integer(e: Expr) -> bool:
+    """Whether it may be near the ends of i64: a parameter or an element, and no dim."""
+    if isinstance(e, Const):
+        return isinstance(e.value, int) and abs(e.value) >= LARGE
+    if not isinstance(e, Scalar) or isinstance(e.size, int):
+        return False
+    return any(bounds(s)[0] is None for s in free_symbols(e.size))
 
 
 def _compared(op: str, args: tuple[Expr, ...]) -> Expr | None:

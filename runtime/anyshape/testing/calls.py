@@ -133,6 +133,16 @@ def computed(allowed: Sequence[str]) -> Sequence[str]:
     return [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
 
 
+def has_integers(op: OpDef) -> bool:
+    """Whether a parameter is an integer, or an operand has integers alone."""
+    return any(p.kind in ("int", "ints") for p in op.params) or any(is_of_indices(op, i.name) for i in op.inputs)
+
+
+def is_of_indices(op: OpDef, name: str) -> bool:
+    (i,) = (i for i in op.inputs if i.name == name)
+    return not i.variadic and set(op.dtypes.get(i.dtype, (i.dtype,))) <= {"i64", "i32"}
+
+
 def narrow_dtypes(op: OpDef) -> list[dict[str, str]]:
     """Each narrow float that a variable of the op may be, the other variables with it where they may, else in a common dtype; without
     `WIDE` only the first, which is f16."""

@@ -13,7 +13,7 @@ import pytest
 
 from anyshape.graph.opdef import OpDef
 from anyshape.testing import Property
-from anyshape.testing.calls import narrow_dtypes, variants
+from anyshape.testing.calls import has_integers, narrow_dtypes, variants
 from anyshape.testing.profile import WIDE, load_profile, usual
 from anyshape.testing.running import register
 
@@ -44,6 +44,7 @@ LAWS_FOR: Mapping[str, Callable[[Property], bool]] = {
     "composed_op": lambda p: variants(p.op)[0].composition is not None,
     "sequence_op": lambda p: variants(p.op)[0].sequence is not None,
     "rewriting_op": lambda p: bool(variants(p.op)[0].rewrites),
+    "integer_op": lambda p: has_integers(variants(p.op)[0]) and not variants(p.op)[0].is_random,
     "narrow_op": lambda p: bool(narrow_dtypes(variants(p.op)[0])),
 }
 """What a law's fixture is called, and for which ops there is such a law."""
@@ -73,7 +74,7 @@ def _computes_floats(op: OpDef) -> bool:
     return all(floats) and not op.is_random
 
 
-OF_ONE_OP = ("op", "asserting_op", "dyn_op", "rewriting_op", "sequence_op", "narrow_op")
+OF_ONE_OP = ("op", "asserting_op", "dyn_op", "rewriting_op", "sequence_op", "narrow_op", "integer_op")
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:

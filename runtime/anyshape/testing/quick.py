@@ -29,7 +29,7 @@ from anyshape.errors import UnsupportedError
 from anyshape.graph.registry import all_ops
 from anyshape.processors import usable_processors
 from anyshape.testing import turn
-from anyshape.testing.calls import narrow_dtypes, variants
+from anyshape.testing.calls import has_integers, narrow_dtypes, variants
 from anyshape.testing.collector import leave_out_what_stays
 from anyshape.testing.corpus import FEW
 from anyshape.testing.profile import load_profile, usual
@@ -49,6 +49,7 @@ ORDER = (
     "executors:test_parts",
     "rewriting:test_rewrites",
     "long_axes:test_long_axes",
+    "extremes:test_extremes",
     "executors:test_every_executor_gives_the_same_bits",
     "sequences:test_a_list_is_its_elements",
     "refusals:test_asserts",
@@ -94,6 +95,7 @@ def _check(place: str, op: str) -> Check | None:
     )
     missing |= "sequence_op" in wanted and variants(op)[0].sequence is None
     missing |= "composed_op" in wanted and variants(op)[0].composition is None
+    missing |= "integer_op" in wanted and not has_integers(variants(op)[0])
     missing |= "narrow_op" in wanted and not narrow_dtypes(variants(op)[0])
     missing |= "asserting_op" in wanted and not PROPERTIES[op].asserts
     words = name.removeprefix("test_").replace("_", " ")
