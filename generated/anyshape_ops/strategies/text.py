@@ -72,6 +72,7 @@ STRING_EQUAL = Property(
         ),
     ),
     "specs/text.yaml:56",
+    reference_source="specs/text.yaml:62",
 )
 
 
@@ -120,6 +121,7 @@ STRING_PLACE = Property(
         ),
     ),
     "specs/text.yaml:67",
+    reference_source="specs/text.yaml:72",
 )
 
 
@@ -157,6 +159,7 @@ STRING_CONCAT = Property(
         ),
     ),
     "specs/text.yaml:86",
+    reference_source="specs/text.yaml:93",
 )
 
 
@@ -304,6 +307,7 @@ STRING_SPLIT = Property(
         ),
     ),
     "specs/text.yaml:99",
+    reference_source="specs/text.yaml:137",
 )
 
 
@@ -446,6 +450,7 @@ STRING_NORMALIZER = Property(
     ),
     "specs/text.yaml:153",
     asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:162"),),
+    reference_source="specs/text.yaml:175",
 )
 
 
@@ -487,6 +492,7 @@ STRING_PLACES = Property(
     ),
     "specs/text.yaml:196",
     asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:205"),),
+    reference_source="specs/text.yaml:207",
 )
 
 
@@ -527,4 +533,5 @@ STRING_AT = Property(
         ),
     ),
     "specs/text.yaml:214",
+    reference_source="specs/text.yaml:225",
 )
