@@ -46,7 +46,7 @@ def positives(counted: bool) -> tuple[Equations, Tensor, Tensor, Tensor]:
 
 
 def test_counting_makes_nothing_but_the_sizes() -> None:
-    eqs, x, y, seen = positives(counted=True)
+    eqs, _, y, _ = positives(counted=True)
     counting, filling = dict.fromkeys(q.form.program for q in eqs.equations if isinstance(q.form, Run))
     assert [t.name for t in counting.makes] == ["k"] and [t.name for t in filling.makes] == ["y", "seen"]
     assert not {t.name for t in counting.own} & {"y"} and "seen" in {t.name for t in counting.arrays}

@@ -30,8 +30,7 @@ def test_a_diagonal_beyond_any_matrix(upper: bool, loop: str) -> None:
 
 
 def test_an_integer_of_any_size_stands_alone_in_a_comparison() -> None:
-    i, j, n = Var("i", 3), Var("j", 4), symbol("n")
-    k = symbol("k", low=None)
+    i, j, k = Var("i", 3), Var("j", 4), symbol("k", low=None)
     assert ge(j, i + k) is ge(j - i, k) and lt(k - i, j) is lt(k, i + j) and eq(j - k, i) is eq(j - i, k)
     assert ge(j, i + ENDS[0]) is ge(j - i, ENDS[0])
 

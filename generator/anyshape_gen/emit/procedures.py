@@ -127,7 +127,9 @@ class ProcedureEmitter(KernelEmitter):
             return False
         reads = [n for n in walk_all(self.found.steps) if isinstance(n, TensorRead) and n.tensor == o.name]
         if reads:
-            raise NotExecuted(reads[0], f"reading '{o.name}', whose sizes are counted first since their upper bounds multiply,")
+            raise NotExecuted(
+                reads[0], f"reading '{o.name}', whose sizes are counted first since their upper bounds multiply,"
+            )
         return True
 
     def outputs_in_order(self) -> list[str]:

@@ -24,7 +24,7 @@ ARITHMETIC = ("add", "sub", "mul")
 
 
 def accumulate(eqs: Equations) -> None:
-    """Puts a tensor of accum(T) in the place of every narrow result that equations read or add to, and states the result as its elements."""
+    """Puts a tensor of accum(T) in the place of every narrow result that equations read or add to; the result is its elements, rounded."""
     if not any(accum(q.target.dtype) is not q.target.dtype for q in eqs.equations):
         return
     used = {t for q in eqs.equations for t in _used(q)}

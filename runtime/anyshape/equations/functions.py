@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from anyshape.dims import Size
 from anyshape.dtypes import BOOL, I64, DType, accum, highest, lowest
 from anyshape.equations.expr import (
-    Apply,
     Const,
     Expr,
     ExprLike,

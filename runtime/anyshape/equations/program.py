@@ -132,7 +132,9 @@ def without_results(program: Program, sizes: Collection[Tensor]) -> Program:
     results = [t for t in program.makes if t not in sizes]
     unread = {t for t in results if t not in read}
     own = {t: _renewed(t) for t in (*program.arrays, *results) if t not in unread}
-    kept = Program(_without(program.actions, unread), tuple(sizes), (*program.arrays, *(t for t in results if t in read)))
+    kept = Program(
+        _without(program.actions, unread), tuple(sizes), (*program.arrays, *(t for t in results if t in read))
+    )
     return with_tensors(kept, own)
 
 

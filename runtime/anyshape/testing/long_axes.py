@@ -1,4 +1,4 @@
-"""Law 12, of narrow floats: along axes longer than they can count, of elements larger than their sums may be, nothing is rounded on the way.
+"""Law 12, of narrow floats: along axes longer than they count, of elements whose sums they do not hold, nothing is rounded on the way.
 
 In: an op, from its spec alone. Out: nothing where native code gives, of every call with one long dim and in every narrow dtype, what the
 reference gives in float64, rounded once. The slow reading of equations is left out: it would take its time, and law 1 holds it
@@ -132,9 +132,7 @@ def _call(p: Property, dtypes: Mapping[str, str], length: int, style: str, place
         if drawing.left >= 0:
             return None
         shapes = [s for v in case.shapes.values() if v is not None for s in (v if isinstance(v, list) else [v])]
-        if sum(_size(s) for s in shapes) > MOST or any(
-            low >= high for low, high in case.ranges.values()
-        ):
+        if sum(_size(s) for s in shapes) > MOST or any(low >= high for low, high in case.ranges.values()):
             continue
         c = made(p, Recipe(case, dtypes, attempt, style))
         try:
