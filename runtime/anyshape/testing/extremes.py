@@ -46,8 +46,9 @@ def extreme_calls(c: Call, first: int) -> Iterator[Call]:
         for e in values:
             if p.kind == "int":
                 yield replace(c, params={**c.params, p.name: e})
-            for k in range(len(given) if p.kind == "ints" and given else 0):
-                yield replace(c, params={**c.params, p.name: (*given[:k], e, *given[k + 1 :])})
+            items = tuple(given) if p.kind == "ints" and given else ()
+            for k in range(len(items)):
+                yield replace(c, params={**c.params, p.name: (*items[:k], e, *items[k + 1 :])})
     for name, a in c.inputs.items():
         if isinstance(a, np.ndarray) and a.size and is_of_indices(c.op, name):
             for e in EXTREMES:
