@@ -114,7 +114,7 @@ def string_concat_kernel(eqs: Equations, bound: Bound) -> None:
 
 # specs/text.yaml:99
 def string_split_kernel(eqs: Equations, bound: Bound) -> None:
-    w, d, m, maxsplit = bound.w, bound.d, bound.m, bound.maxsplit
+    w, l_most, d, m, maxsplit = bound.w, bound.l_most, bound.d, bound.m, bound.maxsplit
     x, delimiter = eqs.tensor("x"), eqs.tensor("delimiter")
     def within(c: Any, low: Any, high: Any) -> Any:
         return and_(le(low, c), le(c, high))
@@ -140,7 +140,7 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
 
-    procedure = eqs.procedure({bound.k: w + 1, bound.l: w}, counted=True)
+    procedure = eqs.procedure({bound.k: w + 1, bound.l: l_most}, counted=True)
     parts, count = procedure.output("parts"), procedure.output("count")
     k = procedure.variable("k", parse_dtype("i64"))
     l = procedure.variable("l", parse_dtype("i64"))
@@ -150,7 +150,7 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = procedure.variable("at", parse_dtype("i64"))
     skipped = procedure.variable("skipped", parse_dtype("i64"))
     inside_ = procedure.variable("inside", parse_dtype("bool"))
-    procedure.set_all((k[()], 0), (l[()], 0))
+    procedure.set_all((k[()], 0), (l[()], 1))
     with procedure.loops_over("i", d) as i:
         procedure.set(
             size[()],

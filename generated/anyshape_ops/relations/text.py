@@ -53,8 +53,11 @@ def string_split_relation(rule: Rule, *, x: Vec, delimiter: Vec, maxsplit: Any) 
     w = x[-1]
     m = delimiter[0]
     k = rule.born("k", 0, w + 1)
-    l = rule.born("l", 0, w)
-    return rule.bind(outputs={"parts": Vec((*d, k, l)), "count": d}, w=w, d=d, m=m, maxsplit=maxsplit, k=k, l=l)
+    l = rule.born("l", 1, rule.max(w, 1))
+    l_most = rule.max(w, 1)
+    return rule.bind(
+        outputs={"parts": Vec((*d, k, l)), "count": d}, w=w, l_most=l_most, d=d, m=m, maxsplit=maxsplit, k=k, l=l
+    )
 
 
 # specs/text.yaml:153
