@@ -2831,12 +2831,12 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
 def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
 
-    (x: char[*d, w], delimiter: char[m]) -> (parts: char[*d, k, w], count: i64[*d])
+    (x: char[*d, w], delimiter: char[m]) -> (parts: char[*d, k, l], count: i64[*d])
     """
     return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/text.yaml:150
+# specs/text.yaml:153
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
 ) -> Value:
@@ -2848,7 +2848,7 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:195
+# specs/text.yaml:198
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting through `of` tensors in turn, of which this is number `which`.
 
@@ -2857,7 +2857,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:213
+# specs/text.yaml:216
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count through several tensors in turn; an empty one where no tensor has that
     place.

@@ -18,7 +18,7 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, free_names, walk
 
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
+                  "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
 DTYPE_FUNCTIONS = ("accum", "promote", "bitcast")
 """What computes a dtype of dtypes; the last also of a parameter's"""
 

@@ -143,19 +143,15 @@ def group_norm_kernel(eqs: Equations, bound: Bound) -> None:
 def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, epsilon, u = bound.o, bound.n, bound.epsilon, bound.u
     x, scale, y, inv_rms = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("y"), eqs.tensor("inv_rms")
-    inv = eqs.scratch("inv", eqs.dtypes["U"], o)
+    inv = eqs.scratch("inv", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
     eqs.define(
         inv[*i],
-        1 / sqrt(reduce_("sum", n, lambda *j: cast(x[*i, *j], eqs.dtypes["U"]) ** 2) / rules.prod(n) + epsilon),
+        1 / sqrt(reduce_("sum", n, lambda *j: x[*i, *j] ** 2) / rules.prod(n) + epsilon),
         "specs/normalisation.yaml:122",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", n)
-    eqs.define(
-        y[*i, *j],
-        cast(cast(x[*i, *j], eqs.dtypes["U"]) * inv[*i], eqs.dtypes["F"]) * scale[*fit(j, u)],
-        "specs/normalisation.yaml:123",
-    )
+    eqs.define(y[*i, *j], x[*i, *j] * inv[*i] * scale[*fit(j, u)], "specs/normalisation.yaml:123")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
     eqs.define(inv_rms[*i, *z], inv[*i], "specs/normalisation.yaml:124")
 

@@ -235,14 +235,10 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
         y[*i, u * c + j],
-        cast(
-            reduce_(
-                "sum",
-                [blocks, width, per],
-                lambda q, r, s: cast(a[*i, (q * width + r) * per + s], eqs.dtypes["U"])
-                * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
-            ),
-            eqs.dtypes["F"],
+        reduce_(
+            "sum",
+            [blocks, width, per],
+            lambda q, r, s: a[*i, (q * width + r) * per + s] * cast(weight[u, q, r, s, j], eqs.dtypes["U"]),
         )
         + bias[u, j],
         "specs/quantisation.yaml:215",

@@ -114,7 +114,7 @@ def string_concat_kernel(eqs: Equations, bound: Bound) -> None:
 
 # specs/text.yaml:99
 def string_split_kernel(eqs: Equations, bound: Bound) -> None:
-    w, d, m, maxsplit = bound.w, bound.d, bound.m, bound.maxsplit
+    w, l_most, d, m, maxsplit = bound.w, bound.l_most, bound.d, bound.m, bound.maxsplit
     x, delimiter = eqs.tensor("x"), eqs.tensor("delimiter")
     def within(c: Any, low: Any, high: Any) -> Any:
         return and_(le(low, c), le(c, high))
@@ -140,16 +140,17 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
 
-    procedure = eqs.procedure({bound.k: w + 1})
+    procedure = eqs.procedure({bound.k: w + 1, bound.l: l_most}, counted=True)
     parts, count = procedure.output("parts"), procedure.output("count")
     k = procedure.variable("k", parse_dtype("i64"))
+    l = procedure.variable("l", parse_dtype("i64"))
     size = procedure.variable("size", parse_dtype("i64"))
     long = procedure.variable("long", parse_dtype("i64"))
     found = procedure.variable("found", parse_dtype("i64"))
     at_ = procedure.variable("at", parse_dtype("i64"))
     skipped = procedure.variable("skipped", parse_dtype("i64"))
     inside_ = procedure.variable("inside", parse_dtype("bool"))
-    procedure.set(k[()], 0)
+    procedure.set_all((k[()], 0), (l[()], 1))
     with procedure.loops_over("i", d) as i:
         procedure.set(
             size[()],
@@ -214,12 +215,13 @@ def string_split_kernel(eqs: Equations, bound: Bound) -> None:
                             procedure.set(at_[()], 0)
                         procedure.set(checked(parts)[*i, found[()] - 1, at_[()]], checked(x)[*i, c])
                         procedure.set(at_[()], 1, "add")
+                        procedure.set(l[()], maximum(l[()], at_[()]))
         procedure.set(checked(count)[*i], found[()])
         procedure.set(k[()], maximum(k[()], found[()]))
-    procedure.end({bound.k: k}, source="specs/text.yaml:108")
+    procedure.end({bound.k: k, bound.l: l}, source="specs/text.yaml:110")
 
 
-# specs/text.yaml:150
+# specs/text.yaml:153
 def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
     case_sensitive = bound.case_sensitive
     n = bound.n
@@ -361,43 +363,43 @@ def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/text.yaml:163",
+        "specs/text.yaml:166",
     )
     none = eqs.scratch("none", parse_dtype("bool"), rules.Vec(()))
-    eqs.define(none[()], reduce_("all", [n], lambda i: gone[i]), "specs/text.yaml:164")
+    eqs.define(none[()], reduce_("all", [n], lambda i: gone[i]), "specs/text.yaml:167")
     wanted = eqs.scratch("wanted", parse_dtype("bool"), rules.Vec((n + 1,)))
     i = eqs.index("i", n + 1)
-    eqs.define(wanted[i], where(lt(i, n), lambda: not_(gone[i]), lambda: none[()]), "specs/text.yaml:165")
+    eqs.define(wanted[i], where(lt(i, n), lambda: not_(gone[i]), lambda: none[()]), "specs/text.yaml:168")
     at_ = eqs.scratch("at", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(at_[:], [n + 1], lambda i: i, where=lambda i: wanted[i], source="specs/text.yaml:167")
+    eqs.compact(at_[:], [n + 1], lambda i: i, where=lambda i: wanted[i], source="specs/text.yaml:170")
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((*b, k, w)))
     z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
     eqs.define(
         code[*z, p, c],
         where(lt(at_[p], n), lambda: cast(x[*z, at_[p], c], parse_dtype("i32")), lambda: 0),
-        "specs/text.yaml:168: code[*z, p, c] = i32(x[*z, at[p], c]) if at[p] < n else 0",
+        "specs/text.yaml:171: code[*z, p, c] = i32(x[*z, at[p], c]) if at[p] < n else 0",
     )
     if action == "NONE":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(code[*z, p, c], parse_dtype("char")), "specs/text.yaml:169")
+        eqs.define(y[*z, p, c], cast(code[*z, p, c], parse_dtype("char")), "specs/text.yaml:172")
     if action == "LOWER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(lower(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:170")
+        eqs.define(y[*z, p, c], cast(lower(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:173")
     if action == "UPPER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
-        eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:171")
-    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:166")
+        eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:174")
+    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:169")
 
 
-# specs/text.yaml:195
+# specs/text.yaml:198
 def string_places_kernel(eqs: Equations, bound: Bound) -> None:
     d, of, which = bound.d, bound.of, bound.which
     y = eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:205")
+    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:208")
 
 
-# specs/text.yaml:213
+# specs/text.yaml:216
 def string_at_kernel(eqs: Equations, bound: Bound) -> None:
     s, most, c, d, w = bound.s, bound.most, bound.c, bound.d, bound.w
     at_, xs, y = eqs.tensor("at"), eqs.tensors("xs"), eqs.tensor("y")
@@ -421,5 +423,5 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             parse_dtype("char"),
         ),
-        "specs/text.yaml:221: xs[v][*unravel(at[*i] // c, d[v]), j]",
+        "specs/text.yaml:224: xs[v][*unravel(at[*i] // c, d[v]), j]",
     )

@@ -9,7 +9,18 @@ from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.lists import is_list
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, fold, length_of, needed, scalar, vector
+from anyshape.frontends.onnx.node import (
+    Mapping,
+    OnnxNode,
+    accumulate,
+    aligned,
+    dtype_of,
+    fold,
+    length_of,
+    needed,
+    scalar,
+    vector,
+)
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -26,16 +37,19 @@ def add_7(n: OnnxNode) -> Sequence[Value]:
 
 # specs/elementwise.yaml:29
 def sum_1(n: OnnxNode) -> Sequence[Value]:
-    return [fold(api.add, n.inputs())]
+    return [accumulate(lambda xs_: fold(api.add, xs_), n.inputs())]
 
 
 # specs/elementwise.yaml:30
 def mean_1(n: OnnxNode) -> Sequence[Value]:
     return [
-        api.div(
-            fold(api.add, n.inputs()),
-            api.cast(scalar(length_of(n, n.inputs())), to=dtype_of(n, n.inputs()), source=n.source),
-            source=n.source,
+        accumulate(
+            lambda xs_: api.div(
+                fold(api.add, xs_),
+                api.cast(scalar(length_of(n, xs_)), to=dtype_of(n, xs_), source=n.source),
+                source=n.source,
+            ),
+            n.inputs(),
         )
     ]
 

@@ -53,14 +53,14 @@ def string_concat_20(n: OnnxNode) -> Sequence[Value]:
     return [api.string_concat(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/text.yaml:136
+# specs/text.yaml:139
 def string_split_20(n: OnnxNode) -> Sequence[Value]:
     return api.string_split(
         n.input(0), strings(n.attr("delimiter", "")), maxsplit=n.attr("maxsplit", -1), source=n.source
     )
 
 
-# specs/text.yaml:175
+# specs/text.yaml:178
 def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.string_normalizer(

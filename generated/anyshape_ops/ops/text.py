@@ -85,7 +85,7 @@ STRING_SPLIT = OpDef(
     source="specs/text.yaml:99",
 )
 
-# specs/text.yaml:150
+# specs/text.yaml:153
 # string_normalizer: no dyn variant, it has no parameters that are operands
 STRING_NORMALIZER = OpDef(
     name="string_normalizer",
@@ -103,10 +103,10 @@ STRING_NORMALIZER = OpDef(
     relation=relations.string_normalizer_relation,
     kernel=kernels.string_normalizer_kernel,
     summary="Strings without those that are stop words, in capitals or small letters; one empty string where none is left.",
-    source="specs/text.yaml:150",
+    source="specs/text.yaml:153",
 )
 
-# specs/text.yaml:195
+# specs/text.yaml:198
 # string_places: no dyn variant, it has no parameters that are operands
 STRING_PLACES = OpDef(
     name="string_places",
@@ -121,10 +121,10 @@ STRING_PLACES = OpDef(
     relation=relations.string_places_relation,
     kernel=kernels.string_places_kernel,
     summary="The place of each string, counting through `of` tensors in turn, of which this is number `which`.",
-    source="specs/text.yaml:195",
+    source="specs/text.yaml:198",
 )
 
-# specs/text.yaml:213
+# specs/text.yaml:216
 # string_at: no dyn variant, it has no parameters
 STRING_AT = OpDef(
     name="string_at",
@@ -139,5 +139,5 @@ STRING_AT = OpDef(
     relation=relations.string_at_relation,
     kernel=kernels.string_at_kernel,
     summary="The strings at places that count through several tensors in turn; an empty one where no tensor has that place.",
-    source="specs/text.yaml:213",
+    source="specs/text.yaml:216",
 )

@@ -53,10 +53,14 @@ def string_split_relation(rule: Rule, *, x: Vec, delimiter: Vec, maxsplit: Any) 
     w = x[-1]
     m = delimiter[0]
     k = rule.born("k", 0, w + 1)
-    return rule.bind(outputs={"parts": Vec((*d, k, w)), "count": d}, w=w, d=d, m=m, maxsplit=maxsplit, k=k)
+    l = rule.born("l", 1, rule.max(w, 1))
+    l_most = rule.max(w, 1)
+    return rule.bind(
+        outputs={"parts": Vec((*d, k, l)), "count": d}, w=w, l_most=l_most, d=d, m=m, maxsplit=maxsplit, k=k, l=l
+    )
 
 
-# specs/text.yaml:150
+# specs/text.yaml:153
 def string_normalizer_relation(rule: Rule, *, x: Vec, stopwords: Vec, action: str, case_sensitive: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(stopwords), 2), lambda: f"stopwords must have rank 2, got rank {len(stopwords)}")
@@ -74,7 +78,7 @@ def string_normalizer_relation(rule: Rule, *, x: Vec, stopwords: Vec, action: st
     )
 
 
-# specs/text.yaml:195
+# specs/text.yaml:198
 def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     d = x[:-1]
@@ -82,7 +86,7 @@ def string_places_relation(rule: Rule, *, x: Vec, which: Any, of: Any) -> Bound:
     return rule.bind(outputs={"y": d}, d=d, of=of, which=which)
 
 
-# specs/text.yaml:213
+# specs/text.yaml:216
 def string_at_relation(rule: Rule, *, at: Vec, xs: list[Vec]) -> Bound:
     rule.require(len(xs) > 0, lambda: "xs needs at least one tensor")
     c = len(xs)

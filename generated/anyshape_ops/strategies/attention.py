@@ -62,7 +62,7 @@ def attention_reference(q: Any, k: Any, v: Any, bias: Any, causal: Any, behind: 
         ),
         lambda d: np.where(
             causal & (
-                np.arange(d.shape[3]) > np.arange(d.shape[2])[:, None] + behind
+                np.arange(d.shape[3]) - np.arange(d.shape[2])[:, None] > behind
             ) & (np.arange(d.shape[2]) < d.shape[2] - 1)[:, None],
             -np.inf,
             d,

@@ -42,7 +42,7 @@ from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 KNOWN = {
     **dict.fromkeys(
         (
-            *("OnnxNode", "aligned", "dtype_of", "each", "einsum", "fold", "groups"),
+            *("OnnxNode", "accumulate", "aligned", "dtype_of", "each", "einsum", "fold", "groups"),
             *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "vector"),
         ),
         "anyshape.frontends.onnx.node",
@@ -307,6 +307,8 @@ class _Mapper:
         match e:
             case Call("fold", (Name(op), values), ()) if op in self.specs:
                 return f"fold(api.{python_name(op)}, {self.text(values)})"
+            case Call("accumulate", (Call() as made, Name(group)), ()) if group in self.names:
+                return self._accumulate(made, group)
             case Call(func, args, keywords) if func in self.specs:
                 spec = self.specs[func]
                 params = [o if o.signature.sequence else None for o in spec.inputs] + list(spec.params)
@@ -319,6 +321,14 @@ class _Mapper:
             case Name() | AttrRead() | IfExp():
                 return self.text(e)
         raise NotExecuted(e, "this term in an ONNX mapping")
+
+    def _accumulate(self, made: Call, group: str) -> str:
+        """`accumulate(term, xs)`: the term of xs in the dtype that they are computed in."""
+        values = self.names[group]
+        self.names[group] = f"{group}_"
+        text = self._term(made)
+        self.names[group] = values
+        return f"accumulate(lambda {group}_: {text}, {values})"
 
     def _positional(self, x: Node, p: ParamSpec | Operand | None) -> str:
         if isinstance(x, Star):

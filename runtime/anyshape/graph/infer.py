@@ -16,6 +16,7 @@ import numpy as np
 from anyshape.dims import Facts, NestedTooDeep, last_fresh
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
+from anyshape.equations.accumulation import accumulate
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import interpret
 from anyshape.equations.symbolic import NOTHING, Unknown
@@ -176,6 +177,7 @@ def equations_of(node: Node, inputs: Mapping[str, Any], outputs: Mapping[str, An
     assert node.op.kernel is not None and node.bound is not None
     eqs = Equations(node.op.full_name, inputs, outputs, node.dtypes)
     node.op.kernel(eqs, node.bound)
+    accumulate(eqs)
     return eqs
 
 

@@ -17,7 +17,7 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, bounds, symbol
-from anyshape.dtypes import ALL, NARROW, DType, is_dtype_name, parse_dtype
+from anyshape.dtypes import ALL, NARROW, DType, accum, is_dtype_name, parse_dtype
 from anyshape.equations.builder import Equation, Run
 from anyshape.errors import ShapeError
 from anyshape.graph.call import call_node
@@ -168,6 +168,27 @@ def _as_wide(op: OpDef, case: Case, chosen: Mapping[str, str], choose: Choosing)
 def computed(allowed: Sequence[str]) -> Sequence[str]:
     """Those that references compute with; all, where there is no such."""
     return [c for c in allowed if not parse_dtype(c).is_narrow] or allowed
+
+
+def has_integers(op: OpDef) -> bool:
+    """Whether a parameter is an integer, or an operand has integers alone."""
+    return any(p.kind in ("int", "ints") for p in op.params) or any(is_of_indices(op, i.name) for i in op.inputs)
+
+
+def is_of_indices(op: OpDef, name: str) -> bool:
+    (i,) = (i for i in op.inputs if i.name == name)
+    return not i.variadic and set(op.dtypes.get(i.dtype, (i.dtype,))) <= {"i64", "i32"}
+
+
+def narrow_dtypes(op: OpDef) -> list[dict[str, str]]:
+    """Each narrow float that a variable of the op may be, the other variables with it where they may, else in a common dtype; without
+    `WIDE` only the first, which is f16."""
+    found = []
+    for narrow in dict.fromkeys(d for allowed in op.dtypes.values() for d in computed(allowed)):
+        dtype = parse_dtype(narrow)
+        if dtype.is_float and accum(dtype) is not dtype:
+            found.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
+    return found if WIDE else found[:1]
 
 
 def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:

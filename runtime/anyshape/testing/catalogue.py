@@ -26,7 +26,7 @@ from anyshape.graph.function import topological
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.value import Node
 from anyshape.testing import Property
-from anyshape.testing.calls import equations_below, static_node, variants
+from anyshape.testing.calls import equations_below, has_integers, narrow_dtypes, static_node, variants
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ LAWS = (
     Law("10", "gradients == limits of differences", "gradients:test_gradients_are_limits_of_differences"),
     Law("11", "code for other processors", "processors:test_code_for_other_processors"),
     Law("12", "a list == its elements", "sequences:test_a_list_is_its_elements"),
+    Law("13", "long axes of narrow floats", "long_axes:test_long_axes"),
+    Law("14", "integers near the ends of i64", "extremes:test_extremes"),
 )
 
 
@@ -160,6 +162,10 @@ SPEAKS_OF: Mapping[str, Callable[[Property], str | None]] = {
     "rewriting_op": _unless(lambda op: op.rewrites, "it has no rewrites"),
     "kernel_op": _is_not_one_kernel,
     "whole_op": _is_not_whole,
+    "narrow_op": _unless(narrow_dtypes, "it takes no float of 16 bits"),
+    "integer_op": _unless(
+        lambda op: has_integers(op) and not op.is_random, "no integer parameter, and no operand of indices"
+    ),
 }
 """What a law's first parameter is called, and why there is no such law of an op."""
 

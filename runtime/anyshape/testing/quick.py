@@ -37,7 +37,28 @@ from anyshape.testing.profile import load_profile, usual
 from anyshape.testing.running import PROPERTIES, register
 
 EXAMPLES = "examples:test_example"
-ORDER = ("2", "2b", "2c", "3a", "4a", "3b", "1a", "9", "1b", "4b", "7b", "5", "7a", "12", "10", "6b", "6a", "11")
+ORDER = (
+    "2",
+    "2b",
+    "2c",
+    "3a",
+    "4a",
+    "3b",
+    "1a",
+    "9",
+    "1b",
+    "4b",
+    "7b",
+    "5",
+    "13",
+    "14",
+    "7a",
+    "12",
+    "10",
+    "6b",
+    "6a",
+    "11",
+)
 """Cheapest first; what compiles comes last."""
 SHARED = ("1b kernel == interpreter", "7a native == Python == loaded")
 """Laws that compile the same programs: one process takes them, and compiles each once."""

@@ -99,6 +99,11 @@ def on_random_calls(
     settle(Tally(law, op, tried.drawn, tried.accepted, tried.wanted, cut_short), p.weak, record, p.source)
 
 
+def repeated(op: str) -> list[Call]:
+    """The call that `rerun` makes again, for a law that draws its own; else none."""
+    return [made(PROPERTIES[op], r) for r in _again[-1:]]
+
+
 class Tried:
     """A law's body and what came of it: how many calls were drawn, of how many different ones it spoke, those for which it failed."""
 

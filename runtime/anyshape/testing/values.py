@@ -23,6 +23,10 @@ TIES, CONSTANT, SORTED, RISING = "ties", "constant", "sorted", "rising"
 UNIT, ABOVE = "unit", "above"
 """Numbers between 0 and 1, and between 1 and 3, for functions that are finite there alone."""
 STYLES = ("plain", "plain", "plain", "small", TIES, "special", "special", "extreme", "extreme", SORTED, CONSTANT)
+LARGE = {"near 1000": (1000.0, 0.1), "near 20": (20.0, 0.1)}
+"""Positive numbers around these means, and how far at most: many of them sum to more than a narrow float holds."""
+LEVEL = "level"
+"""All 1."""
 FEW = (-1.0, -0.0, 0.0, 1.0, 2.0)
 """Of ties: zeros of both signs are equal, and an op may tell them apart"""
 
@@ -78,7 +82,10 @@ def _of_floats(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, s
         return np.asarray(rng.uniform(low, high, shape)).astype(dtype.numpy)
     if style == TIES:
         return np.asarray(rng.choice(FEW, shape)).astype(dtype.numpy)
-    found = np.asarray(rng.normal(size=shape) * 2)
+    found = np.ones(shape) if style == LEVEL else np.asarray(rng.normal(size=shape) * 2)
+    if style in LARGE:
+        mean, spread = LARGE[style]
+        found = mean * (1 + rng.uniform(-spread, spread, shape))
     if style == "small":
         found = np.round(found)
     if style == "extreme":

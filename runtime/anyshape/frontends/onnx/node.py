@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol, TypeVar, overload
 
 import numpy as np
 
-from anyshape.dtypes import DType
+from anyshape.dtypes import DType, accum
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.attributes import Ints
 from anyshape.frontends.onnx.dtypes import declared_dims
@@ -141,6 +141,17 @@ def strings(value: str | Sequence[str] | None) -> Value:
 def fold(op: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
     """A binary op over any number of operands, from the left."""
     return reduce(op, values)
+
+
+def accumulate(make: Callable[[Sequence[Value]], Value], values: Sequence[Value]) -> Value:
+    """A term of several ops of values that are narrow floats: computed in the wider dtype, and rounded once."""
+    from anyshape import ops
+
+    own = values[0].type.dtype if values else None
+    if own is None or accum(own) is own:
+        return make(values)
+    wide = make([ops.cast(v, to=accum(own)) if v.type.dtype is own else v for v in values])
+    return ops.cast(wide, to=own)
 
 
 def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
