@@ -183,9 +183,7 @@ class Values:
             load = self.dag.load(Access(e.tensor, flatten(e.tensor, index), bounds, (*self.pending, *checks)))
             return load if outside is None or not bounds else self._outside(bounds, load, outside)
         inner = dict(zip(q.index, index, strict=True))
-        if bounds or checks:
-            within = self._within((*bounds, *checks))
-            guard = self._and(guard, within)
+        guard = self._within((*bounds, *checks)) if bounds or checks else None
         outer, self.pending = self.pending, (*self.pending, *checks)
         with self.reading(q):
             value = self.value(q.value, {v: i for v, i in inner.items() if isinstance(v, Var)}, guard)
