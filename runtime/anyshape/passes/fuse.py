@@ -111,7 +111,7 @@ class _Fusion:
             return
         if not consumer.is_apart_from(producer) or self.sizes_from(producer, consumer):
             return
-        if self.made.rewritten([*producer.nodes, *consumer.nodes]) is not None:
+        if self.made.fit_one_kernel([*producer.nodes, *consumer.nodes]):
             self.merge(producer, consumer)
 
     def try_view(self, value: Value, node: Node, moves: bool = False) -> None:
@@ -131,7 +131,7 @@ class _Fusion:
             return
         if not consumer.is_apart_from(producer, groups):
             return
-        if self.made.rewritten([*producer.nodes, *views, *consumer.nodes]) is not None:
+        if self.made.fit_one_kernel([*producer.nodes, *views, *consumer.nodes]):
             for group in (*groups, producer):
                 self.merge(group, consumer)
 
@@ -178,7 +178,7 @@ class _Fusion:
             return
         if first.needs(consumer) or not consumer.is_apart_from(rows):
             return
-        if self.made.rewritten([*first.nodes, *rows.nodes, *consumer.nodes]) is None:
+        if not self.made.fit_one_kernel([*first.nodes, *rows.nodes, *consumer.nodes]):
             return
         self.merge(first, rows)
         self.merge(rows, consumer)
@@ -309,7 +309,7 @@ class _Fusion:
         apart = not (first.needs(second) or second.needs(first))
         nodes = [*first.nodes, *second.nodes]
         few = first.beside < MOST_BESIDE and len(nodes) <= MAX_NODES
-        return apart and few and self.made.rewritten(nodes) is not None
+        return apart and few and self.made.fit_one_kernel(nodes)
 
     # --- steps ---
 
