@@ -37,10 +37,13 @@ Place = tuple[Hashable, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """What the element of one equation takes, and what it reads."""
+    """What the element of one equation takes, what it reads, and where it is stored; whether it reads all of that at its own index."""
 
     instructions: int
     reads: tuple[Read, ...]
+    stored: Place
+    values: Mapping[Var, Hashable]
+    plain: bool
 
 
 class KernelSizes:
@@ -55,11 +58,14 @@ class KernelSizes:
 
     def instructions(self, equations: Sequence[Equation], most: int | None = None) -> int:
         """About so many, or some number above `most`. Equations come after those that they read."""
+        codes = {q: self._code(q) for q in equations}
+        if all(code.plain for code in codes.values()):
+            return sum(code.instructions for code in codes.values())
         inner = _computed_where_read(equations)
-        places: dict[Equation, dict[Place, Mapping[Var, Hashable]]] = {q: _own_place(q) for q in equations}
+        places = {q: {code.stored: code.values} for q, code in codes.items()}
         total = 0
         for q in reversed(equations):
-            code = self._code(q)
+            code = codes[q]
             total += code.instructions * len(places[q])
             if most is not None and total > most:
                 return total
@@ -78,7 +84,10 @@ class KernelSizes:
         if code is None:
             found = {e: None for part in q.expressions for e in walk(part)}
             reads = tuple(e for e in found if isinstance(e, Read))
-            code = self._known[q] = _Code(sum(map(_instructions, found)), reads)
+            values = _own_values(q)
+            stored = tuple(_term(i, values) for i in q.index)
+            plain = all(e.index == q.index for e in reads)
+            code = self._known[q] = _Code(sum(map(_instructions, found)), reads, stored, values, plain)
         return code
 
 
@@ -90,16 +99,14 @@ def _computed_where_read(equations: Iterable[Equation]) -> dict[Tensor, Equation
     return {t: q for t, q in found.items() if q is not None}
 
 
-def _own_place(q: Equation) -> dict[Place, Mapping[Var, Hashable]]:
-    """Where it is stored: each variable by its extent, as variables of one extent are one loop."""
-    if isinstance(q.form, Run):
-        return {(): {}}
+def _own_values(q: Equation) -> Mapping[Var, Hashable]:
+    """What stands for its variables: their extents, as variables of one extent are one loop."""
     taken: dict[Hashable, int] = {}
     values: dict[Var, Hashable] = {}
-    for v in q.variables:
+    for v in q.variables if not isinstance(q.form, Run) else ():
         k = taken[v.extent] = taken.get(v.extent, -1) + 1
         values[v] = (v.extent, k)
-    return {tuple(_term(i, values) for i in q.index): values}
+    return values
 
 
 def _values(q: Equation, place: Place) -> Mapping[Var, Hashable]:

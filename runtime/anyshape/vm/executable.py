@@ -24,6 +24,7 @@ from anyshape.types import ListType, TensorType
 from anyshape.vm.arguments import Signature
 from anyshape.vm.blocks import shown
 from anyshape.vm.disassemble import disassemble
+from anyshape.vm.folding import folding
 from anyshape.vm.modules import load_modules
 from anyshape.vm.native import ahead
 from anyshape.vm.options import Options, make_options
@@ -53,7 +54,7 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
             f = _function(model, chosen.dims)
-        plan = Compiler(chosen, report, threading.RLock(), packing).plan(f)
+        plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
     report.finished = True
     return Executable(f, plan, report, chosen)
 

@@ -36,6 +36,7 @@ from anyshape.vm.schedule_text import spell_schedule
 from anyshape.vm.unfused import one_step_per_node
 
 if TYPE_CHECKING:
+    from anyshape.passes.folding import Compute
     from anyshape.lower.gemm.later import Later
 
 Array = NDArray[Any]
@@ -80,6 +81,8 @@ class Compiler:
     lock: threading.RLock
     packing: Later | None = None
     """Where large constants are laid out until it is over; then each plan has one of its own."""
+    compute: Compute | None = None
+    """What makes calls on constants that would take the interpreter long."""
 
     def plan(self, f: Function, low: int = 1) -> Plan:
         """Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes nothing."""
@@ -124,9 +127,9 @@ class Compiler:
         from anyshape.passes import optimise
         from anyshape.passes.ways import in_branches
 
-        optimised = optimise(f)
+        optimised = optimise(f, self.compute)
         if any(undetermined(c.defined()) for c in callees_of([optimised])):
-            optimised = optimise(in_branches(optimised))
+            optimised = optimise(in_branches(optimised), self.compute)
         return optimised
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:

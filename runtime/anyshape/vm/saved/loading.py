@@ -25,6 +25,7 @@ from anyshape.graph.value import Value
 from anyshape.vm.executable import Executable
 from anyshape.vm.executors import expect_results
 from anyshape.vm.kernels import target_called
+from anyshape.vm.folding import folding
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.plans import Compiler, Plan, Straight
 from anyshape.vm.program import Program
@@ -54,7 +55,7 @@ def load(
             kept = [] if unfit else _programs(container, options)
         except NOT_A_RECORD as e:
             raise container.refusal(f"its record is not as `save` writes it ({e!r})") from e
-    compiler = Compiler(options, report, threading.RLock())
+    compiler = Compiler(options, report, threading.RLock(), compute=folding(options))
     record = container.record
     if kept:
         executable = Executable(head, _chain(kept, compiler, head, record["guarded"]), report, options)
