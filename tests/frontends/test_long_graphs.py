@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import anyshape
+from anyshape.frontends.onnx.resolve import DEEPEST
 from tests.counting import calls
 
 LONG = os.environ.get("ANYSHAPE_LONG") == "1"
 NODES = 5000 if LONG else 400
-ROOM = 1000 if LONG else 420
-"""Of calls within one another; of these pytest takes some hundred."""
+ROOM = 330
+"""Calls within one another that a compile may make, whatever is around it."""
 Step = Callable[[str, int], list[Any]]
 make = helper.make_node
 
@@ -98,24 +101,26 @@ def chain(step: Step, nodes: int) -> bytes:
     return helper.make_model(g, opset_imports=domains, ir_version=9, functions=[twice]).SerializeToString()
 
 
-@pytest.fixture
+@contextmanager
 def little_room() -> Iterator[None]:
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(ROOM)
+    sys.setrecursionlimit(len(inspect.stack(0)) + ROOM)
     yield
     sys.setrecursionlimit(before)
 
 
 @pytest.mark.parametrize("name", STEPS if LONG else SAMPLED)
-def test_a_chain_is_no_recursion(name: str, little_room: None) -> None:
+def test_a_chain_is_no_recursion(name: str) -> None:
     step = STEPS[name]
-    anyshape.compile(chain(step, 2))
-    exe = anyshape.compile(chain(step, NODES))
-    assert sys.getrecursionlimit() == ROOM
+    anyshape.compile(chain(step, 2))  # imports what it needs
+    with little_room():
+        before = sys.getrecursionlimit()
+        exe = anyshape.compile(chain(step, NODES))
+        assert sys.getrecursionlimit() == before
     assert len(exe.output_names) == 1
 
 
-@pytest.mark.parametrize("name", STEPS if LONG else ("softmax", "nonzero", "gather"))
+@pytest.mark.parametrize("name", [s for s in STEPS if s != "nonzero"] if LONG else ("softmax", "gather"))
 def test_a_chain_takes_calls_in_proportion(name: str) -> None:
     few, many = chain(STEPS[name], 60), chain(STEPS[name], 240)
     anyshape.compile(few)
@@ -123,8 +128,8 @@ def test_a_chain_takes_calls_in_proportion(name: str) -> None:
 
 
 def test_functions_within_functions() -> None:
-    """As deep as a file says, which is deeper than the files that a reader of messages takes."""
-    deep = 120
+    """As deep as they may be."""
+    deep = DEEPEST
     domains = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
     functions = [
         helper.make_function(
