@@ -29,7 +29,9 @@ def _value(name: str, shape: Any) -> Any:
     return helper.make_tensor_value_info(name, 1, shape)
 
 
-def _model(nodes: Nodes, inputs: Mapping[str, Any], outputs: list[str], weights: Mapping[str, Any] | None = None) -> ModelProto:
+def _model(
+    nodes: Nodes, inputs: Mapping[str, Any], outputs: list[str], weights: Mapping[str, Any] | None = None
+) -> ModelProto:
     named = [numpy_helper.from_array(np.asarray(v), k) for k, v in (weights or {}).items()]
     ins, outs = [_value(n, s) for n, s in inputs.items()], [_value(n, None) for n in outputs]
     domains = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)]
@@ -70,7 +72,9 @@ def scalers(n: int) -> ModelProto:
     for k in range(n):
         numbers = [1.0 + k + j for j in range(4)]
         attributes: dict[str, Any] = (
-            {"offset": numbers, "scale": numbers} if k % 2 else {"imputed_value_floats": numbers, "replaced_value_float": 0.0}
+            {"offset": numbers, "scale": numbers}
+            if k % 2
+            else {"imputed_value_floats": numbers, "replaced_value_float": 0.0}
         )
         op = "Scaler" if k % 2 else "Imputer"
         nodes.append(make(op, [f"a{k - 1}" if k else "x"], [f"a{k}"], domain="ai.onnx.ml", **attributes))

@@ -13,8 +13,8 @@ import anyshape
 from anyshape import ops
 from anyshape.errors import AnyshapeError
 from anyshape.graph.value import Node
-from anyshape.passes import optimise
 from anyshape.passes import folding as limits
+from anyshape.passes import optimise
 from anyshape.vm.folding import Folding
 from anyshape.vm.options import make_options
 from tests.counting import calls
@@ -41,13 +41,13 @@ def folded(value: Any, spy: Spy) -> Any:
 
 def boxes(rois: int) -> Any:
     images, places = RNG.normal(size=(1, 4, 16, 16)), RNG.uniform(0, 14, (rois, 4))
-    return ops.roi_align(
-        images.astype("f"), places.astype("f"), np.zeros(rois, np.int64), size=[7, 7], ratio=2
-    )
+    return ops.roi_align(images.astype("f"), places.astype("f"), np.zeros(rois, np.int64), size=[7, 7], ratio=2)
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: boxes(12), lambda: ops.matmul(np.ones((60, 40), "f"), np.ones((40, 30), "f"))], ids=["roi", "matmul"]
+    "make",
+    [lambda: boxes(12), lambda: ops.matmul(np.ones((60, 40), "f"), np.ones((40, 30), "f"))],
+    ids=["roi", "matmul"],
 )
 def test_what_takes_the_interpreter_long_is_made_by_kernels(make: Any) -> None:
     spy, value = Spy(), make()

@@ -92,7 +92,9 @@ class FoldConstants:
         if not {s for v in node.outputs for s in v.type.symbols()} <= {q.born for q in equations}:
             return None
         data = node.inputs[: len(node.inputs) - len(node.op.operands)]
-        arrays = {t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None}
+        arrays = {
+            t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None
+        }
         turns = max(map(turns_of, equations), default=0)
         compute = None if any(t.dtype is CHAR for t in (*flat(ins), *flat(outs))) else self._compute
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from anyshape.dtypes import BF16, F16, DType
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation, Run
-from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
+from anyshape.equations.expr import Apply, Const, Expr, Read, Scalar, Var
 from anyshape.equations.traversal import walk
 
 MOST_INSTRUCTIONS = 2_000

@@ -14,13 +14,13 @@ from anyshape.graph.opdef import ParamDef
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value, constant
 
+
 def fold_contents(node: Node) -> Sequence[Value] | None:
     """Outputs whose elements inference already knows are constants."""
     if node.checks or node.regions or not all(_concrete(v.contents) for v in node.outputs):
         return None
     return [
-        constant(np.array(v.contents, v.type.dtype.numpy).reshape(static_shape(v)), computed=True)
-        for v in node.outputs
+        constant(np.array(v.contents, v.type.dtype.numpy).reshape(static_shape(v)), computed=True) for v in node.outputs
     ]
 
 

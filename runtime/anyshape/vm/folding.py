@@ -70,7 +70,9 @@ class Folding:
         try:
             made = build(node.op, inputs, node.attrs, node.source, count=node.count)
             f = Function(params, made.outputs, node.op.name)
-            return Executable(f, Compiler(self._options, report, threading.RLock(), compute=self).plan(f), report, self._options)
+            return Executable(
+                f, Compiler(self._options, report, threading.RLock(), compute=self).plan(f), report, self._options
+            )
         except AnyshapeError:
             return None
 

@@ -36,8 +36,8 @@ from anyshape.vm.schedule_text import spell_schedule
 from anyshape.vm.unfused import one_step_per_node
 
 if TYPE_CHECKING:
-    from anyshape.passes.folding import Compute
     from anyshape.lower.gemm.later import Later
+    from anyshape.passes.folding import Compute
 
 Array = NDArray[Any]
 Direct = Callable[..., "list[Array] | None"]

@@ -24,8 +24,8 @@ from anyshape.graph.tuples import Form
 from anyshape.graph.value import Value
 from anyshape.vm.executable import Executable
 from anyshape.vm.executors import expect_results
-from anyshape.vm.kernels import target_called
 from anyshape.vm.folding import folding
+from anyshape.vm.kernels import target_called
 from anyshape.vm.options import Options, make_options
 from anyshape.vm.plans import Compiler, Plan, Straight
 from anyshape.vm.program import Program
