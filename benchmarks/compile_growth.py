@@ -2,8 +2,8 @@
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.compile_growth [sigmoid split forest ...] [--sizes 100 1000]
 
-Each row is a process of its own, without an object cache; imports and the compile of a graph of two nodes come first and do not count. Seconds
-are those of all threads. `per node` falls where kernels of one form are shared, and must not rise with the size.
+Each row is a process of its own, without an object cache; imports and the compile of a graph of two nodes come first and do not
+count. Seconds are those of all threads. `per node` falls where kernels of one form are shared, and must not rise with the size.
 """
 
 from __future__ import annotations

@@ -250,7 +250,9 @@ class Values:
         return condition
 
     def checks(self, t: Tensor, index: list[Affine], guard: Node | None, said: Element) -> tuple[Bound, ...]:
-        """Indices that are data, or that nothing proved, are checked when the kernel runs, once. `said`: the element as equations have it."""
+        """Indices that are data, or that nothing proved, are checked when the kernel runs, once.
+
+        `said`: the element as equations have it."""
         found: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
             if self._checkable(i) and (i, n) not in self.context.inside:
