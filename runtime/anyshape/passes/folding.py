@@ -106,6 +106,7 @@ class FoldConstants:
             return None  # an index out of range and the like: the error belongs to the run, where its source is named
         except _TakesLong:
             pass
+        assert compute is not None
         return compute(node)
 
 
