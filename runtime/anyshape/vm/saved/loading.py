@@ -31,6 +31,7 @@ from anyshape.vm.program import Program
 from anyshape.vm.report import Report
 from anyshape.vm.saved.container import AGAIN, Container
 from anyshape.vm.saved.programs import ProgramReader, constants_of
+from anyshape.vm.saved.saving import KEPT_OPTIONS, is_package, read_report
 
 Record = dict[str, Any]
 NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
@@ -59,8 +60,7 @@ def load(
     if kept:
         executable = Executable(head, _chain(kept, compiler, head, record["guarded"]), report, options)
         executable.check_first(lambda: container.check(constants_of(record["programs"])))
-        for name, value in record["report"].items():
-            setattr(report, name, value)
+        read_report(report, record["report"])
     else:
         report.rebuilt = unfit
         executable = Executable(head, compiler.plan(head.whole()), report, options)
@@ -69,7 +69,8 @@ def load(
 
 
 def _read_head(container: Container, threads: int | None) -> tuple[Options, SavedHead, str]:
-    options = make_options({**container.record["options"], "threads": threads})
+    said = container.record["options"]
+    options = make_options({**{name: said[name] for name in KEPT_OPTIONS}, "threads": threads})
     return options, SavedHead.read(container), _unfit(container.record, options)
 
 
@@ -77,7 +78,7 @@ def _unfit(record: Record, options: Options) -> str:
     """Why the programs of a file are not for this process; empty if they are."""
     if record["target"] != asdict(target_called(options.target)):
         return f"its machine code is for another processor ({record['target']['cpu']})"
-    other = [package for package, version in record["code"].items() if code_version(package) != version]
+    other = [p for p, version in record["code"].items() if not is_package(p) or code_version(p) != version]
     if other:
         return f"it was made by other code of {', '.join(other)} (anyshape {record['anyshape']})"
     return ""
