@@ -51,7 +51,9 @@ def _is_own(status: os.stat_result) -> bool:
 @cache
 def _warn(directory: Path) -> None:
     """Once for each directory: without a cache every process compiles what it runs."""
-    message = f"{directory} is not used as a cache: it belongs to another user, or others may write into it (chmod go-w)"
+    message = (
+        f"{directory} is not used as a cache: it belongs to another user, or others may write into it (chmod go-w)"
+    )
     warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 

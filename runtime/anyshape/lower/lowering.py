@@ -33,6 +33,7 @@ from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.types import I32, I64, const
+from anyshape.lower.polling import Polls
 from anyshape.lower.procedure import Procedure
 from anyshape.lower.recurrence import Recurrence, plan_recurrence
 from anyshape.lower.reuse import reusable
@@ -62,6 +63,12 @@ class Schedule:
     def all_steps(self) -> tuple[Scope | Product, ...]:
         own = (inner for s in self.steps for inner in (s.all_steps if isinstance(s, Blocked) else (s,)))
         return (*own, *(p for r in self.recurrences for p in r.phases))
+
+    @property
+    def polls(self) -> bool:
+        """Whether one part may take long however many there are: it is alone, or has work that all parts would have to do."""
+        others = self.serial or self.ordered or self.recurrences or self.procedures
+        return bool(others) or any(isinstance(s, Product) for s in self.all_steps)
 
     @property
     def is_plain(self) -> bool:
@@ -169,6 +176,8 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     with module.kernel(_NAME) as f:
         rows = Rows(f, _places(operands, group.outputs, panels))
         rows.element_bytes = _element_bytes(schedule)
+        if schedule.polls:
+            rows.polls = Polls(f)
         rows.unnamed, rows.found = schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None)
         if not (schedule.errors or schedule.is_plain):
             end_if_empty(rows, group.outputs)
@@ -205,6 +214,7 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         ),
         _work(schedule, target.lanes(rows.element_bytes), target),
         _pieces(schedule),
+        schedule.polls,
     )
 
 

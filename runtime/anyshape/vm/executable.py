@@ -24,6 +24,7 @@ from anyshape.types import ListType, TensorType
 from anyshape.vm.arguments import Signature
 from anyshape.vm.blocks import shown
 from anyshape.vm.disassemble import disassemble
+from anyshape.vm.limits import checked_deadline, until
 from anyshape.vm.modules import load_modules
 from anyshape.vm.native import ahead
 from anyshape.vm.options import Options, make_options
@@ -124,9 +125,20 @@ class Executable:
             results = formed(self._form, iter(results))
         return results[0] if self._single else tuple(results)
 
-    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> list[Array]:
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Array] | None = None,
+        *,
+        deadline: float | None = None,
+    ) -> list[Array]:
         """The same from a dict of inputs, as a list in the order of `output_names`. Results named in `outputs` are put there; if the call
-        raises an error, what those arrays hold is not defined."""
+        raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then raises
+        DeadlineExceeded."""
+        if deadline is not None:
+            with until(checked_deadline(deadline)):
+                arguments = self._bind((), inputs)
+                return self._shown(self._run_into(arguments, outputs) if outputs else self._run(arguments))
         results = None
         if self._direct is not None and len(inputs) == len(self._names):
             try:
@@ -155,6 +167,10 @@ class Executable:
                 np.copyto(place, results[k])
                 results[k] = place
         return results
+
+    def cancel(self) -> None:
+        """Calls of this executable that are under way, in whatever threads, raise Cancelled within a tenth of a second; later ones run."""
+        self.plan.cancel()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Puts all of it into one file for `anyshape.load`, atomically. Raises AnyshapeError if it cannot be written."""

@@ -13,19 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.lower import polling
 from anyshape.told import AREA, take
 from anyshape.types import TensorType
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Region
 from anyshape.vm.native.heap import HEAP_WORDS
-from anyshape.vm.native.layout import RESULT_WORDS, Word
+from anyshape.vm.native.layout import RESULT_WORDS, Stop, Word
 from anyshape.vm.native.objects import Methods
 from anyshape.vm.program import Op, Program
 from anyshape.vm.translator import frame_of
 
 Words = NDArray[np.int64]
 AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
-INSIDE, CALLED = int(Word.INSIDE), int(Word.CALLED)
+INSIDE, CALLED, STOP = int(Word.INSIDE), int(Word.CALLED), int(Word.STOP)
+
+
+_RESTORE = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore", ctypes.pythonapi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +133,11 @@ class NativeContext:
         "_cells",
         "_dims",
         "_given",
+        "_look",
         "_path",
         "_places",
         "_registers",
+        "_root",
         "call",
         "callees",
         "regions",
@@ -140,9 +146,10 @@ class NativeContext:
         "words",
     )
 
-    def __init__(self, tables: Tables, methods: Methods | None) -> None:
+    def __init__(self, tables: Tables, methods: Methods | None, look: int, root: int = 0) -> None:
+        """`look`: the address of `anyshape_look`; `root`: of the state of the call that this one is within."""
         program = tables.program
-        self.tables = tables
+        self.tables, self._look, self._root = tables, look, root
         self.regions = [Region(k in tables.varying, k in program.roomy) for k in range(program.regions)]
         sizes = _sizes(tables)
         total = Word.COUNT + sum(sizes.values()) + sum(tables.ranks)
@@ -184,6 +191,9 @@ class NativeContext:
         words[Word.ARGUMENT_COUNT] = len(tables.program.arguments)
         words[Word.RESULT_COUNT] = len(tables.program.results)
         words[Word.THREADS] = 1
+        words[Word.CLOCK], words[Word.LOOK] = polling.ADDRESS, self._look
+        words[Word.ROOT] = words[Word.ASKED] = self._root or self.state
+        words[self._places[Word.FRAME]] = self.state + 8 * Word.LOOK
         words[Word.ARRAY_TYPE], words[Word.NONE] = id(np.ndarray), id(None)
 
     def _pass_arguments(self) -> None:
@@ -218,10 +228,24 @@ class NativeContext:
 
     def add_callee(self, number: int) -> None:
         """A frame for calls of a function from here; it is kept for the next."""
-        made = NativeContext(self.tables.functions[number], None)
+        made = NativeContext(self.tables.functions[number], None, self._look, int(self.words[Word.ROOT]))
         made.words[Word.HEAP] = self.words[Word.HEAP]
         self.callees[number] = made
         self.words[self._places[Word.CALLEES] + number] = made.state
+
+    def until(self, deadline: int) -> None:
+        """When calls are to stop, in nanoseconds of the monotonic clock; 0: never."""
+        self._cells[int(Word.DEADLINE)] = deadline
+
+    def cancel(self) -> None:
+        """The call that it is in stops soon; the next one begins anew."""
+        self._cells[STOP] = int(Stop.CANCELLED)
+
+    def raised(self) -> None:
+        """Raises what a signal's handler raised while the call ran."""
+        given = [int(w) or None for w in self.words[Word.RAISED : Word.RAISED + 3]]
+        self.words[Word.RAISED : Word.RAISED + 3] = 0
+        _RESTORE(*given)
 
     @property
     def held(self) -> int:
@@ -239,7 +263,7 @@ class NativeContext:
                 dims += 1
             pair += 2
         cells[AT] = self._begin
-        cells[CAREFUL] = cells[HOLD] = cells[INSIDE] = 0
+        cells[CAREFUL] = cells[HOLD] = cells[INSIDE] = cells[STOP] = 0
         self.look_anew()
         for k in range(results, results + len(self.tables.result_types) // RESULT_WORDS):
             cells[k] = 0

@@ -66,7 +66,9 @@ _OWN = "anyshape", "anyshape_ops"
 def is_package(name: str) -> bool:
     """Whether ops may come from there: our own packages, those of registered ops, and a module that is imported already. A name in a file
     that is none of them is not looked for: finding a submodule would import its parent."""
-    return name in _OWN or name in map(_package, registry.all_ops().values()) or ("." not in name and name in sys.modules)
+    return (
+        name in _OWN or name in map(_package, registry.all_ops().values()) or ("." not in name and name in sys.modules)
+    )
 
 
 def _package(op: OpDef) -> str:
