@@ -24,11 +24,13 @@ from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
 from anyshape.types import FunctionType, TensorType, parse_types
+from anyshape.public import public
 
 Results = Any
 """A Value, what NumPy makes an array of, a tuple of these where a tuple is a result, or a list of results"""
 
 
+@public
 def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = "") -> tuple[Any, ...]:
     """The results of one of two callables. Dims in which they differ are unknown outside; a branch that cannot be typed fails if it is
     taken. Raises ShapeError if neither can be, or their tuples have other forms, DtypeError where their dtypes differ."""
@@ -81,6 +83,7 @@ def _listed(results: Results) -> tuple[Any, ...]:
     return tuple(results if isinstance(results, list | tuple) else (results,))
 
 
+@public
 def loop(
     trip: Any | None,
     body: Callable[..., Sequence[Any]],
@@ -157,6 +160,7 @@ def _settled(
     raise no_form(source)
 
 
+@public
 def function(name: str, params: Mapping[str, str | TensorType], results: Sequence[str | TensorType]) -> Callee:
     """Declares a function of these parameters and results, which `define` gives a body: then it may call itself, and be a value.
 
@@ -175,6 +179,7 @@ def function(name: str, params: Mapping[str, str | TensorType], results: Sequenc
     return made
 
 
+@public
 def define(f: Callee, body: Callable[..., Results]) -> Callee:
     """What a declared function does: `body(*params)` builds its results. Raises ArgumentError if that is said already or their number is
     another, DtypeError or ShapeError for results that are not as declared; a dim that is only known at run time is checked there."""
@@ -194,11 +199,13 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
     return f
 
 
+@public
 def reference(f: Callee) -> Value:
     """A function as a value: branches and loops may choose among functions of one type, and `call` calls what was chosen."""
     return build(REF, (), {"callee": f}).outputs[0]
 
 
+@public
 def call(
     f: Function | Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], source: str = ""
 ) -> tuple[Any, ...]:
@@ -233,6 +240,7 @@ def _called(f: Callee | Value, arguments: Sequence[Any] | Mapping[str, Any], sou
     return outputs if isinstance(f, Value) else _formed(f.forms[1], outputs)
 
 
+@public
 def scan(
     body: Callable[..., Sequence[Any]],
     states: Sequence[Any],

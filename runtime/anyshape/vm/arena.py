@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -128,12 +128,13 @@ def _in_huge_pages(size: int) -> int:
 class Context:
     """What one call owns while it runs. Never shared by two calls at once."""
 
-    __slots__ = ("_callees", "_memory", "_sizes", "bounds", "frame", "pointers", "regions")
+    __slots__ = ("_callees", "_memory", "_sizes", "bounds", "cancels", "frame", "pointers", "regions")
 
     def __init__(self, regions: int, words: int, offsets: tuple[int, ...]) -> None:
         """`pointers` are ctypes pointers to the frame's words `offsets`."""
         self.regions = [Region() for _ in range(regions)]
         self._callees: dict[int, Context] = {}
+        self.cancels: Sequence[int] = (0,)
         self.bounds: Bounds | None = None
         """Of the call that it is in."""
         self._sizes = (words, offsets)
@@ -142,9 +143,9 @@ class Context:
         self.frame: Any = (ctypes.c_int64 * max(words, 1)).from_address(address)
         self.pointers = tuple(ctypes.c_void_p(address + 8 * k) for k in offsets)
 
-    def cancel(self) -> None:
-        if (bounds := self.bounds) is not None:
-            bounds.is_cancelled = True
+    def under(self, cancels: Any) -> None:
+        """Calls stop once this counter is another than when they began."""
+        self.cancels = cancels
 
     def told(self) -> list[int]:
         """What the kernel that failed said, once."""
@@ -179,25 +180,24 @@ class Context:
 class ContextPool:
     """Contexts of one executor that wait for a call. Taking and giving back are single operations of a list, which are atomic."""
 
-    __slots__ = ("_idle", "_made", "_make")
+    __slots__ = ("_cancels", "_idle", "_make")
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self._idle: list[Any] = []
-        self._made: list[Any] = []
+        self._cancels = (ctypes.c_int64 * 1)()
 
     def take(self) -> Any:
         try:
             return self._idle.pop()
         except IndexError:
             made = self._make()
-            self._made.append(made)
+            made.under(self._cancels)
             return made
 
     def cancel(self) -> None:
         """Calls that are under way stop soon."""
-        for context in tuple(self._made):
-            context.cancel()
+        self._cancels[0] += 1
 
     def give_back(self, context: Any) -> None:
         self._idle.append(context)

@@ -64,7 +64,7 @@ class Continued:
         self.levels = dict.fromkeys((*f.params, *computed), RANK)
         self._tails: OrderedDict[Any, tuple[Plan, Passed]] = OrderedDict()
         self._lock = threading.Lock()
-        self._calls: set[Bounds] = set()
+        self._cancels = [0]
         for v in _first_operands(self.tail_nodes, set(self.levels)):
             self.levels[v] = SHAPE
 
@@ -78,16 +78,7 @@ class Continued:
     ) -> list[Any]:
         """`by`: what runs in the place of a plan."""
         values: dict[Value, Any] = dict(zip(self.f.params, arrays, strict=True))
-        bounds = Bounds(self.f.name)
-        self._calls.add(bounds)
-        try:
-            return self._run(values, places, by, bounds)
-        finally:
-            self._calls.discard(bounds)
-
-    def _run(
-        self, values: dict[Value, Any], places: Sequence[Array | None], by: Callable[[Plan], Plan], bounds: Bounds
-    ) -> list[Any]:
+        bounds = Bounds(self.f.name, self._cancels)
         if self.prefix is not None:
             results = by(self.prefix).run([values[p] for p in self.known_params])
             values.update(zip((v for v in self.live if not v.is_param), results, strict=True))
@@ -98,8 +89,7 @@ class Continued:
 
     def cancel(self) -> None:
         """Between its programs too."""
-        for bounds in tuple(self._calls):
-            bounds.is_cancelled = True
+        self._cancels[0] += 1
         for plan in self._plans():
             plan.cancel()
 

@@ -30,8 +30,8 @@ class CallContext(Protocol):
         """Memory for intermediate values."""
         ...
 
-    def cancel(self) -> None:
-        """The call stops soon."""
+    def under(self, cancels: Any) -> None:
+        """Calls stop once this counter is another than when they began."""
         ...
 
 
@@ -63,7 +63,7 @@ class PythonExecutor:
             self._run = translate(program)
 
     def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
-        context.bounds = bounds = Bounds(self._program.name)
+        context.bounds = bounds = Bounds(self._program.name, context.cancels)
         try:
             results = self._run(arguments, context)
             bounds.look()

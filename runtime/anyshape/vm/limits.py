@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,13 +54,14 @@ def deadline() -> int:
 class Bounds:
     """Of one program that Python runs, made where its call begins: `look` raises once the call is to stop."""
 
-    __slots__ = ("_name", "_until", "is_cancelled")
+    __slots__ = ("_cancels", "_name", "_seen", "_until")
 
-    def __init__(self, name: str) -> None:
-        self._name, self._until, self.is_cancelled = name, deadline(), False
+    def __init__(self, name: str, cancels: Sequence[int]) -> None:
+        """`cancels` counts in its first element how often calls were cancelled."""
+        self._name, self._until, self._cancels, self._seen = name, deadline(), cancels, cancels[0]
 
     def look(self) -> None:
-        if self.is_cancelled:
+        if self._cancels[0] != self._seen:
             raise Cancelled(cancelled_text(self._name))
         if self._until and time.monotonic_ns() >= self._until:
             raise DeadlineExceeded(late_text(self._name))

@@ -24,6 +24,7 @@ from anyshape.vm import interpreter
 from anyshape.vm.arena import Context
 from anyshape.vm.program import Op, Operand, Program, invocation
 from anyshape.vm.translator import frame_of
+from anyshape.public import edge
 
 Array = NDArray[Any]
 
@@ -180,6 +181,7 @@ def _timed(entry: Callable[..., int], times: list[float]) -> Callable[..., int]:
     return run
 
 
+@edge
 def profile(model: Any, inputs: Mapping[str, Array], repeat: int = 10, **options: Any) -> Profile:
     """The least time of each kernel, and of the call, over `repeat` calls. `model` and `options` as `compile` takes them. Raises what
     compiling the model or calling it raises."""

@@ -25,8 +25,10 @@ from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.strings import as_strings
 from anyshape.types import ListType
+from anyshape.public import edge
 
 
+@edge
 def simplify(model: Any, dims: Mapping[str, DimBinding] | None = None) -> Any:
     """The model (a path, its bytes or an onnx.ModelProto), simplified, as an onnx.ModelProto; the original is not changed.
 

@@ -19,14 +19,14 @@ from anyshape.types import TensorType
 from anyshape.vm.address import address_of
 from anyshape.vm.arena import Region
 from anyshape.vm.native.heap import HEAP_WORDS
-from anyshape.vm.native.layout import RESULT_WORDS, Stop, Word
+from anyshape.vm.native.layout import RESULT_WORDS, Word
 from anyshape.vm.native.objects import Methods
 from anyshape.vm.program import Op, Program
 from anyshape.vm.translator import frame_of
 
 Words = NDArray[np.int64]
 AT, CAREFUL, HOLD = int(Word.AT), int(Word.CAREFUL), int(Word.HOLD)
-INSIDE, CALLED, STOP = int(Word.INSIDE), int(Word.CALLED), int(Word.STOP)
+INSIDE, CALLED = int(Word.INSIDE), int(Word.CALLED)
 
 
 _RESTORE = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore", ctypes.pythonapi))
@@ -130,6 +130,7 @@ class NativeContext:
         "__weakref__",
         "_begin",
         "_bound",
+        "_cancels",
         "_cells",
         "_dims",
         "_given",
@@ -193,6 +194,7 @@ class NativeContext:
         words[Word.THREADS] = 1
         words[Word.CLOCK], words[Word.LOOK] = polling.ADDRESS, self._look
         words[Word.ROOT] = words[Word.ASKED] = self._root or self.state
+        words[Word.CANCELS] = self.state + 8 * Word.CANCELS_SEEN
         words[self._places[Word.FRAME]] = self.state + 8 * Word.LOOK
         words[Word.ARRAY_TYPE], words[Word.NONE] = id(np.ndarray), id(None)
 
@@ -233,13 +235,18 @@ class NativeContext:
         self.callees[number] = made
         self.words[self._places[Word.CALLEES] + number] = made.state
 
-    def until(self, deadline: int) -> None:
-        """When calls are to stop, in nanoseconds of the monotonic clock; 0: never."""
-        self._cells[int(Word.DEADLINE)] = deadline
+    def under(self, cancels: Any) -> None:
+        """Calls stop once this counter is another than when they began."""
+        self._cancels, self.words[Word.CANCELS] = cancels, ctypes.addressof(cancels)
 
-    def cancel(self) -> None:
-        """The call that it is in stops soon; the next one begins anew."""
-        self._cells[STOP] = int(Stop.CANCELLED)
+    def begin(self, deadline: int) -> None:
+        """Of a call that is to stop at the deadline, in nanoseconds of the monotonic clock; 0: never."""
+        counted = ctypes.c_int64.from_address(int(self.words[Word.CANCELS])).value
+        for word, value in ((Word.STOP, 0), (Word.DEADLINE, deadline), (Word.CANCELS_SEEN, counted), (Word.BEGUN, 1)):
+            self._cells[word] = value
+
+    def end(self) -> None:
+        self._cells[int(Word.DEADLINE)] = self._cells[int(Word.BEGUN)] = 0
 
     def raised(self) -> None:
         """Raises what a signal's handler raised while the call ran."""
@@ -263,7 +270,7 @@ class NativeContext:
                 dims += 1
             pair += 2
         cells[AT] = self._begin
-        cells[CAREFUL] = cells[HOLD] = cells[INSIDE] = cells[STOP] = 0
+        cells[CAREFUL] = cells[HOLD] = cells[INSIDE] = 0
         self.look_anew()
         for k in range(results, results + len(self.tables.result_types) // RESULT_WORDS):
             cells[k] = 0

@@ -153,7 +153,9 @@ def _call(f: Function) -> None:
         with f.if_(f.compare("eq", asleep, NO_THREAD)):
             give_up(const(I64, End.ARGUMENTS))  # it is started at leisure
         f.call("anyshape_wake", VOID, [clock])
-    f.store(const(I64, 0), state, Word.STOP)
+    with f.if_(f.compare("eq", f.load(state, I64, Word.BEGUN), 0)):
+        f.store(f.load(f.load(state, PTR, Word.CANCELS), I64), state, Word.CANCELS_SEEN)
+        f.store(const(I64, 0), state, Word.STOP)
     f.store(f.load(state, I64, Word.CODE), state, Word.AT)
     f.store(const(I64, 0), state, Word.CAREFUL)
     f.store(const(I64, 0), state, Word.INSIDE)

@@ -197,13 +197,13 @@ class NativeExecutor:
         self, arguments: Sequence[Array], context: NativeContext, places: Sequence[Array | None] = ()
     ) -> list[Array] | None:
         """The results, or None where a guard declined. Raises what `interpreter.run` raises. Results are put in `places` that fit."""
-        context.until(deadline())
+        context.begin(deadline())
         try:
             if places:
                 context.give(places)
             return self._run(arguments, context, places)
         finally:
-            context.until(0)
+            context.end()
             if places:
                 context.take_back(len(places))
 

@@ -83,7 +83,13 @@ class Word(IntEnum):
     ASKED = 38
     RAISED = 39
     """What a signal's handler raised: type, value and traceback, as Python fetches them."""
-    COUNT = 42
+    CANCELS = 42
+    """Address of a word that counts how often calls of the executable were cancelled."""
+    CANCELS_SEEN = 43
+    """What it was when this call began."""
+    BEGUN = 44
+    """1: the call began before the direct entry was called, which is to leave its marks as they are."""
+    COUNT = 45
 
 
 WANTED_WORDS, RESULT_WORDS = 3, 2

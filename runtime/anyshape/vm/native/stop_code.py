@@ -117,6 +117,9 @@ def _look(f: Function) -> None:
     f.atomic_store(const(I64, 1), clock, ClockWord.WANTED)
     with f.if_(f.compare("eq", f.atomic_load(clock, I64, ClockWord.ASLEEP), ASLEEP_NOW)):
         f.call("anyshape_wake", VOID, [clock])
+    cancels = f.atomic_load(f.load(state, PTR, Word.CANCELS), I64)
+    with f.if_(f.compare("ne", cancels, f.load(state, I64, Word.CANCELS_SEEN))):
+        f.compare_exchange(state, 0, Stop.CANCELLED, I64, Word.STOP)
     deadline = f.load(state, I64, Word.DEADLINE)
     with f.if_(f.compare("ne", deadline, 0)), f.if_(f.compare("ge", f.call("stop_now", I64, []), deadline)):
         f.compare_exchange(state, 0, Stop.DEADLINE, I64, Word.STOP)

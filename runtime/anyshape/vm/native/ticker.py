@@ -60,7 +60,7 @@ class Ticker:
             if self._thread is not None:
                 self._wake(ADDRESS)
                 return
-            thread = threading.Thread(target=self._tick, args=(ADDRESS,), name="anyshape-clock", daemon=True)
+            thread = threading.Thread(target=self._tick, args=(ADDRESS,), name="clock of anyshape", daemon=True)
             WORDS[ClockWord.ASLEEP] = WORDS[ClockWord.STOP] = 0
             try:
                 thread.start()

@@ -32,12 +32,14 @@ from anyshape.vm.report import Report
 from anyshape.vm.saved.container import AGAIN, Container
 from anyshape.vm.saved.programs import ProgramReader, constants_of
 from anyshape.vm.saved.saving import KEPT_OPTIONS, is_package, read_report
+from anyshape.public import edge
 
 Record = dict[str, Any]
 NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """What reading a record of another structure raises; checksums make that a matter of files that `save` did not write."""
 
 
+@edge
 def load(
     path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True, threads: int | None = None
 ) -> Executable:
