@@ -23,8 +23,8 @@ from anyshape.graph.match_shape import as_parameters, ensure, ensured, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
-from anyshape.types import FunctionType, TensorType, parse_types
 from anyshape.public import public
+from anyshape.types import FunctionType, TensorType, parse_types
 
 Results = Any
 """A Value, what NumPy makes an array of, a tuple of these where a tuple is a result, or a list of results"""

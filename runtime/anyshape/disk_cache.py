@@ -86,7 +86,8 @@ class DiskCache:
 
     @staticmethod
     def standard(room: str = "", limit_bytes: int = 256 << 20) -> DiskCache:
-        """At $ANYSHAPE_CACHE (empty: none), $XDG_CACHE_HOME/anyshape or ~/.cache/anyshape; or in a folder there, with a limit of its own."""
+        """At $ANYSHAPE_CACHE (empty: none), $XDG_CACHE_HOME/anyshape or ~/.cache/anyshape; or in a folder there, with a limit of its
+        own."""
         place = _place()
         return DiskCache(None if place is None else place / room, limit_bytes)
 

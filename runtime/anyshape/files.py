@@ -1,8 +1,9 @@
 """Opening files that people or models name: one way to read them, one way to write them.
 
-In: a path. Out: an open plain file. What is no plain file is refused before it is opened: a FIFO makes its reader wait without end, opening a
-device may do things, and renaming over one (`-o /dev/null` as the superuser) would put a file in its place. Whatever is wrong with a name or
-with what it leads to is an OSError whose `strerror` says it; callers make it their own error, with the words of their business.
+In: a path. Out: an open plain file. What is no plain file is refused before it is opened: a FIFO makes its reader wait without end,
+opening a
+device may do things, and renaming over one (`-o /dev/null` as the superuser) would put a file in its place. Whatever is wrong with a
+name or with what it leads to is an OSError whose `strerror` says it; callers make it their own error, with the words of their business.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def open_plain(path: PathLike, follow: bool = True) -> BinaryIO:
 
 @contextmanager
 def replacing(path: PathLike, mode: int = 0o666, durable: bool = True) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of `path` when the block ends without an error: a reader sees the old one or the new one, whole.
+    """A file to write, which takes the place of `path` when the block ends without an error: a reader sees the old one or the new one,
+    whole.
     Its place is a new name or a plain file, not a link. `mode` is less what the process masks; `durable`: on the disk before it is renamed.
     Raises OSError."""
     with _named(path):

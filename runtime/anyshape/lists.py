@@ -17,8 +17,8 @@ from anyshape.graph.call import as_value
 from anyshape.graph.infer import build
 from anyshape.graph.lists import AT, ERASE, INSERT, LENGTH, LIST, SPLIT
 from anyshape.graph.value import Value
-from anyshape.types import TensorType
 from anyshape.public import public
+from anyshape.types import TensorType
 
 
 @public

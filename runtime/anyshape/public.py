@@ -1,9 +1,11 @@
 """The edge of the library: what a public function is given is held against its signature, and what comes out of it is ours.
 
-In: a function with annotations. Out: the same function, which raises ArgumentError for arguments that its signature has no room for, or that
-are not of the kinds that it states (`str`, `Mapping[str, int]`, `Path | bytes`; what it calls `Any` it looks at itself). `edge` also turns what
-the system and libraries raise into an AnyshapeError: a RecursionError, an OSError, a ValueError. A TypeError from inside is a defect of ours
-and stays what it is.
+In: a function with annotations. Out: the same function, which raises ArgumentError for arguments that its signature has no room for,
+or that
+are not of the kinds that it states (`str`, `Mapping[str, int]`, `Path | bytes`; what it calls `Any` it looks at itself). `edge` also
+turns what
+the system and libraries raise into an AnyshapeError: a RecursionError, an OSError, a ValueError. A TypeError from inside is a defect
+of ours and stays what it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Values of wrong kinds as arguments of every public function: nothing but an AnyshapeError comes out of it, and never a hang.
 
-The functions are what `anyshape.__all__` leads to; the values come from a table, wherever a function has a parameter, the others being right.
+The functions are what `anyshape.__all__` leads to; the values come from a table, wherever a function has a parameter, the others being
+right.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from anyshape.frontends.onnxruntime_api import InferenceSession
 from anyshape.vm.options import Options
 from anyshape.vm.places import overlaps_itself
 
-
 VALUES: list[Any] = [
     None, 0, -1, 2**70, 1.5, float("nan"), True, "", "x", "a\0b", b"", b"\xff", (), [], [None], [1, [2]], {}, {1: 2}, {"x": None}, {"x": 1},
     set(), object(), lambda *_: None, int, np.zeros(0), np.array(None, object), np.array("x"), slice(3), Path("/nowhere"), ...,
@@ -33,12 +33,14 @@ FEED = {"x": np.zeros(3, np.float32)}
 CALLEE = control.function("f", {"a": "f32[n]"}, ["f32[n]"])
 LIST = lists.of([X, X])
 RIGHT: dict[str, Any] = {
-    "model": FUNCTION, "inputs": FEED, "results": ops.exp(X), "name": "x", "type": "f32[n]", "array": np.zeros(3, np.float32), "text": str(FUNCTION),
-    "equation": "i,i->", "operands": X, "n": 1, "path": "/nowhere/at/all", "list": LIST, "optional": LIST, "value": X, "values": [X], "x": X,
+    "model": FUNCTION, "inputs": FEED, "results": ops.exp(X), "name": "x", "type": "f32[n]", "array": np.zeros(3, np.float32), "text":
+    str(FUNCTION),
+    "equation": "i,i->", "operands": X, "n": 1, "path": "/nowhere/at/all", "list": LIST, "optional": LIST, "value": X, "values": [X],
+    "x": X,
     "element": "f32[?]", "f": CALLEE, "arguments": [X], "cond": np.array(True), "then": lambda *_: X, "otherwise": lambda *_: X, "trip": 3,
-    "body": lambda *a: [*a[-1:]], "carried": [X], "params": {"a": "f32[n]"}, "states": [X], "scanned": [X], "collects": 0, "at": 0, "sizes": None,
-    "args": np.zeros(3, np.float32), "input_feed": FEED, "output_names": None, "check": lambda: None, "dtype": anyshape.constant(1.0).type.dtype,
-    "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None,
+    "body": lambda *a: [*a[-1:]], "carried": [X], "params": {"a": "f32[n]"}, "states": [X], "scanned": [X], "collects": 0, "at": 0,
+    "sizes": None, "args": np.zeros(3, np.float32), "input_feed": FEED, "output_names": None, "check": lambda: None, "dtype":
+    anyshape.constant(1.0).type.dtype, "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None,
 }  # fmt: skip
 
 
@@ -56,7 +58,9 @@ def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
             yield name, found
     session = InferenceSession(FUNCTION)
     for what, instance in (("Executable", EXE), ("InferenceSession", session)):
-        yield from ((f"{what}.{n}", f) for n, f in inspect.getmembers(instance, inspect.ismethod) if not n.startswith("_"))
+        yield from (
+            (f"{what}.{n}", f) for n, f in inspect.getmembers(instance, inspect.ismethod) if not n.startswith("_")
+        )
     yield "Executable.__call__", EXE.__call__
     yield "InferenceSession", InferenceSession
 
@@ -70,8 +74,25 @@ FOREVER = {"Executable.wait", "Executable.check_first"}
 
 
 def test_the_walk_finds_what_there_is() -> None:
-    assert {"compile", "load", "simplify", "profile", "seed", "einsum", "lists.split", "control.loop", "Executable.run"} <= set(PUBLIC)
-    assert {"onnx_backend.prepare", "onnx_backend.run_node", "InferenceSession.run", "TensorType", "Function", "Value"} <= set(PUBLIC)
+    assert {
+        "compile",
+        "load",
+        "simplify",
+        "profile",
+        "seed",
+        "einsum",
+        "lists.split",
+        "control.loop",
+        "Executable.run",
+    } <= set(PUBLIC)
+    assert {
+        "onnx_backend.prepare",
+        "onnx_backend.run_node",
+        "InferenceSession.run",
+        "TensorType",
+        "Function",
+        "Value",
+    } <= set(PUBLIC)
     assert len(PUBLIC) >= 50
 
 
@@ -117,8 +138,8 @@ def test_options_of_wrong_kinds(option: str) -> None:
 
 
 @pytest.mark.parametrize("call", [
-    lambda: EXE.run(None), lambda: anyshape.load(None), lambda: anyshape.compile(FUNCTION, dims=5), lambda: anyshape.compile(FUNCTION, {1: 2}),
-    lambda: anyshape.compile(FUNCTION, dump="llvm"), lambda: anyshape.compile(FUNCTION, threads="2"), lambda: EXE.run(FEED, 5),
+    lambda: EXE.run(None), lambda: anyshape.load(None), lambda: anyshape.compile(FUNCTION, dims=5), lambda: anyshape.compile(FUNCTION,
+    {1: 2}), lambda: anyshape.compile(FUNCTION, dump="llvm"), lambda: anyshape.compile(FUNCTION, threads="2"), lambda: EXE.run(FEED, 5),
     lambda: anyshape.compile(), lambda: anyshape.seed("x"), lambda: lists.of(5), lambda: control.loop(3, 4), lambda: EXE.save(None),
 ])  # fmt: skip
 def test_what_they_are_told(call: Callable[[], object]) -> None:
@@ -141,7 +162,7 @@ def test_ops(name: str) -> None:
     names = [n for n, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     for parameter in names:
         for value in VALUES[:: 1 if len(names) < 3 else 3]:
-            outcome(lambda: f(**{n: X for n in names[:1]} | {parameter: value}))  # noqa: B023
+            outcome(lambda: f(**dict.fromkeys(names[:1], X) | {parameter: value}))  # noqa: B023
     outcome(lambda: f(*VALUES[:5]))
 
 
@@ -154,7 +175,12 @@ def two() -> anyshape.Executable:
 
 def test_places_that_overlap_are_refused() -> None:
     exe, memory, feed = two(), np.zeros(8, np.float32), {"x": np.ones(4, np.float32)}
-    for a, b in ((memory[:4], memory[:4]), (memory[:4], memory[3:7]), (memory[::2], memory[2:6]), (memory[4:], memory[:5][::-1][:4])):
+    for a, b in (
+        (memory[:4], memory[:4]),
+        (memory[:4], memory[3:7]),
+        (memory[::2], memory[2:6]),
+        (memory[4:], memory[:5][::-1][:4]),
+    ):
         with pytest.raises(ArgumentError, match="shares memory with that of output"):
             exe.run(feed, {"a": a, "b": b})
     itself = np.lib.stride_tricks.as_strided(memory, (4,), (0,))

@@ -1,4 +1,5 @@
-"""Files that people and models name: FIFOs, devices, links and names that no file can have are refused, and never waited for or replaced."""
+"""Files that people and models name: FIFOs, devices, links and names that no file can have are refused, and never waited for or
+replaced."""
 
 from __future__ import annotations
 

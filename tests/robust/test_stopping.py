@@ -130,11 +130,13 @@ def test_a_users_handler_runs_while_the_call_goes_on_and_may_raise() -> None:
         if len(seen) == 2:
             raise LookupError("enough")
 
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+
     old = signal.signal(signal.SIGUSR1, handler)
     try:
-        with after(SOON, lambda: os.kill(os.getpid(), signal.SIGUSR1)):
-            with after(4 * SOON, lambda: os.kill(os.getpid(), signal.SIGUSR1)):
-                stopped(lambda: exe(*large), LookupError)
+        with after(SOON, kill), after(4 * SOON, kill):
+            stopped(lambda: exe(*large), LookupError)
     finally:
         signal.signal(signal.SIGUSR1, old)
     assert seen == [signal.SIGUSR1] * 2
@@ -210,7 +212,7 @@ def test_a_function_of_unknown_rank_is_stopped_in_its_tail() -> None:
 def test_what_a_deadline_may_be(deadline: Any) -> None:
     exe = turns()
     feed = {"trip": np.array(1), "x": np.float32(1)}
-    if deadline is None or deadline is not True and isinstance(deadline, float) and deadline >= 1:
+    if deadline is None or (deadline is not True and isinstance(deadline, float) and deadline >= 1):
         assert exe.run(feed, deadline=deadline) == [2]
     elif deadline == 0 and deadline is not True:
         stopped(lambda: exe.run({**feed, "trip": np.array(LONG)}, deadline=0), DeadlineExceeded)
@@ -224,7 +226,12 @@ def test_slices_compute_what_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> 
     rng = np.random.default_rng(0)
     x = rng.standard_normal((301, 257)).astype(np.float32)
     v = anyshape.input("x", "f32[n, m]")
-    made = [ops.softmax(v), ops.sum(v, axes=(0,)), ops.transpose(ops.exp(v), perm=(1, 0)), ops.sum(ops.exp(v), axes=(1,))]
+    made = [
+        ops.softmax(v),
+        ops.sum(v, axes=(0,)),
+        ops.transpose(ops.exp(v), axes=(1, 0)),
+        ops.sum(ops.exp(v), axes=(1,)),
+    ]
     wanted = [anyshape.compile(anyshape.function([v], m), threads=1)(x) for m in made]
     for cycles in (50, 1000, 20_000):
         monkeypatch.setattr(kernels, "CYCLES_PER_SLICE", cycles)

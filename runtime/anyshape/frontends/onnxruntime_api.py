@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from anyshape.dims import Size
 from anyshape.errors import ArgumentError
 from anyshape.frontends.onnx.dtypes import declared_dims
+from anyshape.public import edge, public
 from anyshape.strings import as_objects
 from anyshape.types import ListType, TensorType
 from anyshape.vm import compile
-from anyshape.public import edge, public
 
 PROVIDER = "CPUExecutionProvider"
 _ELEMENT = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double", "bool": "bool", "char": "string"}

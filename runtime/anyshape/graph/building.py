@@ -11,8 +11,8 @@ from anyshape.graph.match_shape import names_of_unknowns, resolved
 from anyshape.graph.retype import with_dims
 from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
-from anyshape.types import TensorType, parse_types
 from anyshape.public import public
+from anyshape.types import TensorType, parse_types
 
 
 @public

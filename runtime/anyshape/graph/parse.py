@@ -22,8 +22,8 @@ from anyshape.graph.infer import build
 from anyshape.graph.regions import failed
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Value, constant
-from anyshape.types import FunctionType, ListType, TensorType, parse_type
 from anyshape.public import public
+from anyshape.types import FunctionType, ListType, TensorType, parse_type
 
 _HEADER = re.compile(r"function\s+([\w.]+)\s*\((.*)\)\s*(?:->\s*(.*?)\s*)?\{")
 _DIM = re.compile(r"dim\s+(\??\w+)\s+in\s+(-?\d*)\.\.(-?\d*)")

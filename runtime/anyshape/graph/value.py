@@ -18,10 +18,10 @@ from anyshape.dims import Cond, Dim, fresh
 from anyshape.dtypes import I32, I64, from_numpy
 from anyshape.errors import ArgumentError
 from anyshape.graph.opdef import OpDef
+from anyshape.public import public, short
 from anyshape.rules import Check
 from anyshape.strings import as_chars
 from anyshape.types import ListType, TensorType
-from anyshape.public import public, short
 
 Element = int | Dim | bool | Cond
 Contents = tuple[Element, ...]

@@ -1,7 +1,8 @@
 """Kernels that take long look up now and then, whether their call is to stop: a clock of the process ticks, and who sees a tick looks.
 
 In: an open kernel. Out: polls in it. A poll compares a word that a thread counts up (`vm/native/ticker.py`) with what the kernel saw last:
-two loads and a branch. The kernel learns nothing else of its caller: in the first of the words ahead of its scalars (`anyshape.told`) is the
+two loads and a branch. The kernel learns nothing else of its caller: in the first of the words ahead of its scalars (`anyshape.told`)
+is the
 address of two words, a function to ask and what to give it; 0 where nobody can be asked. A kernel that is told to stop returns `STOPPED`.
 """
 

@@ -20,6 +20,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
+from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.arguments import Signature
 from anyshape.vm.blocks import shown
@@ -33,7 +34,6 @@ from anyshape.vm.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.program import ResultType
 from anyshape.vm.report import Report
 from anyshape.vm.uncollected import uncollected
-from anyshape.public import edge, fits, public, short
 
 Array = NDArray[Any]
 
@@ -135,8 +135,8 @@ class Executable:
         deadline: float | None = None,
     ) -> list[Array]:
         """The same from a dict of inputs, as a list in the order of `output_names`. Results named in `outputs` are put there; if the call
-        raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then raises
-        DeadlineExceeded."""
+        raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then
+        raises DeadlineExceeded."""
         if deadline is not None:
             with until(checked_deadline(deadline)):
                 return self._run_at_leisure(inputs, outputs)

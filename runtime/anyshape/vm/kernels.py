@@ -39,8 +39,8 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
 @dataclass(frozen=True, eq=False, slots=True)
 class LoweredStep:
     """`inputs` are tensors of the step or constants laid out at compile time; `scratch` is the bytes of one part. `reusable`: pairs
-    of an output and an input that may be the same memory. `parts`: how many threads it is worth, by the threads there are; `slices`: how many
-    pieces it is run in, one after the other, so that a call that is to stop need not wait for all of it."""
+    of an output and an input that may be the same memory. `parts`: how many threads it is worth, by the threads there are; `slices`:
+    how many pieces it is run in, one after the other, so that a call that is to stop need not wait for all of it."""
 
     kernel: CallableKernel
     scalars: tuple[Size | Cond, ...]

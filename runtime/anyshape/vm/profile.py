@@ -19,12 +19,12 @@ from anyshape.dims import Dim, Size, evaluate, minimum
 from anyshape.equations.operations import elements_read, operations
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep
+from anyshape.public import edge
 from anyshape.types import TensorType
 from anyshape.vm import interpreter
 from anyshape.vm.arena import Context
 from anyshape.vm.program import Op, Operand, Program, invocation
 from anyshape.vm.translator import frame_of
-from anyshape.public import edge
 
 Array = NDArray[Any]
 

@@ -23,9 +23,9 @@ from anyshape.frontends.onnx.representatives import OperandAt, Representatives, 
 from anyshape.frontends.onnx.tensors import EXTERNAL, tensor_array
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
+from anyshape.public import edge
 from anyshape.strings import as_strings
 from anyshape.types import ListType
-from anyshape.public import edge
 
 
 @edge

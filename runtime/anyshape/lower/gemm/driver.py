@@ -45,7 +45,8 @@ def emit_contraction(
     nparts: Operand = 1,
     poll: Callable[[], None] = lambda: None,
 ) -> None:
-    """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a block."""
+    """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
+    block."""
     tiles = tiles_for(f.target, spec.element)
     packers = pack_name(spec.a_stored or spec.element, spec.element), pack_name(spec.b_stored or spec.element)
     for name in dict.fromkeys(packers):

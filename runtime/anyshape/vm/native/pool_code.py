@@ -2,7 +2,8 @@
 
 In: an open module. Out: `anyshape_share(pool, kernel, scalars, buffers, scratch, stride, parts, count, slice, slices) -> status`, where
 `count` is of the scalars; `anyshape_sliced`, which does so slice by slice and looks in between whether the call is to stop (parts of slices
-are parts of the whole: the shares of a loop nest); `anyshape_work(pool)`, which is the life of a worker; and `anyshape_dismiss(pool)`, which ends it. A part belongs to whom the claim
+are parts of the whole: the shares of a loop nest); `anyshape_work(pool)`, which is the life of a worker; and `anyshape_dismiss(pool)`,
+which ends it. A part belongs to whom the claim
 word goes to, so a call never waits for a thread that has not begun: what no worker takes, it does itself. Both sides spin for a while
 before they sleep. A kernel's results do not depend on who runs which part, nor on how many there are; of several failures the lowest
 part's counts.

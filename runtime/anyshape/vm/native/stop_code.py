@@ -3,10 +3,11 @@
 In: an open module. Out: `anyshape_tick(clock)`, the life of the thread that counts ticks; `anyshape_look(state) -> i32`, which loops and
 kernels call after a tick: whether the call is to stop, because it was cancelled, its deadline is over, or a signal's handler raised.
 
-Who looks wants more ticks, and says so. The thread ticks every 20 ms; when for a second nobody wanted any it sleeps until a call begins that
-finds it asleep. It says that it is asleep before its last tick: a call that did not see the one sees the other, and wakes it.
+Who looks wants more ticks, and says so. The thread ticks every 20 ms; when for a second nobody wanted any it sleeps until a call
+begins that finds it asleep. It says that it is asleep before its last tick: a call that did not see the one sees the other, and wakes it.
 
-Handlers of signals run in Python's main thread, with the interpreter's lock, as always: a call in that thread takes the lock and asks, so any
+Handlers of signals run in Python's main thread, with the interpreter's lock, as always: a call in that thread takes the lock and asks,
+so any
 handler of a user's, of any signal, does what it does elsewhere, exceptions included. Where another thread holds the lock for long, that is
 asked more seldom, so that it costs no more than a twentieth.
 """

@@ -1,4 +1,5 @@
-"""The thread that makes calls look up: one per process, started by the first call, forgotten in a forked child, ended before the interpreter.
+"""The thread that makes calls look up: one per process, started by the first call, forgotten in a forked child, ended before the
+interpreter.
 
 In: generated code (`stop_code.py`). Out: words that it shares with all calls, behind those that kernels compare (`lower/polling.py`).
 """

@@ -8,8 +8,8 @@ In: a record (what JSON can hold) that refers to blobs and arrays by number. Out
 
 Header, record and blobs are checked when the file is opened, so that everything that decides what runs is as it was written. Arrays
 are checked one by one, when somebody asks (`check`): they may be large, and opening a file should not read them. Where there is a signing
-key (`anyshape.signing`), the header is signed, the record says that it is, and checksums of arrays are cryptographic like all others, so that
-the signature is one of the whole file.
+key (`anyshape.signing`), the header is signed, the record says that it is, and checksums of arrays are cryptographic like all others,
+so that the signature is one of the whole file.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.record import read_form, read_function, read_values
 from anyshape.graph.tuples import Form
 from anyshape.graph.value import Value
+from anyshape.public import edge
 from anyshape.vm.executable import Executable
 from anyshape.vm.executors import expect_results
 from anyshape.vm.kernels import target_called
@@ -32,7 +33,6 @@ from anyshape.vm.report import Report
 from anyshape.vm.saved.container import AGAIN, Container
 from anyshape.vm.saved.programs import ProgramReader, constants_of
 from anyshape.vm.saved.saving import KEPT_OPTIONS, is_package, read_report
-from anyshape.public import edge
 
 Record = dict[str, Any]
 NOT_A_RECORD = (KeyError, IndexError, TypeError, ValueError, AttributeError)
