@@ -101,6 +101,8 @@ def loop(
     forms = tuple(map(form_of, carried))
     initial = [as_value(v) for v in flats(carried)]
     given = names or [f"carried{k}" for k in range(len(carried))]
+    if len(given) != len(carried):
+        raise ArgumentError(f"loop: {len(given)} names for {len(carried)} carried values")
     members = [n for name, form in zip(given, forms, strict=True) for n in member_names(name, form)]
     turn = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
     captured = captures(turn.members, turn.params, turn.since)
@@ -262,6 +264,10 @@ def scan(
         raise ArgumentError("scan: there is nothing to scan; a loop with a count does without")
     along = list(axes) or [0] * len(values)
     turned = list(backwards) or [False] * len(values)
+    if not len(along) == len(turned) == len(values):
+        raise ArgumentError(
+            f"scan: {len(values)} values are scanned, along {len(along)} axes and in {len(turned)} directions"
+        )
     length = _length(values[0], along[0], source)
     values = [values[0], *(_as_long(v, axis, length, source) for v, axis in zip(values[1:], along[1:], strict=True))]
     last = ops.sub(length, 1, source=source) if any(turned) else None

@@ -71,6 +71,10 @@ def _is_public(name: str, f: Any, module: types.ModuleType) -> bool:
 
 PUBLIC = dict(functions())
 FOREVER = {"Executable.wait", "Executable.check_first"}
+CALLED = {"body", "then", "otherwise"}
+"""What callers give to be called: what that raises comes out as it is."""
+OFTEN = {"TensorType", "Value", "Function", "Executable.run"}
+"""Made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""
 
 
 def test_the_walk_finds_what_there_is() -> None:
@@ -120,12 +124,16 @@ def test_values_of_wrong_kinds(name: str, monkeypatch: pytest.MonkeyPatch, tmp_p
     signature, right = given(f)
     for parameter, p in signature.parameters.items():
         for value in VALUES:
+            if callable(value) and parameter in CALLED:
+                continue
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
                 outcome(lambda: f(*right.values(), value))  # noqa: B023
             elif p.kind is inspect.Parameter.VAR_KEYWORD:
                 outcome(lambda: f(**right, strange=value))  # noqa: B023
             else:
                 outcome(lambda: f(**{**right, parameter: value}))  # noqa: B023
+    if name in OFTEN:
+        return
     outcome(lambda: f(*[None] * 30))
     outcome(lambda: f(nobody_has_this=1))
 

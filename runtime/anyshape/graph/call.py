@@ -15,10 +15,12 @@ from anyshape.graph.moving import moved_strings, moves_strings
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.sequences import in_sight
 from anyshape.graph.value import Node, Value, constant
-from anyshape.public import short
+from anyshape.public import fits, short
 from anyshape.rules import Vec
 from anyshape.types import ListType
 
+MOST_OUTPUTS = 1 << 20
+"""Of one call: more is a slip."""
 Operand = Any
 """Value, or anything NumPy makes an array of"""
 
@@ -43,6 +45,10 @@ def call_node(
 
     Raises ArgumentError for a parameter of the wrong kind, and whatever type inference raises.
     """
+    if not isinstance(source, str):
+        raise ArgumentError(f"{op.full_name}: source must be a text, got {short(source)}")
+    if not fits(count, int | None) or not 0 <= (count or 0) <= MOST_OUTPUTS:
+        raise ArgumentError(f"{op.full_name}: outputs must be a number from 0 to {MOST_OUTPUTS}, got {short(count)}")
     return build(op, *arguments(op, inputs, params), source, count=count)
 
 
@@ -112,7 +118,7 @@ def as_value(given: Any, dtype: DType | None = None) -> Value:
     if a.dtype.kind == "U":
         return constant(a)
     if dtype is not None:
-        return constant(a.astype(dtype.numpy))
+        return constant(_array(a, dtype.numpy))
     return constant(a.astype(np.float32) if a.dtype == np.float64 else a)
 
 

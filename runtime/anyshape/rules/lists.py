@@ -14,6 +14,8 @@ from anyshape.dims import Cond, Dim
 from anyshape.errors import ShapeError
 from anyshape.rules.vec import Undetermined, Vec, eq, is_vector, truth
 
+MOST_ITEMS = 1 << 24
+
 
 def number(n: Any, what: str) -> int:
     """A length or position that must be known for the structure of a result."""
@@ -25,7 +27,7 @@ def number(n: Any, what: str) -> int:
 
 
 def fill(n: Any, x: Any) -> Vec:
-    return Vec((x,) * number(n, "a length"))
+    return Vec((x,) * _held(number(n, "a length")))
 
 
 def put(v: Sequence[Any], positions: Any, items: Any) -> Vec:
@@ -44,7 +46,21 @@ def put(v: Sequence[Any], positions: Any, items: Any) -> Vec:
 
 
 def range_(*bounds: Any) -> Vec:
-    return Vec(range(*(number(b, "a bound of a range") for b in bounds)))
+    found = [number(b, "a bound of a range") for b in bounds]
+    start, stop, step = (
+        found[0] if len(found) > 1 else 0,
+        found[min(1, len(found) - 1)],
+        found[2] if len(found) > 2 else 1,
+    )
+    _held((stop - start) // step if step else 0)
+    return Vec(range(*found))
+
+
+def _held(length: int) -> int:
+    """A length of a vector of sizes that a rule may have."""
+    if length > MOST_ITEMS:
+        raise ShapeError(f"a vector of {length} sizes; there are at most {MOST_ITEMS}")
+    return length
 
 
 def enumerate_(v: Iterable[Any]) -> Vec:

@@ -84,7 +84,7 @@ def make_options(given: Mapping[str, Any]) -> Options:
     if unknown:
         raise ArgumentError(f"compile has no option {', '.join(unknown)}; there are {', '.join(names)}")
     said = {k: v for k, v in given.items() if v is not None}
-    if isinstance(said.get("dump"), set | list | tuple):
+    if fits(said.get("dump"), set[str] | list[str] | tuple[str, ...]):
         said["dump"] = frozenset(said["dump"])
     return checked(replace(from_environment(), **said))
 
