@@ -52,7 +52,7 @@ def array_digest(a: Array, signed: bool = False) -> str:
     not malice; that of a `signed` file is SHA-256 of all."""
     data = a.reshape(-1).view(np.uint8)
     if signed:
-        return hashlib.sha256(data).hexdigest()
+        return hashlib.sha256(data.data).hexdigest()
     words = data[: data.size // PAGE * PAGE].view("<u8").reshape(-1, PAGE // 8)
     digest = hashlib.sha256(f"{a.dtype.itemsize} {a.size}".encode())
     digest.update(words.sum(axis=1, dtype=np.uint64).tobytes())
