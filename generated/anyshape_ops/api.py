@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call, call_alias
 from anyshape.graph.value import Value
+from anyshape.public import called
 from anyshape_ops.ops.activation import (
     CELU,
     CLIP,
@@ -283,6 +284,7 @@ from anyshape_ops.ops.window import (
 
 
 # specs/activation.yaml:23
+@called
 def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str = "") -> Value:
     """Every element, but none below `low` or above `high`; where low is above high, high.
 
@@ -292,6 +294,7 @@ def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str =
 
 
 # specs/activation.yaml:39
+@called
 def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     """Every element, those below zero times alpha.
 
@@ -301,6 +304,7 @@ def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:52
+@called
 def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     """Every element, those below zero times the slope at their place.
 
@@ -310,6 +314,7 @@ def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:70
+@called
 def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^x - 1) below zero.
 
@@ -319,6 +324,7 @@ def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:83
+@called
 def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.
 
@@ -328,6 +334,7 @@ def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:96
+@called
 def selu(
     x: Operand, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, *, source: str = ""
 ) -> Value:
@@ -339,6 +346,7 @@ def selu(
 
 
 # specs/activation.yaml:110
+@called
 def softplus(x: Operand, *, source: str = "") -> Value:
     """log(1 + e^x) of every element.
 
@@ -348,6 +356,7 @@ def softplus(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:121
+@called
 def softsign(x: Operand, *, source: str = "") -> Value:
     """x / (1 + |x|) of every element.
 
@@ -357,6 +366,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:132
+@called
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
 
@@ -366,6 +376,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
 
 
 # specs/activation.yaml:146
+@called
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
 
@@ -375,6 +386,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:157
+@called
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
 
@@ -384,6 +396,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:168
+@called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
 
@@ -393,6 +406,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
 
 
 # specs/activation.yaml:183
+@called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
 
@@ -402,6 +416,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
 
 
 # specs/activation.yaml:196
+@called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
 
@@ -411,6 +426,7 @@ def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "
 
 
 # specs/attention.yaml:25
+@called
 def attention(
     q: Operand,
     k: Operand,
@@ -435,6 +451,7 @@ def attention(
 
 
 # specs/attention.yaml:145
+@called
 def hide_keys(
     mask: Operand,
     batch: int | Value,
@@ -463,6 +480,7 @@ def hide_keys(
 
 
 # specs/attention.yaml:200
+@called
 def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
@@ -474,6 +492,7 @@ def read_beams(x: Operand, beams: Operand, filled: int | Value, *, source: str =
 
 
 # specs/attention.yaml:216
+@called
 def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *, source: str = "") -> Value:
     """Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or
     neighbours.
@@ -484,6 +503,7 @@ def rotate(x: Operand, cos: Operand, sin: Operand, interleaved: bool = False, *,
 
 
 # specs/bits.yaml:20
+@called
 def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in both of two integers.
 
@@ -493,6 +513,7 @@ def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/bits.yaml:33
+@called
 def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in at least one of two integers.
 
@@ -502,6 +523,7 @@ def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/bits.yaml:46
+@called
 def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in exactly one of two integers.
 
@@ -511,6 +533,7 @@ def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/bits.yaml:58
+@called
 def bitwise_not(x: Operand, *, source: str = "") -> Value:
     """All bits of an integer flipped.
 
@@ -520,6 +543,7 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/bits.yaml:73
+@called
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
     """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
     their number.
@@ -530,6 +554,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
 
 
 # specs/bits.yaml:91
+@called
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
     true for any but 0.
@@ -540,6 +565,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:19
+@called
 def equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements are equal; NaN equals nothing.
 
@@ -549,6 +575,7 @@ def equal(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:38
+@called
 def less(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are less than those of b.
 
@@ -558,6 +585,7 @@ def less(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:51
+@called
 def less_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are less than or equal to those of b.
 
@@ -567,6 +595,7 @@ def less_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:64
+@called
 def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than those of b.
 
@@ -576,6 +605,7 @@ def greater(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:83
+@called
 def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether elements of a are greater than or equal to those of b.
 
@@ -585,6 +615,7 @@ def greater_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:96
+@called
 def is_nan(x: Operand, *, source: str = "") -> Value:
     """Whether an element is not a number.
 
@@ -594,6 +625,7 @@ def is_nan(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:106
+@called
 def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = True, *, source: str = "") -> Value:
     """Whether an element is infinite, with a sign that counts.
 
@@ -603,6 +635,7 @@ def is_inf(x: Operand, detect_negative: bool = True, detect_positive: bool = Tru
 
 
 # specs/comparison.yaml:118
+@called
 def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether both elements are true.
 
@@ -612,6 +645,7 @@ def logical_and(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:129
+@called
 def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether at least one of two elements is true.
 
@@ -621,6 +655,7 @@ def logical_or(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:140
+@called
 def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether exactly one of two elements is true.
 
@@ -630,6 +665,7 @@ def logical_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/comparison.yaml:150
+@called
 def logical_not(x: Operand, *, source: str = "") -> Value:
     """Whether an element is false.
 
@@ -639,6 +675,7 @@ def logical_not(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/contraction.yaml:21
+@called
 def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of one row
     or column.
@@ -649,6 +686,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/contraction.yaml:38
+@called
 def gemm(
     a: Operand,
     b: Operand,
@@ -668,6 +706,7 @@ def gemm(
 
 
 # specs/contraction.yaml:97
+@called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
 ) -> Value:
@@ -679,6 +718,7 @@ def contract(
 
 
 # specs/contraction.yaml:152
+@called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
 
@@ -688,6 +728,7 @@ def det(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/decoding.yaml:88
+@called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Value, source: str = ""
 ) -> Value:
@@ -702,6 +743,7 @@ def append_at(
 
 
 # specs/decoding.yaml:103
+@called
 def place_tokens(
     last: Operand, new: int | Value, total: int | Value, capacity: int | Value, window: int = 0, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -722,6 +764,7 @@ def place_tokens(
 
 
 # specs/decoding.yaml:133
+@called
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -735,6 +778,7 @@ def causal_conv(
 
 
 # specs/decoding.yaml:162
+@called
 def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
     more than it is.
@@ -745,6 +789,7 @@ def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False,
 
 
 # specs/decoding.yaml:189
+@called
 def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
 
@@ -754,6 +799,7 @@ def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source
 
 
 # specs/decoding.yaml:209
+@called
 def grouped_query_attention(
     q: Operand,
     k: Operand,
@@ -806,6 +852,7 @@ def grouped_query_attention(
 
 
 # specs/decoding.yaml:363
+@called
 def linear_attention(
     query: Operand,
     key: Operand,
@@ -834,6 +881,7 @@ def linear_attention(
 
 
 # specs/deformable.yaml:21
+@called
 def deform_conv(
     x: Operand,
     w: Operand,
@@ -863,6 +911,7 @@ def deform_conv(
 
 
 # specs/detection.yaml:72
+@called
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,
@@ -890,6 +939,7 @@ def non_max_suppression(
 
 
 # specs/detection.yaml:155
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -916,6 +966,7 @@ def roi_align(
 
 
 # specs/detection.yaml:262
+@called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -928,6 +979,7 @@ def max_roi_pool(
 
 
 # specs/elementwise.yaml:20
+@called
 def add(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The sum of two tensors, element by element.
 
@@ -937,6 +989,7 @@ def add(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:37
+@called
 def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The difference of two tensors, element by element.
 
@@ -946,6 +999,7 @@ def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:50
+@called
 def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The product of two tensors, element by element.
 
@@ -955,6 +1009,7 @@ def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:69
+@called
 def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The quotient of two tensors, element by element; of integers it is cut towards zero.
 
@@ -964,6 +1019,7 @@ def div(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:85
+@called
 def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The first tensor raised to the power of the second, in the dtype of the first.
 
@@ -973,6 +1029,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:107
+@called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
 
@@ -982,6 +1039,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
 
 
 # specs/elementwise.yaml:123
+@called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
 
@@ -991,6 +1049,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:136
+@called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
 
@@ -1000,6 +1059,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:149
+@called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
 
@@ -1009,6 +1069,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:166
+@called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
 
@@ -1018,6 +1079,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:182
+@called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
 
@@ -1027,6 +1089,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:193
+@called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
 
@@ -1036,6 +1099,7 @@ def log(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:204
+@called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
 
@@ -1045,6 +1109,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:216
+@called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
 
@@ -1054,6 +1119,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:228
+@called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
 
@@ -1063,6 +1129,7 @@ def round(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:240
+@called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
 
@@ -1072,6 +1139,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:257
+@called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
 
@@ -1081,6 +1149,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:268
+@called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
 
@@ -1090,6 +1159,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:279
+@called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
 
@@ -1099,6 +1169,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:290
+@called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
 
@@ -1108,6 +1179,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:302
+@called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
 
@@ -1117,6 +1189,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:313
+@called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
 
@@ -1126,6 +1199,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:329
+@called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
 
@@ -1135,6 +1209,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:349
+@called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
 
@@ -1144,6 +1219,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/elementwise.yaml:362
+@called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
 
@@ -1153,6 +1229,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
 
 
 # specs/elementwise.yaml:402
+@called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
 
@@ -1162,6 +1239,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/ensembles.yaml:59
+@called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
     is found by NaN.
@@ -1172,6 +1250,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
 
 
 # specs/ensembles.yaml:92
+@called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
 
@@ -1181,6 +1260,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
 
 
 # specs/ensembles.yaml:112
+@called
 def tree_links(
     tree: Operand,
     node: Operand,
@@ -1202,6 +1282,7 @@ def tree_links(
 
 
 # specs/ensembles.yaml:190
+@called
 def tree_ensemble(
     x: Operand,
     feature: Operand,
@@ -1235,6 +1316,7 @@ def tree_ensemble(
 
 
 # specs/ensembles.yaml:361
+@called
 def count_grams(
     x: Operand,
     pool: Operand,
@@ -1263,6 +1345,7 @@ def count_grams(
 
 
 # specs/images.yaml:125
+@called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
 
@@ -1272,6 +1355,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
 
 
 # specs/images.yaml:146
+@called
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -1317,6 +1401,7 @@ def resize(
 
 
 # specs/images.yaml:296
+@called
 def grid_sample(
     x: Operand,
     grid: Operand,
@@ -1337,6 +1422,7 @@ def grid_sample(
 
 
 # specs/images.yaml:349
+@called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -1350,6 +1436,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
 
 
 # specs/images.yaml:375
+@called
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
@@ -1377,6 +1464,7 @@ def crop_and_resize(
 
 
 # specs/indexing.yaml:5
+@called
 def pad(
     x: Operand,
     value: Operand = None,
@@ -1397,6 +1485,7 @@ def pad(
 
 
 # specs/indexing.yaml:53
+@called
 def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -1408,6 +1497,7 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
 
 
 # specs/indexing.yaml:76
+@called
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -1419,6 +1509,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
 
 
 # specs/indexing.yaml:93
+@called
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -1430,6 +1521,7 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
 
 
 # specs/indexing.yaml:105
+@called
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
 ) -> Value:
@@ -1443,6 +1535,7 @@ def roll(
 
 
 # specs/indexing.yaml:118
+@called
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
 
@@ -1452,6 +1545,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
 
 
 # specs/indexing.yaml:140
+@called
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
 
@@ -1461,6 +1555,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
 
 
 # specs/indexing.yaml:164
+@called
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
 
@@ -1470,6 +1565,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
 
 
 # specs/indexing.yaml:190
+@called
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
 
@@ -1479,6 +1575,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
 
 
 # specs/indexing.yaml:215
+@called
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -1491,6 +1588,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
 
 
 # specs/indexing.yaml:238
+@called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -1502,6 +1600,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
 
 
 # specs/indexing.yaml:254
+@called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -1516,6 +1615,7 @@ def center_crop_pad(
 
 
 # specs/indexing.yaml:278
+@called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
     stay.
@@ -1526,6 +1626,7 @@ def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: 
 
 
 # specs/matching.yaml:5
+@called
 def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
@@ -1537,6 +1638,7 @@ def ensure_shape(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
 
 
 # specs/movement.yaml:5
+@called
 def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False, *, source: str = "") -> Value:
     """The same elements in row-major order under a new shape.
 
@@ -1548,6 +1650,7 @@ def reshape(x: Operand, newshape: Sequence[int] | Value, allowzero: bool = False
 
 
 # specs/movement.yaml:35
+@called
 def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -1559,6 +1662,7 @@ def transpose(x: Operand, axes: Sequence[int] | Value | None = None, *, source: 
 
 
 # specs/movement.yaml:54
+@called
 def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -1570,6 +1674,7 @@ def squeeze(x: Operand, axes: Sequence[int] | Value | None = None, *, source: st
 
 
 # specs/movement.yaml:72
+@called
 def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -1581,6 +1686,7 @@ def expand_dims(x: Operand, axes: Sequence[int] | Value, *, source: str = "") ->
 
 
 # specs/movement.yaml:87
+@called
 def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
 
@@ -1590,6 +1696,7 @@ def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
 
 
 # specs/movement.yaml:109
+@called
 def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -1602,6 +1709,7 @@ def broadcast_to(x: Operand, shape: Sequence[int] | Value, *, source: str = "") 
 
 
 # specs/movement.yaml:127
+@called
 def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
 
@@ -1611,6 +1719,7 @@ def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") ->
 
 
 # specs/movement.yaml:145
+@called
 def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors of one shape, side by side along a new axis.
 
@@ -1620,6 +1729,7 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
 
 
 # specs/movement.yaml:160
+@called
 def split(
     x: Operand,
     axis: int = 0,
@@ -1642,6 +1752,7 @@ def split(
 
 
 # specs/movement.yaml:190
+@called
 def slice(
     x: Operand,
     starts: Sequence[int] | Value,
@@ -1665,6 +1776,7 @@ def slice(
 
 
 # specs/movement.yaml:218
+@called
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
 
@@ -1674,6 +1786,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
 
 
 # specs/movement.yaml:236
+@called
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -1685,6 +1798,7 @@ def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: 
 
 
 # specs/normalisation.yaml:16
+@called
 def batch_norm(
     x: Operand,
     scale: Operand,
@@ -1703,6 +1817,7 @@ def batch_norm(
 
 
 # specs/normalisation.yaml:43
+@called
 def batch_norm_training(
     x: Operand,
     scale: Operand,
@@ -1726,6 +1841,7 @@ def batch_norm_training(
 
 
 # specs/normalisation.yaml:67
+@called
 def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e-05, *, source: str = "") -> Value:
     """Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.
 
@@ -1735,6 +1851,7 @@ def instance_norm(x: Operand, scale: Operand, bias: Operand, epsilon: float = 1e
 
 
 # specs/normalisation.yaml:82
+@called
 def group_norm(
     x: Operand, scale: Operand, bias: Operand, groups: int, epsilon: float = 1e-05, *, source: str = ""
 ) -> Value:
@@ -1747,6 +1864,7 @@ def group_norm(
 
 
 # specs/normalisation.yaml:111
+@called
 def rms_norm(
     x: Operand, scale: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -1758,6 +1876,7 @@ def rms_norm(
 
 
 # specs/normalisation.yaml:151
+@called
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
 
@@ -1767,6 +1886,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
 
 
 # specs/normalisation.yaml:182
+@called
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1778,6 +1898,7 @@ def lrn(
 
 
 # specs/normalisation.yaml:207
+@called
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
 
@@ -1787,6 +1908,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/normalisation.yaml:219
+@called
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
 
@@ -1796,6 +1918,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/normalisation.yaml:232
+@called
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
 
@@ -1805,6 +1928,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
 
 
 # specs/quantisation.yaml:32
+@called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1816,6 +1940,7 @@ def dequantize_linear(
 
 
 # specs/quantisation.yaml:85
+@called
 def quantize_linear(
     x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1827,6 +1952,7 @@ def quantize_linear(
 
 
 # specs/quantisation.yaml:142
+@called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
@@ -1837,6 +1963,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
 
 
 # specs/quantisation.yaml:164
+@called
 def qlinear_matmul(
     a: Operand,
     sa: Operand,
@@ -1858,6 +1985,7 @@ def qlinear_matmul(
 
 
 # specs/quantisation.yaml:202
+@called
 def matmul_nbits(
     a: Operand,
     codes: Operand,
@@ -1878,6 +2006,7 @@ def matmul_nbits(
 
 
 # specs/quantisation.yaml:249
+@called
 def unpack_nbits(
     codes: Operand,
     scale: Operand,
@@ -1898,6 +2027,7 @@ def unpack_nbits(
 
 
 # specs/random.yaml:39
+@called
 def fresh_seed(*, source: str = "") -> Value:
     """A number that no other call and no other run has, to seed what is drawn; `anyshape.seed(n)` says where they
     begin.
@@ -1908,6 +2038,7 @@ def fresh_seed(*, source: str = "") -> Value:
 
 
 # specs/random.yaml:48
+@called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int] | Value, *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
@@ -1920,6 +2051,7 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
 
 
 # specs/random.yaml:72
+@called
 def random_normal(
     seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int] | Value, *, source: str = ""
 ) -> Value:
@@ -1934,6 +2066,7 @@ def random_normal(
 
 
 # specs/random.yaml:100
+@called
 def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: str = "") -> Value:
     """Ones, each with the probability that x says, and zeros else; a function of the seed and of their positions.
 
@@ -1943,6 +2076,7 @@ def bernoulli(seed: Operand, x: Operand, to: DType | str = "bool", *, source: st
 
 
 # specs/random.yaml:118
+@called
 def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "") -> Value:
     """Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of their
     positions.
@@ -1953,6 +2087,7 @@ def dropout_mask(seed: Operand, x: Operand, ratio: Operand, *, source: str = "")
 
 
 # specs/random.yaml:129
+@called
 def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> Value:
     """The elements that a mask keeps, over the share of those that are kept, and zeros else.
 
@@ -1962,6 +2097,7 @@ def dropout(x: Operand, mask: Operand, ratio: Operand, *, source: str = "") -> V
 
 
 # specs/random.yaml:150
+@called
 def multinomial(
     seed: Operand, x: Operand, draws: int | Value | None = 1, to: DType | str = "i64", *, source: str = ""
 ) -> Value:
@@ -1976,6 +2112,7 @@ def multinomial(
 
 
 # specs/recurrent.yaml:90
+@called
 def rnn(
     x: Operand,
     w: Operand,
@@ -2012,6 +2149,7 @@ def rnn(
 
 
 # specs/recurrent.yaml:161
+@called
 def gru(
     x: Operand,
     w: Operand,
@@ -2050,6 +2188,7 @@ def gru(
 
 
 # specs/recurrent.yaml:246
+@called
 def lstm(
     x: Operand,
     w: Operand,
@@ -2091,6 +2230,7 @@ def lstm(
 
 
 # specs/reduction.yaml:37
+@called
 def sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2111,6 +2251,7 @@ def sum(
 
 
 # specs/reduction.yaml:56
+@called
 def mean(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2131,6 +2272,7 @@ def mean(
 
 
 # specs/reduction.yaml:74
+@called
 def prod(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2151,6 +2293,7 @@ def prod(
 
 
 # specs/reduction.yaml:92
+@called
 def max(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2172,6 +2315,7 @@ def max(
 
 
 # specs/reduction.yaml:113
+@called
 def min(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2193,6 +2337,7 @@ def min(
 
 
 # specs/reduction.yaml:134
+@called
 def l1(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2213,6 +2358,7 @@ def l1(
 
 
 # specs/reduction.yaml:153
+@called
 def l2(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2233,6 +2379,7 @@ def l2(
 
 
 # specs/reduction.yaml:171
+@called
 def sum_square(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2257,6 +2404,7 @@ def sum_square(
 
 
 # specs/reduction.yaml:190
+@called
 def log_sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2277,6 +2425,7 @@ def log_sum(
 
 
 # specs/reduction.yaml:208
+@called
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2301,6 +2450,7 @@ def log_sum_exp(
 
 
 # specs/reduction.yaml:229
+@called
 def any(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2321,6 +2471,7 @@ def any(
 
 
 # specs/reduction.yaml:244
+@called
 def all(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2341,6 +2492,7 @@ def all(
 
 
 # specs/reduction.yaml:259
+@called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -2353,6 +2505,7 @@ def argmax(
 
 
 # specs/reduction.yaml:271
+@called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -2365,6 +2518,7 @@ def argmin(
 
 
 # specs/reshaping.yaml:23
+@called
 def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str = "") -> Value:
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
@@ -2377,6 +2531,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int] | Value, *, source: str
 
 
 # specs/reshaping.yaml:53
+@called
 def reshape_by_all_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -> Value:
     """The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the
     next two entries.
@@ -2387,6 +2542,7 @@ def reshape_by_all_codes(x: Operand, newshape: Sequence[int], *, source: str = "
 
 
 # specs/rows.yaml:15
+@called
 def softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Exponentials along one axis, scaled so that they sum to one.
 
@@ -2396,6 +2552,7 @@ def softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
 
 
 # specs/rows.yaml:32
+@called
 def log_softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     """The logarithm of softmax along one axis.
 
@@ -2405,6 +2562,7 @@ def log_softmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
 
 
 # specs/rows.yaml:51
+@called
 def hardmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
     """One where the largest element along an axis stands, the first of equal ones, and zero elsewhere.
 
@@ -2414,6 +2572,7 @@ def hardmax(x: Operand, axis: int = -1, *, source: str = "") -> Value:
 
 
 # specs/rows.yaml:69
+@called
 def layer_norm(
     x: Operand, scale: Operand = None, bias: Operand = None, axis: int = -1, epsilon: float = 1e-05, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -2426,6 +2585,7 @@ def layer_norm(
 
 
 # specs/scan.yaml:21
+@called
 def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
@@ -2439,6 +2599,7 @@ def cumsum(x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool
 
 
 # specs/scan.yaml:32
+@called
 def cumprod(
     x: Operand, axis: int | Value, exclusive: bool = False, reverse: bool = False, *, source: str = ""
 ) -> Value:
@@ -2455,6 +2616,7 @@ def cumprod(
 
 
 # specs/scatter.yaml:5
+@called
 def scatter_nd(x: Operand, index: Operand, updates: Operand, reduction: str = "none", *, source: str = "") -> Value:
     """x with slices replaced, or combined, at places that rows of an index tensor name; negative ones count from
     the end.
@@ -2465,6 +2627,7 @@ def scatter_nd(x: Operand, index: Operand, updates: Operand, reduction: str = "n
 
 
 # specs/scatter.yaml:39
+@called
 def scatter_elements(
     x: Operand, index: Operand, updates: Operand, axis: int = 0, reduction: str = "none", *, source: str = ""
 ) -> Value:
@@ -2477,6 +2640,7 @@ def scatter_elements(
 
 
 # specs/scatter.yaml:78
+@called
 def tensor_scatter(
     x: Operand, update: Operand, index: Operand = None, axis: int = -2, mode: str = "linear", *, source: str = ""
 ) -> Value:
@@ -2489,6 +2653,7 @@ def tensor_scatter(
 
 
 # specs/scatter.yaml:105
+@called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -2502,6 +2667,7 @@ def sparse_to_dense(
 
 
 # specs/shapes.yaml:15
+@called
 def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str = "") -> Value:
     """The dims of a tensor, or a part of them, as a tensor.
 
@@ -2511,6 +2677,7 @@ def shape_of(x: Operand, start: int = 0, end: int | None = None, *, source: str 
 
 
 # specs/shapes.yaml:32
+@called
 def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
@@ -2524,6 +2691,7 @@ def axis_positions(axes: Sequence[int] | Value, rank: int, distinct: bool = Fals
 
 
 # specs/shapes.yaml:55
+@called
 def size(x: Operand, *, source: str = "") -> Value:
     """The number of elements of a tensor.
 
@@ -2533,6 +2701,7 @@ def size(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/shapes.yaml:67
+@called
 def arange(
     start: int | Value, stop: int | Value, step: int | Value | None = 1, dtype: DType | str = "i64", *, source: str = ""
 ) -> Value:
@@ -2548,6 +2717,7 @@ def arange(
 
 
 # specs/shapes.yaml:93
+@called
 def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -2559,6 +2729,7 @@ def full(value: Operand, shape: Sequence[int] | Value, *, source: str = "") -> V
 
 
 # specs/shapes.yaml:110
+@called
 def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -2570,6 +2741,7 @@ def zeros(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: s
 
 
 # specs/shapes.yaml:121
+@called
 def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -2581,6 +2753,7 @@ def ones(shape: Sequence[int] | Value, dtype: DType | str = "f32", *, source: st
 
 
 # specs/shapes.yaml:132
+@called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
 
@@ -2590,6 +2763,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
 
 
 # specs/signal.yaml:49
+@called
 def dft(
     x: Operand,
     axis: int | Value | None = -2,
@@ -2611,6 +2785,7 @@ def dft(
 
 
 # specs/signal.yaml:97
+@called
 def stft(
     x: Operand,
     window: Operand = None,
@@ -2634,6 +2809,7 @@ def stft(
 
 
 # specs/signal.yaml:134
+@called
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,
@@ -2661,6 +2837,7 @@ def mel_weight_matrix(
 
 
 # specs/sorting.yaml:27
+@called
 def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
     """The positions along one axis in the order of the elements there; equal ones as they stand, NaN last.
 
@@ -2670,6 +2847,7 @@ def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str
 
 
 # specs/sorting.yaml:41
+@called
 def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
     """The elements along one axis in order, NaN last.
 
@@ -2679,6 +2857,7 @@ def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = 
 
 
 # specs/sorting.yaml:56
+@called
 def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
     first.
@@ -2691,6 +2870,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
 
 
 # specs/sorting.yaml:86
+@called
 def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different elements of a vector, sorted or as they come; where each is first, which one every element is,
     how often.
@@ -2701,6 +2881,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
 
 
 # specs/sorting.yaml:118
+@called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
     how often.
@@ -2711,6 +2892,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
 
 
 # specs/sorting.yaml:173
+@called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
     them.
@@ -2721,6 +2903,7 @@ def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "
 
 
 # specs/sparse.yaml:16
+@called
 def nonzero(x: Operand, *, source: str = "") -> Value:
     """The positions of the elements that are not zero, in row-major order; one row for each dim of x.
 
@@ -2730,6 +2913,7 @@ def nonzero(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/sparse.yaml:28
+@called
 def argwhere(x: Operand, *, source: str = "") -> Value:
     """The positions of the elements that are not zero, in row-major order; one row for each of them.
 
@@ -2739,6 +2923,7 @@ def argwhere(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/sparse.yaml:39
+@called
 def compress(x: Operand, condition: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries along one axis for which a condition holds; what is beyond the condition's length is left out.
 
@@ -2748,6 +2933,7 @@ def compress(x: Operand, condition: Operand, axis: int = 0, *, source: str = "")
 
 
 # specs/sparse.yaml:61
+@called
 def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
     """The elements for which a mask of the same shape holds, in row-major order.
 
@@ -2757,6 +2943,7 @@ def select(x: Operand, mask: Operand, *, source: str = "") -> Value:
 
 
 # specs/sparse.yaml:72
+@called
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> tuple[Value, ...]:
@@ -2773,6 +2960,7 @@ def sparse_fill_empty_rows(
 
 
 # specs/supports.yaml:38
+@called
 def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> Value:
     """What each support counts for the machine of each pair of classes; 0 where it is of neither.
 
@@ -2782,6 +2970,7 @@ def pair_weights(coefficients: Operand, owner: Operand, *, source: str = "") -> 
 
 
 # specs/supports.yaml:86
+@called
 def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
     """How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other
     one for the second.
@@ -2792,6 +2981,7 @@ def pair_votes(scores: Operand, classes: int, *, source: str = "") -> Value:
 
 
 # specs/supports.yaml:109
+@called
 def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
     """Probabilities of classes that agree best with how likely each class is beside each other one.
 
@@ -2801,6 +2991,7 @@ def couple_pairs(shares: Operand, classes: int, *, source: str = "") -> Value:
 
 
 # specs/text.yaml:56
+@called
 def string_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Whether strings are equal.
 
@@ -2810,6 +3001,7 @@ def string_equal(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/text.yaml:67
+@called
 def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
     """Where each string first stands in a list of strings; the length of the list where it does not.
 
@@ -2819,6 +3011,7 @@ def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
 
 
 # specs/text.yaml:86
+@called
 def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Strings, and others behind them.
 
@@ -2828,6 +3021,7 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
 
 
 # specs/text.yaml:99
+@called
 def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
 
@@ -2837,6 +3031,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
 
 
 # specs/text.yaml:153
+@called
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
 ) -> Value:
@@ -2849,6 +3044,7 @@ def string_normalizer(
 
 
 # specs/text.yaml:198
+@called
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting through `of` tensors in turn, of which this is number `which`.
 
@@ -2858,6 +3054,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
 
 
 # specs/text.yaml:216
+@called
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count through several tensors in turn; an empty one where no tensor has that
     place.
@@ -2868,6 +3065,7 @@ def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
 
 
 # specs/training.yaml:33
+@called
 def adagrad(
     rate: Operand,
     step: Operand,
@@ -2888,6 +3086,7 @@ def adagrad(
 
 
 # specs/training.yaml:54
+@called
 def momentum(
     rate: Operand,
     step: Operand,
@@ -2914,6 +3113,7 @@ def momentum(
 
 
 # specs/training.yaml:77
+@called
 def adam(
     rate: Operand,
     step: Operand,
@@ -2943,6 +3143,7 @@ def adam(
 
 
 # specs/trigonometry.yaml:39
+@called
 def sin(x: Operand, *, source: str = "") -> Value:
     """The sine of every element.
 
@@ -2952,6 +3153,7 @@ def sin(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:50
+@called
 def cos(x: Operand, *, source: str = "") -> Value:
     """The cosine of every element.
 
@@ -2961,6 +3163,7 @@ def cos(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:61
+@called
 def tan(x: Operand, *, source: str = "") -> Value:
     """The tangent of every element.
 
@@ -2970,6 +3173,7 @@ def tan(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:72
+@called
 def asin(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose sine an element is; NaN beyond -1 and 1.
 
@@ -2979,6 +3183,7 @@ def asin(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:83
+@called
 def acos(x: Operand, *, source: str = "") -> Value:
     """The angle within 0 and pi whose cosine an element is; NaN beyond -1 and 1.
 
@@ -2988,6 +3193,7 @@ def acos(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:94
+@called
 def atan(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose tangent an element is.
 
@@ -2997,6 +3203,7 @@ def atan(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:105
+@called
 def sinh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic sine of every element.
 
@@ -3006,6 +3213,7 @@ def sinh(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:116
+@called
 def cosh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic cosine of every element.
 
@@ -3015,6 +3223,7 @@ def cosh(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:126
+@called
 def asinh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic sine.
 
@@ -3024,6 +3233,7 @@ def asinh(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:137
+@called
 def acosh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic cosine from 1 on; NaN below.
 
@@ -3033,6 +3243,7 @@ def acosh(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/trigonometry.yaml:149
+@called
 def atanh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic tangent; NaN beyond -1 and 1.
 
@@ -3042,6 +3253,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
 
 
 # specs/window.yaml:137
+@called
 def conv(
     x: Operand,
     w: Operand,
@@ -3069,6 +3281,7 @@ def conv(
 
 
 # specs/window.yaml:169
+@called
 def max_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -3102,6 +3315,7 @@ def max_pool(
 
 
 # specs/window.yaml:202
+@called
 def average_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -3135,6 +3349,7 @@ def average_pool(
 
 
 # specs/window.yaml:236
+@called
 def lp_pool(
     x: Operand,
     kernel: Sequence[int],
@@ -3168,6 +3383,7 @@ def lp_pool(
 
 
 # specs/window.yaml:270
+@called
 def conv_transpose(
     x: Operand,
     w: Operand,
@@ -3205,6 +3421,7 @@ def conv_transpose(
 
 
 # specs/window.yaml:327
+@called
 def conv_integer(
     x: Operand,
     w: Operand,
@@ -3233,6 +3450,7 @@ def conv_integer(
 
 
 # specs/window.yaml:362
+@called
 def qlinear_conv(
     x: Operand,
     x_scale: Operand,
@@ -3267,6 +3485,7 @@ def qlinear_conv(
 
 
 # specs/window.yaml:419
+@called
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -3294,6 +3513,7 @@ def max_unpool(
 
 
 # specs/window.yaml:458
+@called
 def col2im(
     x: Operand,
     image: Sequence[int] | Value,

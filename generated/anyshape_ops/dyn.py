@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
+from anyshape.public import called
 from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, DYN_READ_BEAMS
 from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION, DYN_PLACE_TOKENS
 from anyshape_ops.ops.detection import DYN_NON_MAX_SUPPRESSION
@@ -64,6 +65,7 @@ from anyshape_ops.ops.window import DYN_COL2IM, DYN_MAX_UNPOOL
 
 
 # specs/attention.yaml:25
+@called
 def attention(
     q: Operand,
     k: Operand,
@@ -86,6 +88,7 @@ def attention(
 
 
 # specs/attention.yaml:145
+@called
 def hide_keys(
     mask: Operand,
     batch: Operand,
@@ -112,6 +115,7 @@ def hide_keys(
 
 
 # specs/attention.yaml:200
+@called
 def read_beams(x: Operand, beams: Operand, filled: Operand, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
@@ -123,6 +127,7 @@ def read_beams(x: Operand, beams: Operand, filled: Operand, *, source: str = "")
 
 
 # specs/decoding.yaml:88
+@called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: Operand, source: str = ""
 ) -> Value:
@@ -137,6 +142,7 @@ def append_at(
 
 
 # specs/decoding.yaml:103
+@called
 def place_tokens(
     last: Operand, new: Operand, total: Operand, capacity: Operand, window: int = 0, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -151,6 +157,7 @@ def place_tokens(
 
 
 # specs/decoding.yaml:209
+@called
 def grouped_query_attention(
     q: Operand,
     k: Operand,
@@ -202,6 +209,7 @@ def grouped_query_attention(
 
 
 # specs/detection.yaml:72
+@called
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,
@@ -228,6 +236,7 @@ def non_max_suppression(
 
 
 # specs/images.yaml:146
+@called
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -272,6 +281,7 @@ def resize(
 
 
 # specs/images.yaml:349
+@called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -283,6 +293,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
 
 
 # specs/images.yaml:375
+@called
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
@@ -309,6 +320,7 @@ def crop_and_resize(
 
 
 # specs/indexing.yaml:5
+@called
 def pad(
     x: Operand, value: Operand = None, axes: Operand = None, *, pads: Operand, mode: str = "constant", source: str = ""
 ) -> Value:
@@ -323,6 +335,7 @@ def pad(
 
 
 # specs/indexing.yaml:53
+@called
 def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -334,6 +347,7 @@ def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
 
 
 # specs/indexing.yaml:76
+@called
 def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -345,6 +359,7 @@ def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> 
 
 
 # specs/indexing.yaml:93
+@called
 def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -356,6 +371,7 @@ def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
 
 
 # specs/indexing.yaml:105
+@called
 def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -367,6 +383,7 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
 
 
 # specs/indexing.yaml:215
+@called
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -379,6 +396,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
 
 
 # specs/indexing.yaml:238
+@called
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -390,6 +408,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
 
 
 # specs/indexing.yaml:254
+@called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
@@ -402,6 +421,7 @@ def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Ope
 
 
 # specs/matching.yaml:5
+@called
 def ensure_shape(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
@@ -413,6 +433,7 @@ def ensure_shape(x: Operand, shape: Operand, *, source: str = "") -> Value:
 
 
 # specs/movement.yaml:5
+@called
 def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: str = "") -> Value:
     """The same elements in row-major order under a new shape.
 
@@ -424,6 +445,7 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
 
 
 # specs/movement.yaml:35
+@called
 def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -435,6 +457,7 @@ def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
 
 
 # specs/movement.yaml:54
+@called
 def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -446,6 +469,7 @@ def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
 
 
 # specs/movement.yaml:72
+@called
 def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -457,6 +481,7 @@ def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
 
 
 # specs/movement.yaml:109
+@called
 def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -469,6 +494,7 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
 
 
 # specs/movement.yaml:160
+@called
 def split(
     x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
 ) -> tuple[Value, ...]:
@@ -485,6 +511,7 @@ def split(
 
 
 # specs/movement.yaml:190
+@called
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
 ) -> Value:
@@ -499,6 +526,7 @@ def slice(
 
 
 # specs/movement.yaml:236
+@called
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -510,6 +538,7 @@ def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -
 
 
 # specs/random.yaml:48
+@called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Operand, *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
@@ -522,6 +551,7 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Operand, *, s
 
 
 # specs/random.yaml:72
+@called
 def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Operand, *, source: str = "") -> Value:
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
     positions.
@@ -534,6 +564,7 @@ def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Operand,
 
 
 # specs/random.yaml:150
+@called
 def multinomial(seed: Operand, x: Operand, draws: Operand = 1, to: DType | str = "i64", *, source: str = "") -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
@@ -546,6 +577,7 @@ def multinomial(seed: Operand, x: Operand, draws: Operand = 1, to: DType | str =
 
 
 # specs/reduction.yaml:37
+@called
 def sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -559,6 +591,7 @@ def sum(
 
 
 # specs/reduction.yaml:56
+@called
 def mean(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -572,6 +605,7 @@ def mean(
 
 
 # specs/reduction.yaml:74
+@called
 def prod(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -585,6 +619,7 @@ def prod(
 
 
 # specs/reduction.yaml:92
+@called
 def max(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -599,6 +634,7 @@ def max(
 
 
 # specs/reduction.yaml:113
+@called
 def min(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -613,6 +649,7 @@ def min(
 
 
 # specs/reduction.yaml:134
+@called
 def l1(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -626,6 +663,7 @@ def l1(
 
 
 # specs/reduction.yaml:153
+@called
 def l2(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -639,6 +677,7 @@ def l2(
 
 
 # specs/reduction.yaml:171
+@called
 def sum_square(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -652,6 +691,7 @@ def sum_square(
 
 
 # specs/reduction.yaml:190
+@called
 def log_sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -665,6 +705,7 @@ def log_sum(
 
 
 # specs/reduction.yaml:208
+@called
 def log_sum_exp(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -678,6 +719,7 @@ def log_sum_exp(
 
 
 # specs/reduction.yaml:229
+@called
 def any(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -691,6 +733,7 @@ def any(
 
 
 # specs/reduction.yaml:244
+@called
 def all(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
@@ -704,6 +747,7 @@ def all(
 
 
 # specs/reshaping.yaml:23
+@called
 def reshape_by_codes(x: Operand, newshape: Operand, *, source: str = "") -> Value:
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
@@ -716,6 +760,7 @@ def reshape_by_codes(x: Operand, newshape: Operand, *, source: str = "") -> Valu
 
 
 # specs/scan.yaml:21
+@called
 def cumsum(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
@@ -727,6 +772,7 @@ def cumsum(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = F
 
 
 # specs/scan.yaml:32
+@called
 def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
@@ -739,6 +785,7 @@ def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = 
 
 
 # specs/scatter.yaml:105
+@called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""
 ) -> Value:
@@ -752,6 +799,7 @@ def sparse_to_dense(
 
 
 # specs/shapes.yaml:32
+@called
 def axis_positions(axes: Operand, rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
@@ -763,6 +811,7 @@ def axis_positions(axes: Operand, rank: int, distinct: bool = False, *, source: 
 
 
 # specs/shapes.yaml:67
+@called
 def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
@@ -774,6 +823,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
 
 
 # specs/shapes.yaml:93
+@called
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -785,6 +835,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
 
 
 # specs/shapes.yaml:110
+@called
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -796,6 +847,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
 
 
 # specs/shapes.yaml:121
+@called
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -807,6 +859,7 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
 
 
 # specs/signal.yaml:49
+@called
 def dft(
     x: Operand,
     axis: Operand = -2,
@@ -826,6 +879,7 @@ def dft(
 
 
 # specs/signal.yaml:97
+@called
 def stft(
     x: Operand,
     window: Operand = None,
@@ -847,6 +901,7 @@ def stft(
 
 
 # specs/signal.yaml:134
+@called
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,
@@ -872,6 +927,7 @@ def mel_weight_matrix(
 
 
 # specs/sorting.yaml:56
+@called
 def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
     first.
@@ -884,6 +940,7 @@ def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source
 
 
 # specs/sparse.yaml:72
+@called
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""
 ) -> tuple[Value, ...]:
@@ -898,6 +955,7 @@ def sparse_fill_empty_rows(
 
 
 # specs/window.yaml:419
+@called
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -924,6 +982,7 @@ def max_unpool(
 
 
 # specs/window.yaml:458
+@called
 def col2im(
     x: Operand,
     image: Operand,

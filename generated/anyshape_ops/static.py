@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from anyshape.dtypes import DType
 from anyshape.graph.call import Operand, call
 from anyshape.graph.value import Value
+from anyshape.public import called
 from anyshape_ops.ops.attention import STATIC_ATTENTION, STATIC_HIDE_KEYS, STATIC_READ_BEAMS
 from anyshape_ops.ops.decoding import STATIC_APPEND_AT, STATIC_GROUPED_QUERY_ATTENTION, STATIC_PLACE_TOKENS
 from anyshape_ops.ops.detection import STATIC_NON_MAX_SUPPRESSION
@@ -64,6 +65,7 @@ from anyshape_ops.ops.window import STATIC_COL2IM, STATIC_MAX_UNPOOL
 
 
 # specs/attention.yaml:25
+@called
 def attention(
     q: Operand,
     k: Operand,
@@ -86,6 +88,7 @@ def attention(
 
 
 # specs/attention.yaml:145
+@called
 def hide_keys(
     mask: Operand,
     batch: int,
@@ -112,6 +115,7 @@ def hide_keys(
 
 
 # specs/attention.yaml:200
+@called
 def read_beams(x: Operand, beams: Operand, filled: int, *, source: str = "") -> Value:
     """Entries of the cache of each beam; the first `filled` are those of the beam that each came from.
 
@@ -123,6 +127,7 @@ def read_beams(x: Operand, beams: Operand, filled: int, *, source: str = "") -> 
 
 
 # specs/decoding.yaml:88
+@called
 def append_at(
     past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int, source: str = ""
 ) -> Value:
@@ -137,6 +142,7 @@ def append_at(
 
 
 # specs/decoding.yaml:103
+@called
 def place_tokens(
     last: Operand, new: int, total: int, capacity: int, window: int = 0, *, source: str = ""
 ) -> tuple[Value, ...]:
@@ -153,6 +159,7 @@ def place_tokens(
 
 
 # specs/decoding.yaml:209
+@called
 def grouped_query_attention(
     q: Operand,
     k: Operand,
@@ -204,6 +211,7 @@ def grouped_query_attention(
 
 
 # specs/detection.yaml:72
+@called
 def non_max_suppression(
     boxes: Operand,
     scores: Operand,
@@ -230,6 +238,7 @@ def non_max_suppression(
 
 
 # specs/images.yaml:146
+@called
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -274,6 +283,7 @@ def resize(
 
 
 # specs/images.yaml:349
+@called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
 
@@ -285,6 +295,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
 
 
 # specs/images.yaml:375
+@called
 def crop_and_resize(
     x: Operand,
     boxes: Operand,
@@ -311,6 +322,7 @@ def crop_and_resize(
 
 
 # specs/indexing.yaml:5
+@called
 def pad(
     x: Operand,
     value: Operand = None,
@@ -331,6 +343,7 @@ def pad(
 
 
 # specs/indexing.yaml:53
+@called
 def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -342,6 +355,7 @@ def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
 
 
 # specs/indexing.yaml:76
+@called
 def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -353,6 +367,7 @@ def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Valu
 
 
 # specs/indexing.yaml:93
+@called
 def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -364,6 +379,7 @@ def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> 
 
 
 # specs/indexing.yaml:105
+@called
 def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -375,6 +391,7 @@ def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *,
 
 
 # specs/indexing.yaml:215
+@called
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -387,6 +404,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
 
 
 # specs/indexing.yaml:238
+@called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -398,6 +416,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
 
 
 # specs/indexing.yaml:254
+@called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.
@@ -410,6 +429,7 @@ def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Seq
 
 
 # specs/matching.yaml:5
+@called
 def ensure_shape(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.
 
@@ -421,6 +441,7 @@ def ensure_shape(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
 
 
 # specs/movement.yaml:5
+@called
 def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, source: str = "") -> Value:
     """The same elements in row-major order under a new shape.
 
@@ -432,6 +453,7 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
 
 
 # specs/movement.yaml:35
+@called
 def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
 
@@ -443,6 +465,7 @@ def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = ""
 
 
 # specs/movement.yaml:54
+@called
 def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
 
@@ -454,6 +477,7 @@ def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") 
 
 
 # specs/movement.yaml:72
+@called
 def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
 
@@ -465,6 +489,7 @@ def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
 
 
 # specs/movement.yaml:109
+@called
 def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
     dim.
@@ -477,6 +502,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
 
 
 # specs/movement.yaml:160
+@called
 def split(
     x: Operand,
     axis: int = 0,
@@ -499,6 +525,7 @@ def split(
 
 
 # specs/movement.yaml:190
+@called
 def slice(
     x: Operand,
     starts: Sequence[int],
@@ -519,6 +546,7 @@ def slice(
 
 
 # specs/movement.yaml:236
+@called
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
 
@@ -530,6 +558,7 @@ def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Va
 
 
 # specs/random.yaml:48
+@called
 def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int], *, source: str = "") -> Value:
     """Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their
     positions.
@@ -542,6 +571,7 @@ def random_uniform(seed: Operand, low: Operand, high: Operand, to: Sequence[int]
 
 
 # specs/random.yaml:72
+@called
 def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Sequence[int], *, source: str = "") -> Value:
     """Normally distributed numbers of some mean and standard deviation, a function of the seed and of their
     positions.
@@ -554,6 +584,7 @@ def random_normal(seed: Operand, mean: Operand, deviation: Operand, to: Sequence
 
 
 # specs/random.yaml:150
+@called
 def multinomial(seed: Operand, x: Operand, draws: int = 1, to: DType | str = "i64", *, source: str = "") -> Value:
     """Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their
     positions.
@@ -566,6 +597,7 @@ def multinomial(seed: Operand, x: Operand, draws: int = 1, to: DType | str = "i6
 
 
 # specs/reduction.yaml:37
+@called
 def sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -584,6 +616,7 @@ def sum(
 
 
 # specs/reduction.yaml:56
+@called
 def mean(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -602,6 +635,7 @@ def mean(
 
 
 # specs/reduction.yaml:74
+@called
 def prod(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -620,6 +654,7 @@ def prod(
 
 
 # specs/reduction.yaml:92
+@called
 def max(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -639,6 +674,7 @@ def max(
 
 
 # specs/reduction.yaml:113
+@called
 def min(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -658,6 +694,7 @@ def min(
 
 
 # specs/reduction.yaml:134
+@called
 def l1(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -676,6 +713,7 @@ def l1(
 
 
 # specs/reduction.yaml:153
+@called
 def l2(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -694,6 +732,7 @@ def l2(
 
 
 # specs/reduction.yaml:171
+@called
 def sum_square(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -712,6 +751,7 @@ def sum_square(
 
 
 # specs/reduction.yaml:190
+@called
 def log_sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -730,6 +770,7 @@ def log_sum(
 
 
 # specs/reduction.yaml:208
+@called
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -748,6 +789,7 @@ def log_sum_exp(
 
 
 # specs/reduction.yaml:229
+@called
 def any(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -766,6 +808,7 @@ def any(
 
 
 # specs/reduction.yaml:244
+@called
 def all(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -784,6 +827,7 @@ def all(
 
 
 # specs/reshaping.yaml:23
+@called
 def reshape_by_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -> Value:
     """The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1
     what is left.
@@ -796,6 +840,7 @@ def reshape_by_codes(x: Operand, newshape: Sequence[int], *, source: str = "") -
 
 
 # specs/scan.yaml:21
+@called
 def cumsum(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).
 
@@ -807,6 +852,7 @@ def cumsum(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False
 
 
 # specs/scan.yaml:32
+@called
 def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = False, *, source: str = "") -> Value:
     """The product of an element and all before it along an axis; without it (exclusive), or from the end
     (reverse).
@@ -819,6 +865,7 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
 
 
 # specs/scatter.yaml:105
+@called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""
 ) -> Value:
@@ -832,6 +879,7 @@ def sparse_to_dense(
 
 
 # specs/shapes.yaml:32
+@called
 def axis_positions(axes: Sequence[int], rank: int, distinct: bool = False, *, source: str = "") -> Value:
     """Axes of a tensor of some rank as positions, negative ones counted from the end.
 
@@ -843,6 +891,7 @@ def axis_positions(axes: Sequence[int], rank: int, distinct: bool = False, *, so
 
 
 # specs/shapes.yaml:67
+@called
 def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
 
@@ -854,6 +903,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
 
 
 # specs/shapes.yaml:93
+@called
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -865,6 +915,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
 
 
 # specs/shapes.yaml:110
+@called
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
 
@@ -876,6 +927,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
 
 
 # specs/shapes.yaml:121
+@called
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
 
@@ -887,6 +939,7 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
 
 
 # specs/signal.yaml:49
+@called
 def dft(
     x: Operand,
     axis: int = -2,
@@ -906,6 +959,7 @@ def dft(
 
 
 # specs/signal.yaml:97
+@called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
 ) -> Value:
@@ -921,6 +975,7 @@ def stft(
 
 
 # specs/signal.yaml:134
+@called
 def mel_weight_matrix(
     lower: Operand,
     upper: Operand,
@@ -946,6 +1001,7 @@ def mel_weight_matrix(
 
 
 # specs/sorting.yaml:56
+@called
 def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
     first.
@@ -958,6 +1014,7 @@ def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: st
 
 
 # specs/sparse.yaml:72
+@called
 def sparse_fill_empty_rows(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""
 ) -> tuple[Value, ...]:
@@ -972,6 +1029,7 @@ def sparse_fill_empty_rows(
 
 
 # specs/window.yaml:419
+@called
 def max_unpool(
     x: Operand,
     indices: Operand,
@@ -998,6 +1056,7 @@ def max_unpool(
 
 
 # specs/window.yaml:458
+@called
 def col2im(
     x: Operand,
     image: Sequence[int],

@@ -51,5 +51,13 @@ class UnsupportedError(AnyshapeError):
     """A valid request for something this version does not do; lists all of it at once, with op, opset and reason."""
 
 
+class Cancelled(AnyshapeError):
+    """A call was told to stop before it was over: `Executable.cancel` from another thread. The executable can be called again."""
+
+
+class DeadlineExceeded(Cancelled):
+    """A call was not over at the deadline that it was given."""
+
+
 class OverflowedError(AnyshapeError):
     """A size computed from shapes does not fit a signed 64-bit integer."""

@@ -23,6 +23,7 @@ from anyshape.dtypes import DType, from_numpy, parse_dtype
 from anyshape.equations.expr import Reduce, Var
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.files import open_plain
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, OpDef
@@ -131,7 +132,8 @@ def _spec_text(op: OpDef) -> str:
     path, _, line = op.source.rpartition(":")
     if not Path(path).is_file():
         return f"{op.summary}\n(the text is in {op.source}, which is not below this folder)"
-    lines = Path(path).read_text().splitlines()
+    with open_plain(path) as file:
+        lines = file.read().decode().splitlines()
     own = _entry(lines, int(line) - 1)
     family = next((s.split(":", 1)[1].strip() for s in own if s.startswith("    family:")), None)
     shared = _entry(lines, lines.index(f"  {family}:")) if f"  {family}:" in lines else []

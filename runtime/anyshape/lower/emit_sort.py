@@ -63,7 +63,7 @@ def _row(rows: Rows, o: Ordered, descending: bool, sums: Sums, room: Size | None
                 _by_counting(f, keys, more_places, n)
                 branch.give(more_places)
             with branch.otherwise():
-                branch.give(_by_digits(f, dtype, n, (keys, places, more_keys, more_places)))
+                branch.give(_by_digits(rows, dtype, n, (keys, places, more_keys, more_places)))
         (result,) = branch.results
     with rows.loop(0, n, 1) as turn:
         rows.bind(o.position)
@@ -102,8 +102,9 @@ def _by_counting(f: Function, keys: Val, places: Val, n: Val) -> None:
         f.store(outer.index, places, inner.results[0])
 
 
-def _by_digits(f: Function, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
+def _by_digits(rows: Rows, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
     """Keys and places move between two pairs of arrays, once per byte; the places at the end."""
+    f = rows.f
     counts = f.alloca(I64, _DIGITS)
     bits = 8 if dtype.is_bool else elementwise.register_type(dtype).bits
     with f.for_range(0, bits, 8, carried=arrays, at_least_once=True) as turn:
@@ -122,6 +123,7 @@ def _by_digits(f: Function, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, V
                     f.store(key, to_keys, at)
                     f.store(f.load(places, I64, inner.index), to_places, at)
                     f.store(f.add(at, 1), counts, digit)
+                    rows.poll_now_and_then(inner.index)
                 branch.give(to_keys, to_places, keys, places)
         turn.next(*branch.results)
     return turn.results[1]

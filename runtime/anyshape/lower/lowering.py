@@ -33,6 +33,7 @@ from anyshape.lower.inline import inline_group
 from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.types import I32, I64, const
+from anyshape.lower.polling import Polls
 from anyshape.lower.procedure import Procedure
 from anyshape.lower.recurrence import Recurrence, plan_recurrence
 from anyshape.lower.reuse import reusable
@@ -62,6 +63,12 @@ class Schedule:
     def all_steps(self) -> tuple[Scope | Product, ...]:
         own = (inner for s in self.steps for inner in (s.all_steps if isinstance(s, Blocked) else (s,)))
         return (*own, *(p for r in self.recurrences for p in r.phases))
+
+    @property
+    def polls(self) -> bool:
+        """Whether one part may take long however many there are: it is alone, or has work that all parts would have to do."""
+        others = self.serial or self.ordered or self.recurrences or self.procedures
+        return bool(others) or any(isinstance(s, Product) for s in self.all_steps)
 
     @property
     def is_plain(self) -> bool:
@@ -170,6 +177,8 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
     with module.kernel(_NAME) as f:
         rows = Rows(f, places)
         rows.element_bytes = element_bytes
+        if schedule.polls:
+            rows.polls = Polls(f)
         rows.unnamed, rows.found = schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None)
         if not (schedule.errors or schedule.is_plain):
             end_if_empty(rows, group.outputs)
@@ -210,12 +219,13 @@ def _lowered(group: Group, schedule: Schedule, target: Target) -> Kernel:
         ),
         _work(schedule, target.lanes(rows.element_bytes), target),
         _pieces(schedule),
+        schedule.polls,
     )
 
 
 def _functions(schedule: Schedule) -> list[Schedule]:
     """The schedule in pieces, each short enough for a function of its own, where its steps have nothing to do with each other."""
-    if not schedule.is_plain or schedule.errors or schedule.serial:
+    if not schedule.is_plain or schedule.errors or schedule.serial or schedule.polls:
         return [schedule]
     found: list[list[int]] = [[]]
     room = MOST_STORES

@@ -56,6 +56,10 @@ class Plan(Protocol):
         """The same programs, run by another loop; nothing is compiled again."""
         ...
 
+    def cancel(self) -> None:
+        """Calls that are under way stop soon."""
+        ...
+
     @property
     def direct(self) -> Direct | None:
         """Takes arguments, and places, as the caller gave them: the results, or None where only `run` can tell."""
@@ -302,6 +306,11 @@ class Straight:
                         )
                     self._general = self._make_general()
         return self._general
+
+    def cancel(self) -> None:
+        self._pool.cancel()
+        if self._general is not None:
+            self._general.cancel()
 
     def by(self, options: Options) -> Straight:
 

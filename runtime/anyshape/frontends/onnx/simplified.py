@@ -23,10 +23,12 @@ from anyshape.frontends.onnx.representatives import OperandAt, Representatives, 
 from anyshape.frontends.onnx.tensors import EXTERNAL, tensor_array
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
+from anyshape.public import edge
 from anyshape.strings import as_strings
 from anyshape.types import ListType
 
 
+@edge
 def simplify(model: Any, dims: Mapping[str, DimBinding] | None = None) -> Any:
     """The model (a path, its bytes or an onnx.ModelProto), simplified, as an onnx.ModelProto; the original is not changed.
 
