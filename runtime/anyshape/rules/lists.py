@@ -14,8 +14,6 @@ from anyshape.dims import Cond, Dim
 from anyshape.errors import ShapeError
 from anyshape.rules.vec import Undetermined, Vec, eq, is_vector, truth
 
-MOST_ITEMS = 1 << 24
-
 
 def number(n: Any, what: str) -> int:
     """A length or position that must be known for the structure of a result."""

@@ -80,7 +80,7 @@ def _demand_apart(name: str, place: Any, given: Mapping[str, Any]) -> None:
             raise ArgumentError(f"output {name}: its array shares memory with that of output {other}")
 
 
-_WORK = 1 << 12
+_WORK: Any = 1 << 12
 """Of looking whether two arrays with strides share memory; more is as good as yes."""
 _FEW = 1 << 16
 """Elements whose places are compared one by one."""
