@@ -102,7 +102,10 @@ def typed_body(
     def get(version: int) -> Any:
         import onnx
 
-        made = schema.get_context_dependent_function_with_opset_version(version, data, types)
+        try:
+            made = schema.get_context_dependent_function_with_opset_version(version, data, types)
+        except (RuntimeError, TypeError, ValueError) as e:
+            raise ModelError(f"{where}: ONNX makes no body of {schema.name} for these operands: {e}") from e
         return onnx.FunctionProto.FromString(made) if made else None
 
     proto = _at_opset(versions, get, opset)

@@ -17,6 +17,7 @@ from anyshape.errors import AnyshapeError, DtypeError, ModelError, UnsupportedEr
 from anyshape.frontends.onnx import attributes
 from anyshape.frontends.onnx.control import DEEPEST_GRAPHS, free_names
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
+from anyshape.frontends.onnx.edge import model_errors
 from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, typed_body
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
 from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_default, check_names, input_type
@@ -36,14 +37,26 @@ MOST_READINGS = 200
 Operands = Sequence[Value | None]
 
 
-def load(source: Any, dims: Mapping[str, DimBinding] | None = None, table: Table | None = None) -> Function:
+def load(
+    source: Any,
+    dims: Mapping[str, DimBinding] | None = None,
+    table: Table | None = None,
+    notes: list[str] | None = None,
+) -> Function:
     """The model at a path, in bytes or in an onnx.ModelProto, as a Function.
 
-    `dims` binds or bounds named dims of the inputs: {"batch": 8, "seq": (1, 512)}. `table` replaces the mappings.
-    Raises ModelError for a damaged or inconsistent model, and UnsupportedError, once, for all it needs that we do not have.
+    `dims` binds or bounds named dims of the inputs: {"batch": 8, "seq": (1, 512)}. `table` replaces the mappings. `notes` gets what was
+    taken for granted that the model does not say. Raises ModelError for a damaged or inconsistent model, and UnsupportedError, once, for
+    all it needs that we do not have; no error but an AnyshapeError, if the machine has the memory.
     """
-    read = read_model(source)
-    return Import(read, dims, all_mappings() if table is None else table).function()
+    with model_errors("model"):
+        read = read_model(source)
+    with model_errors(read.name):
+        made = Import(read, dims, all_mappings() if table is None else table)
+        function = made.function()
+    if notes is not None:
+        notes += made.resolver.assumed.values()
+    return function
 
 
 @dataclass
@@ -157,7 +170,7 @@ class Import:
                 raise Refusal(f"in its body, {node.op_type}: {e}") from None
             domain = normal_domain(node.domain)
             if not self.tolerant or not self.resolver.lacks_anywhere(node, scope.opsets):
-                self.refusals.add(node.op_type, domain, scope.opsets.get(domain), str(e), source)
+                self.refusals.add(node.op_type, domain, self.resolver.opset(node, scope.opsets), str(e), source)
         except AnyshapeError as e:
             if not self.tolerant or scope.depth:
                 raise _placed(e, self.where, source) from e

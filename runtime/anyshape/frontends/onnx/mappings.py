@@ -40,6 +40,11 @@ def all_mappings() -> Table:
     return found
 
 
+def known_domains(table: Table) -> frozenset[str]:
+    """Domains other than ONNX's own of which there are mappings, or operators that say why they have none."""
+    return frozenset(name.rpartition(":")[0] for name in (*table, *all_refusals())) - {""}
+
+
 def find_mapping(table: Table, domain: str, op: str, opset: int) -> Mapping | None:
     """The mapping with the greatest `since` that is not above the opset; None if there is none."""
     versions = table.get(op if domain == "" else f"{domain}:{op}", {})

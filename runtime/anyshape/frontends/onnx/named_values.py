@@ -17,6 +17,7 @@ from anyshape.dtypes import CHAR
 from anyshape.errors import AnyshapeError, ModelError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx.control import free_names, named_tensors, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
+from anyshape.frontends.onnx.edge import model_errors
 from anyshape.frontends.onnx.imported_node import SEED, ImportedNode, draws
 from anyshape.frontends.onnx.importer import Import, Operands, Scope
 from anyshape.frontends.onnx.inputs import DimBinding, check_default, check_names
@@ -55,15 +56,17 @@ class NamedValues:
 
 
 def named_values(source: Any, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
-    """Raises ModelError for a damaged model."""
-    read = read_model(source)
+    """Raises ModelError for a damaged model, and no error but an AnyshapeError."""
+    with model_errors("model"):
+        read = read_model(source)
     if read.model.training_info:
         raise UnsupportedError(f"{read.name}: it says how it is trained, and what that needs of the graph is not known")
     if any(named_tensors(node) for node in read.model.graph.node):
         raise UnsupportedError(
             f"{read.name}: attributes name tensors to differentiate by, which would not be the same once equal ones are merged"
         )
-    return _NamingImport(read, dims, all_mappings()).named_values()
+    with model_errors(read.name):
+        return _NamingImport(read, dims, all_mappings()).named_values()
 
 
 class _NamingImport(Import):
