@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -26,7 +28,9 @@ def model(nodes: list[onnx.NodeProto], imports: dict[str, int], out: onnx.ValueI
 PLAIN = model([helper.make_node("Neg", ["x"], ["y"])], {"": 13})
 
 
-@pytest.mark.parametrize("raised", [ValueError, TypeError, OSError, KeyError, RuntimeError, RecursionError, DecodeError])
+@pytest.mark.parametrize(
+    "raised", [ValueError, TypeError, OSError, KeyError, RuntimeError, RecursionError, DecodeError]
+)
 @pytest.mark.parametrize("call", [load, anyshape.simplify], ids=["load", "simplify"])
 def test_any_error_below_leaves_as_ours_with_its_cause(call, raised, monkeypatch):
     def broken(*_: object) -> None:
@@ -60,7 +64,7 @@ def test_a_body_that_onnx_cannot_make_names_the_node():
 
 def fast_gelu(count: int) -> list[onnx.NodeProto]:
     names = ["x", *(f"t{k}" for k in range(count - 1)), "y"]
-    return [helper.make_node("FastGelu", [a], [b], domain="com.microsoft") for a, b in zip(names, names[1:])]
+    return [helper.make_node("FastGelu", [a], [b], domain="com.microsoft") for a, b in pairwise(names)]
 
 
 def test_a_known_domain_that_is_not_imported_is_taken_at_version_1_and_said_once():

@@ -68,7 +68,7 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:83
 def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
     q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
@@ -87,7 +87,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:92: y[*i] = saturate(rounded(U(x[*i]) / "
+            "specs/quantisation.yaml:93: y[*i] = saturate(rounded(U(x[*i]) / "
             "U(scale[*fill(len(q), 0)]), U(zero[*fill(len(z), 0)])), Q)",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
@@ -108,7 +108,7 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:93: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
+            "specs/quantisation.yaml:94: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
@@ -123,11 +123,11 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["Q"],
             ),
-            "specs/quantisation.yaml:94: zero[*put(i, [along], [i[along] // block_size])]",
+            "specs/quantisation.yaml:95: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:141
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     g_extents, m, n, k, p, u, q, w = bound.g_extents, bound.m, bound.n, bound.k, bound.p, bound.u, bound.q, bound.w
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
@@ -140,11 +140,11 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:144",
+        "specs/quantisation.yaml:149",
     )
 
 
-# specs/quantisation.yaml:155
+# specs/quantisation.yaml:160
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     q = bound.q
@@ -175,7 +175,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - cast(za[*fit(i, u)], parse_dtype("i32")))
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - cast(zb[*fit(j, w)], parse_dtype("i32"))),
         ),
-        "specs/quantisation.yaml:173",
+        "specs/quantisation.yaml:178",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*m, *n)))
     i, j = eqs.indices("i", m), eqs.indices("j", n)
@@ -183,7 +183,7 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
         factor[*i, *j],
         cast(sa[*fit(i, u)], parse_dtype("f32"))
         * cast(sb[*fit(j, w)], parse_dtype("f32")) / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:174",
+        "specs/quantisation.yaml:179",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -193,11 +193,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:175",
+        "specs/quantisation.yaml:180",
     )
 
 
-# specs/quantisation.yaml:189
+# specs/quantisation.yaml:194
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     g, blocks, width, per, c, bits, p = bound.g, bound.blocks, bound.width, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -219,7 +219,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             shift_right(cast(codes[u, q, r, j], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:200",
+        "specs/quantisation.yaml:205",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((g, blocks, width, per, c)))
     u = eqs.index("u", g)
@@ -230,7 +230,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         weight[u, q, r, s, j],
         (cast(code[u, q, r, s, j], eqs.dtypes["F"]) - zero[u, q, j]) * scale[u, q, j],
-        "specs/quantisation.yaml:201",
+        "specs/quantisation.yaml:206",
     )
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
@@ -245,11 +245,11 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             eqs.dtypes["F"],
         )
         + bias[u, j],
-        "specs/quantisation.yaml:202",
+        "specs/quantisation.yaml:207",
     )
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:241
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -270,7 +270,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:247",
+        "specs/quantisation.yaml:252",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -283,12 +283,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:248: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:253: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:249: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:254: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

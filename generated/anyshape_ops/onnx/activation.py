@@ -97,7 +97,7 @@ def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/activation.yaml:178
-def thresholded_relu_10(n: OnnxNode) -> Sequence[Value]:
+def thresholded_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
@@ -120,6 +120,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Mish": {18: mish_18},
     "Swish": {24: swish_24},
     "com.microsoft:QuickGelu": {1: com_microsoft_quick_gelu_1},
-    "ThresholdedRelu": {10: thresholded_relu_10},
+    "ThresholdedRelu": {1: thresholded_relu_1},
     "Shrink": {9: shrink_9},
 }

@@ -42,6 +42,10 @@ class ImportedNode:
     asked: set[str] = field(default_factory=set)
     """Attributes that the mapping looked at"""
 
+    @property
+    def input_count(self) -> int:
+        return len(self.operands)
+
     def input(self, k: int) -> Value | None:
         return self.operands[k] if k < len(self.operands) else None
 
