@@ -101,5 +101,64 @@ REFUSED: dict[str, str] = {
         "take the tensor that it reads, whose columns are in the order of its classlabels (skl2onnx exports "
         "so with the option zipmap=False)"
     ),
+    "com.microsoft:BeamSearch": (
+        "it searches for tokens by running graphs that are its attributes, once for each token; run the "
+        "parts: make a model of each of these graphs (onnx.helper.make_model(attribute.g), with the "
+        "initializers around it that it reads), compile them, and pick tokens between calls"
+    ),
+    "com.microsoft:GreedySearch": (
+        "it searches for tokens by running graphs that are its attributes, once for each token; run the "
+        "parts: make a model of each of these graphs (onnx.helper.make_model(attribute.g), with the "
+        "initializers around it that it reads), compile them, and pick tokens between calls"
+    ),
+    "com.microsoft:Sampling": (
+        "it searches for tokens by running graphs that are its attributes, once for each token; run the "
+        "parts: make a model of each of these graphs (onnx.helper.make_model(attribute.g), with the "
+        "initializers around it that it reads), compile them, and pick tokens between calls"
+    ),
+    "com.microsoft:WhisperBeamSearch": (
+        "it searches for tokens by running graphs that are its attributes, once for each token; run the "
+        "parts: make a model of each of these graphs (onnx.helper.make_model(attribute.g), with the "
+        "initializers around it that it reads), compile them, and pick tokens between calls"
+    ),
+    "com.microsoft:Tokenizer": (
+        "its separators are patterns in a language of their own, which are text in the model and no tensor; "
+        "split the strings before the model is called, and pass the pieces"
+    ),
+    "com.microsoft:EPContext": (
+        "it holds what another runtime compiled for one device; take the model that it was made of"
+    ),
+    "com.microsoft.nchwc:ReorderInput": (
+        "onnxruntime's optimiser wrote it for the vectors of one processor; take the model that was "
+        "optimised, or write it again with a graph_optimization_level of at most ORT_ENABLE_EXTENDED"
+    ),
+    "com.microsoft.nchwc:ReorderOutput": (
+        "onnxruntime's optimiser wrote it for the vectors of one processor; take the model that was "
+        "optimised, or write it again with a graph_optimization_level of at most ORT_ENABLE_EXTENDED"
+    ),
+    "com.microsoft.nchwc:Conv": (
+        "onnxruntime's optimiser wrote it for the vectors of one processor; take the model that was "
+        "optimised, or write it again with a graph_optimization_level of at most ORT_ENABLE_EXTENDED"
+    ),
+    "com.microsoft.nchwc:MaxPool": (
+        "onnxruntime's optimiser wrote it for the vectors of one processor; take the model that was "
+        "optimised, or write it again with a graph_optimization_level of at most ORT_ENABLE_EXTENDED"
+    ),
+    "com.microsoft.nchwc:AveragePool": (
+        "onnxruntime's optimiser wrote it for the vectors of one processor; take the model that was "
+        "optimised, or write it again with a graph_optimization_level of at most ORT_ENABLE_EXTENDED"
+    ),
+    "com.microsoft.nchwc:GlobalMaxPool": (
+        "onnxruntime's optimiser wrote it for the vectors of one processor; take the model that was "
+        "optimised, or write it again with a graph_optimization_level of at most ORT_ENABLE_EXTENDED"
+    ),
+    "com.microsoft.nchwc:GlobalAveragePool": (
+        "onnxruntime's optimiser wrote it for the vectors of one processor; take the model that was "
+        "optimised, or write it again with a graph_optimization_level of at most ORT_ENABLE_EXTENDED"
+    ),
+    "com.microsoft.nchwc:Upsample": (
+        "onnxruntime's optimiser wrote it for the vectors of one processor; take the model that was "
+        "optimised, or write it again with a graph_optimization_level of at most ORT_ENABLE_EXTENDED"
+    ),
 }
 # Operators without a mapping, and why they have none.
