@@ -27,7 +27,14 @@ def clip_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/activation.yaml:36
 def clip_11(n: OnnxNode) -> Sequence[Value]:
-    return [api.clip(n.input(0), n.input(1), n.input(2), source=n.source)]
+    return [
+        api.clip(
+            n.input(0),
+            (api.reshape(n.input(1), (), source=n.source) if n.input(1) is not None else None),
+            (api.reshape(n.input(2), (), source=n.source) if n.input(2) is not None else None),
+            source=n.source,
+        )
+    ]
 
 
 # specs/activation.yaml:49

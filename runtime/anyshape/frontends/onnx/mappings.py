@@ -87,6 +87,13 @@ def normal_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
+def declaration(domain: str, op: str, opset: int) -> Any:
+    """As `find_schema`; of what is syntax of a graph the newest, since how a value is spelled means the same in any opset."""
+    import onnx
+
+    return find_schema(domain, op, onnx.defs.onnx_opset_version() if not domain and op in BOOKKEEPING else opset)
+
+
 def find_schema(domain: str, op: str, opset: int) -> Any:
     """ONNX's declaration of the operator in this opset; None if the installed onnx knows none."""
     import onnx

@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 from anyshape.errors import UnsupportedError
 
 
+def repairable(does: str) -> str:
+    """What a message says of a fault that `repaired` sees to."""
+    return f"; compile(repair=True), or `anyshape simplify --repair`, {does}"
+
+
 class Refusal(UnsupportedError):
     """One node, tensor or input that cannot be imported; the importer catches it and goes on collecting."""
 

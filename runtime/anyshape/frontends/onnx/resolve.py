@@ -19,7 +19,7 @@ from anyshape.frontends.onnx.mappings import (
 )
 from anyshape.frontends.onnx.node import Mapping as NodeMapping
 from anyshape.frontends.onnx.order import spell_node
-from anyshape.frontends.onnx.refusals import Refusals
+from anyshape.frontends.onnx.refusals import Refusals, repairable
 
 DEEPEST = 64
 """Functions within functions, at most"""
@@ -53,7 +53,7 @@ class Resolver:
         if domain not in self.known:
             raise ModelError(
                 f"{self.where}: {spell_node(node)} is of domain {domain or 'ai.onnx'!r}, of which no opset is imported; "
-                "add it to opset_import"
+                "add it to opset_import" + (repairable("takes the newest") if not domain else "")
             )
         self.assumed[domain] = f"no opset of {domain} is imported: version {ASSUMED} is taken"
         return ASSUMED
