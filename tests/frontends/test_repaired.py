@@ -63,7 +63,9 @@ def constant(value: np.ndarray) -> onnx.NodeProto:
 
 ADD = node("Add", ["x", "s"], ["y"])
 TAKEN = {
-    "a bound of one element": model([node("Clip", ["x", "lo", "hi"], ["y"])], [("lo", np.float32([2])), ("hi", np.float32([4]))]),
+    "bounds of one element": model(
+        [node("Clip", ["x", "lo", "hi"], ["y"])], [("lo", np.float32([2])), ("hi", np.float32([4]))]
+    ),
     "one bound of one element": model([node("Clip", ["x", "", "hi"], ["y"])], [("hi", np.float32([4]))]),
     "places that do not ascend": added([5, 0]),
     "rows of places that do not ascend": added([[1, 2], [0, 0]]),
@@ -100,6 +102,8 @@ def branches() -> onnx.ModelProto:
 
 
 NEG = node("Neg", ["x"], ["y"])
+ONE_PLACE = np.float32([[0, 0, 0], [0, 0, 2]])
+IN_A_ROW = [node("Relu", ["x"], ["z"]), node("Neg", ["z"], ["z"]), node("Abs", ["z"], ["y"])]
 REPAIRED: dict[str, tuple[onnx.ModelProto, str, np.ndarray]] = {
     "a scale of one element": (norm(np.float32([2])), "of BatchNormalization 'y' 's' as [3]", 2 * X),
     "a scale of rank 0": (norm(np.float32(2)), "of BatchNormalization 'y' 's' as [3]", 2 * X),
@@ -107,17 +111,25 @@ REPAIRED: dict[str, tuple[onnx.ModelProto, str, np.ndarray]] = {
     "scale and bias of one element": (norm(np.float32([2]), np.float32([1])), "'s' as [3], 'b' as [3]", 2 * X + 1),
     "an If with inputs": (branches(), "If 'y' without 'x'", X),
     "an operator with inputs behind": (model([node("Neg", ["x", "x"], ["y"])]), "Neg 'y' without 'x'", -X),
-    "two values at one place": (added([5, 5]), "of values at one place of Constant 's' the last", X + 2 * np.eye(6, dtype=np.float32)[5].reshape(2, 3)),
-    "a name made twice": (model([node("Relu", ["x"], ["z"]), node("Neg", ["z"], ["z"]), node("Abs", ["z"], ["y"])]), "'z', which is made more than once", X),
-    "a result made twice": (model([node("Exp", ["x"], ["y"]), node("Log", ["y"], ["y"])]), "'y', which is made more than once", X),
-    "an initializer made anew": (model([node("Relu", ["x"], ["s"]), node("Neg", ["s"], ["y"])], [("s", ONES)]), "'s', which is made", -X),
+    "two values at one place": (added([5, 5]), "of values at one place of Constant 's' the last", X + ONE_PLACE),
+    "a name made twice": (model(IN_A_ROW), "'z', which is made more than once", X),
+    "a result made twice": (
+        model([node("Exp", ["x"], ["y"]), node("Log", ["y"], ["y"])]),
+        "'y', which is made more than once",
+        X,
+    ),
+    "an initializer made anew": (
+        model([node("Relu", ["x"], ["s"]), node("Neg", ["s"], ["y"])], [("s", ONES)]),
+        "'s', which is made more than once",
+        -X,
+    ),
     "an input made anew": (model([node("Relu", ["x"], ["x"]), NEG]), "'x', which is made more than once", -X),
-    "two Constants of one name": (model([constant(ONES), constant(TWO), ADD]), "'s', which is made more than once", X + 2),
+    "two Constants of one name": (model([constant(ONES), constant(TWO), ADD]), "'s', which is made", X + 2),
     "two initializers": (model([ADD], [("s", ONES), ("s", TWO)]), "of initializers 's' the last", X + 2),
     "a result twice": (model([NEG], outputs=("y", "y")), "of results 'y' the first", -X),
     "two opsets": (model([NEG], imports=[("ai.onnx", 13), ("", 12)]), "of opsets of ai.onnx the last, 12", -X),
-    "no opset of ONNX's own": (model([NEG], imports=[("com.microsoft", 1)]), "of ai.onnx, of which none was imported", -X),
-}  # fmt: skip
+    "no opset of ONNX's own": (model([NEG], imports=[("com.microsoft", 1)]), "of ai.onnx, of which none was", -X),
+}
 
 
 def feeds_of(proto: onnx.ModelProto) -> dict[str, np.ndarray]:

@@ -803,13 +803,18 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         ) or (n.attr("activation", "") == "Clip")
     ):
         n.refuse("FusedConv with another activation")
+    if not (
+        (
+            n.attr("activation_params") is not None
+        ) or (n.attr("activation", "") == "") or (n.attr("activation", "") == "Relu") or (
+            n.attr("activation", "") == "Sigmoid"
+        ) or (n.attr("activation", "") == "Tanh")
+    ):
+        n.refuse("FusedConv without what its activation needs")
     if not (len(n.attr("kernel_shape") or ()) >= 0):
         n.refuse("a kernel_shape")
     how_ = n.attr("activation", "")
-    given_ = (
-        needed(n, n.attr("activation_params"), "activation_params")
-        if (how_ == "LeakyRelu") or (how_ == "HardSigmoid") or (how_ == "Clip") else None
-    )
+    given_ = n.attr("activation_params", (0.0, 0.0))
     plain_ = api.conv(
         n.input(0),
         n.input(1),
@@ -850,7 +855,7 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contrib.yaml:171
+# specs/contrib.yaml:172
 def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     if rank_of(n, n.input(0)) != 4:
@@ -871,7 +876,7 @@ def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(y_, axes=(0, 2, 3, 1), source=n.source)]
 
 
-# specs/contrib.yaml:177
+# specs/contrib.yaml:178
 def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     if not (
@@ -880,15 +885,20 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         ) or (n.attr("activation", "") == "Clip")
     ):
         n.refuse("NhwcFusedConv with another activation")
+    if not (
+        (
+            n.attr("activation_params") is not None
+        ) or (n.attr("activation", "") == "") or (n.attr("activation", "") == "Relu") or (
+            n.attr("activation", "") == "Sigmoid"
+        ) or (n.attr("activation", "") == "Tanh")
+    ):
+        n.refuse("NhwcFusedConv without what its activation needs")
     if rank_of(n, n.input(0)) != 4:
         n.refuse("NhwcFusedConv of other than images")
     if not (len(n.attr("kernel_shape") or ()) >= 0):
         n.refuse("a kernel_shape")
     how_ = n.attr("activation", "")
-    given_ = (
-        needed(n, n.attr("activation_params"), "activation_params")
-        if (how_ == "LeakyRelu") or (how_ == "HardSigmoid") or (how_ == "Clip") else None
-    )
+    given_ = n.attr("activation_params", (0.0, 0.0))
     plain_ = api.transpose(
         api.conv(
             api.transpose(n.input(0), axes=(0, 3, 1, 2), source=n.source),
@@ -933,7 +943,7 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contrib.yaml:187
+# specs/contrib.yaml:189
 def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 4:
@@ -951,7 +961,7 @@ def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(y_[0], axes=(0, 2, 3, 1), source=n.source)]
 
 
-# specs/contrib.yaml:194
+# specs/contrib.yaml:196
 def com_microsoft_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     if rank_of(n, n.input(0)) != 4:
@@ -985,7 +995,7 @@ def com_microsoft_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contrib.yaml:202
+# specs/contrib.yaml:204
 def com_microsoft_skip_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     if not (
@@ -1026,7 +1036,7 @@ def com_microsoft_skip_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:214
+# specs/contrib.yaml:216
 def com_microsoft_mat_mul_bnb4_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     if not ((n.attr("quant_type") == 0) or (n.attr("quant_type") == 1)):
@@ -1111,7 +1121,7 @@ def com_microsoft_mat_mul_bnb4_1(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul(n.input(0), api.transpose(weight_, source=n.source), source=n.source)]
 
 
-# specs/contrib.yaml:225
+# specs/contrib.yaml:227
 def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     if n.attr("gather_axis", 0) != 0:
@@ -1134,7 +1144,7 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:235
+# specs/contrib.yaml:237
 def com_microsoft_is_all_finite_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("isinf_only", 0) == 0) and (n.attr("isnan_only", 0) == 0)):
         n.refuse("IsAllFinite of one kind alone")

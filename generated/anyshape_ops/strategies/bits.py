@@ -25,11 +25,11 @@ def read_as(x: Any, to: Any) -> Any:
 
 # specs/bits.yaml:12
 def hashed(words: Any, seed: Any) -> Any:
-    turned = lambda v, k: v << np.uint32(k) | v >> np.uint32(32 - k)
     h = np.full(words.shape[:-1], seed % 2 ** 32, np.uint32)
     for s in range(words.shape[-1]):
-        k = turned(words[..., s] * np.uint32(3432918353), 15) * np.uint32(461845907)
-        h = turned(h ^ k, 13) * np.uint32(5) + np.uint32(3864292196)
+        k = words[..., s] * np.uint32(3432918353)
+        h = h ^ (k << np.uint32(15) | k >> np.uint32(17)) * np.uint32(461845907)
+        h = (h << np.uint32(13) | h >> np.uint32(19)) * np.uint32(5) + np.uint32(3864292196)
     h = h ^ np.uint32(4 * words.shape[-1])
     for k, factor in ((16, 2246822507), (13, 3266489909), (16, 1)):
         h = (h ^ h >> np.uint32(k)) * np.uint32(factor)

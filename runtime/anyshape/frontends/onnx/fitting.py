@@ -45,7 +45,9 @@ def first_fit(node: Any, operands: Sequence[Value | None], rebuild: Rebuild) -> 
 
 def _candidates(operands: Sequence[Value | None]) -> Iterator[Mapping[int, NDArray[Any]]]:
     held = {k: v.constant for k, v in enumerate(operands) if v is not None and v.constant is not None}
-    held = {k: a for k, a in held.items() if a.dtype != np.int64}  # those are sizes, axes and indices, whose number counts
+    held = {
+        k: a for k, a in held.items() if a.dtype != np.int64
+    }  # those are sizes, axes and indices, whose number counts
     shapes = [v.type.shape or () for v in operands if v is not None]
     lengths = sorted({n for shape in shapes for n in shape if isinstance(n, int) and 1 < n <= LARGEST})
     single = {k: a for k, a in held.items() if a.size == 1}
