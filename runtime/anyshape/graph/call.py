@@ -10,6 +10,7 @@ import numpy as np
 from anyshape.dtypes import DType, parse_dtype
 from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
+from anyshape.graph.lengths import with_lengths
 from anyshape.graph.moving import moved_strings, moves_strings
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.sequences import in_sight
@@ -41,7 +42,7 @@ def call_node(
 
     Raises ArgumentError for a parameter of the wrong kind, and whatever type inference raises.
     """
-    return build(op, *arguments(op, inputs, params), source, count=count)
+    return with_lengths(build(op, *arguments(op, inputs, params), source, count=count))
 
 
 def arguments(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[list[Value | None], dict[str, Any]]:

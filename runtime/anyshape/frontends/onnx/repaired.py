@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def _assignments(read: Source) -> Iterator[str]:
         for node in graph.node:
             for k, name in enumerate(node.input):
                 node.input[k] = now.get(name, name)
-            rename_captured(node, lambda name: now.get(name, name))
+            rename_captured(node, _through(now))
             for k, name in enumerate(node.output):
                 if name in doubled:
                     now[name] = unused(name, taken)
@@ -138,11 +139,16 @@ def _rename_result(graph: Any, info: Any, made: str, taken: set[str]) -> None:
     for node in graph.node:
         for k, name in enumerate(node.input):
             node.input[k] = swapped.get(name, name)
-        rename_captured(node, lambda name: swapped.get(name, name))
+        rename_captured(node, _through(swapped))
         for k, name in enumerate(node.output):
             node.output[k] = swapped.get(name, name)
     for t in (*graph.initializer, *graph.input):
         t.name = swapped.get(t.name, t.name)
+
+
+def _through(names: Mapping[str, str]) -> Callable[[str], str]:
+    """What a name is called now."""
+    return lambda name: names.get(name, name)
 
 
 def _made(graph: Any) -> Iterator[str]:
@@ -198,10 +204,8 @@ def _fitted(read: Source, dims: Mapping[str, DimBinding] | None) -> Iterator[str
     from onnx import numpy_helper
 
     trial = Import(read, dims, all_mappings(), fitting=True)
-    try:
+    with suppress(AnyshapeError):  # told by who goes on with the model
         trial.function()
-    except AnyshapeError:
-        pass  # told by who goes on with the model
     taken = {name for graph in _graphs(read.model.graph) for name in _made(graph)}
     for node, fit in {id(fit.node): (fit.node, fit) for fit in trial.fitted}.values():  # a body is built more than once
         yield f"of {spell_node(node)} {', '.join(fit.changes)}"
