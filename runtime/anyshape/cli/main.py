@@ -193,6 +193,10 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _show(args: argparse.Namespace) -> str:
     from anyshape.cli.show import STAGES, show
 
+    if os.path.splitext(args.op)[1] in (".onnx", ".anyshape") or os.path.isfile(args.op):
+        raise ArgumentError(
+            f"show takes the name of an op, and {args.op} is a file; `anyshape explain {args.op}` shows what a model is made of"
+        )
     if "all" in args.stage:
         args.stage = list(STAGES)
     wrong = sorted(set(args.stage) - set(STAGES))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from anyshape.errors import AnyshapeError, DtypeError, ModelError, ShapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, DtypeError, ModelError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.frontends.onnx import attributes
 from anyshape.frontends.onnx.control import DEEPEST_GRAPHS, free_names, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
@@ -24,8 +24,9 @@ from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_default, 
 from anyshape.frontends.onnx.mappings import Table, declaration, normal_domain, why_missing
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source
-from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable
+from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable, within
 from anyshape.frontends.onnx.resolve import DEEPEST, MOST_INLINED, Resolver
+from anyshape.frontends.onnx.retold import retold
 from anyshape.frontends.onnx.sparse import sparse_array
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.function import Function
@@ -153,17 +154,18 @@ class Import:
             made = self._convert(node, operands, scope, source)
             self._check_outputs(node, made, scope)
             return made
-        except ShapeError as e:
-            fit = self._fit(node, operands, scope, source)
+        except TypeRelationError as e:
+            fit = self._fit(node, operands, scope, source) if isinstance(e, ShapeError) else None
             if fit is not None and self.fitting:
                 self.fitted.append(fit)
                 return fit.made
             if not self.tolerant or scope.depth:
                 more = "" if fit is None else repairable(f"takes {', '.join(fit.changes)}")
-                raise _placed(e, self.where, source, more) from e
+                told = self._retold(e, node, operands, scope, source)
+                raise _placed(type(e)(f"{told}{more}"), self.where, source) from e
         except UnsupportedError as e:
             if scope.depth:
-                raise Refusal(f"in its body, {node.op_type}: {e}") from None
+                raise within(node.op_type, e) from None
             domain = normal_domain(node.domain)
             if not self.tolerant or not self.resolver.lacks_anywhere(node, scope.opsets):
                 self.refusals.add(node.op_type, domain, self.resolver.opset(node, scope.opsets), str(e), source)
@@ -177,6 +179,12 @@ class Import:
         if scope.depth > scope.nesting or not self._is_one_op(node, scope.opsets):
             return None
         return first_fit(node, operands, lambda others: self._convert(node, others, scope, source))
+
+    def _retold(self, e: TypeRelationError, node: Any, operands: Operands, scope: Scope, source: str) -> str:
+        """Of an operator that stands for ops; a body has nodes of its own, of which the message is."""
+        domain, opset = normal_domain(node.domain), self.resolver.opset(node, scope.opsets)
+        plain = self._is_one_op(node, scope.opsets)
+        return retold(e, declaration(domain, node.op_type, opset), node, operands, source) if plain else str(e)
 
     def _is_one_op(self, node: Any, opsets: Mapping[str, int]) -> bool:
         """Neither a function nor an operator with graphs within."""
@@ -210,7 +218,7 @@ class Import:
             return made
         except DtypeError as e:
             if types_allowed(schema, operands):
-                raise Refusal(str(e)) from e
+                raise Refusal(retold(e, schema, node, operands, source).removeprefix(f"{source}: ")) from e
             raise
 
     def _mapped(
@@ -392,7 +400,7 @@ def _without(node: Any, absent: set[str]) -> Any:
     return made
 
 
-def _placed(e: AnyshapeError, where: str, source: str, more: str = "") -> AnyshapeError:
+def _placed(e: AnyshapeError, where: str, source: str) -> AnyshapeError:
     """The same error, naming file and node."""
-    text = (str(e) if source in str(e) else f"{e} (at {source})") + more
+    text = str(e) if source in str(e) else f"{e} (at {source})"
     return type(e)(text if text.startswith(where) else f"{where}: {text}")

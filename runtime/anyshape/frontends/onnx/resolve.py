@@ -19,7 +19,7 @@ from anyshape.frontends.onnx.mappings import (
 )
 from anyshape.frontends.onnx.node import Mapping as NodeMapping
 from anyshape.frontends.onnx.order import spell_node
-from anyshape.frontends.onnx.refusals import Refusals, repairable
+from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable, within
 
 DEEPEST = 64
 """Functions within functions, at most"""
@@ -127,7 +127,7 @@ class Resolver:
         for inner in found.nodes:
             lacks = self.lacks(inner, found.opsets, (*above, name))
             if lacks:
-                return f"in its body, {inner.op_type}: {lacks}"
+                return str(within(inner.op_type, Refusal(lacks)))
         keys = [self._key(inner, found.opsets) for inner in found.nodes]
         added = len(keys) + sum(self._added.get(key, 0) for key in keys)
         self._added[self._key(node, opsets)] = added
