@@ -353,3 +353,17 @@ def attention_of_codes() -> Iterator[Form]:
     yield Form("QAttention", "`unidirectional`, past and present", past, "y present", {**heads, "unidirectional": 1})
     why = "onnxruntime leaves the rotation out"
     yield Form("QAttention", "`do_rotary`", feeds(2, 3), "y", {**heads, "do_rotary": 1}, WRONG, NO, why)
+
+
+def embedded_codes() -> Iterator[Form]:
+    def feeds(segments: np.ndarray | None, mask: np.ndarray | None) -> Feeds:
+        there = segments is not None
+        tables: Feeds = {"words": codes(9, 8), "places": codes(6, 8), "kinds": codes(2, 8) if there else None}
+        scales: Feeds = {f"s{k}": at(0.01 + 0.01 * k) if k != 2 or there else None for k in range(5)}
+        zeros: Feeds = {f"z{k}": at(100 + k, np.uint8) if k != 2 or there else None for k in range(5)}
+        norm: Feeds = {"gamma": codes(8), "shift": codes(8), "mask": mask}
+        return {"ids": ints(9, 2, 4), "segments": segments, **tables, **norm, **scales, **zeros}
+
+    op = "QEmbedLayerNormalization"
+    yield Form(op, "words and places", feeds(None, None), "y marks")
+    yield Form(op, "segments and a mask", feeds(ints(2, 2, 4), ints(2, 2, 4)), "y marks")

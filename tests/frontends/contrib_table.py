@@ -24,6 +24,7 @@ GROUPS = (
     contrib_fused_forms.fused,
     contrib_fused_forms.renamed,
     contrib_fused_forms.attention_of_codes,
+    contrib_fused_forms.embedded_codes,
 )
 
 

@@ -1169,6 +1169,61 @@ def com_microsoft_is_all_finite_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
+# specs/contrib.yaml:241
+def com_microsoft_qembed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(18)
+    placed_ = api.add(
+        api.dequantize_linear(
+            api.gather(n.input(2), n.input(0), source=n.source), n.input(8), n.input(13), source=n.source
+        ),
+        api.dequantize_linear(
+            api.gather(
+                n.input(3),
+                api.arange(0, api.shape_of(n.input(0), start=1, end=2, source=n.source), source=n.source),
+                source=n.source,
+            ),
+            n.input(9),
+            n.input(14),
+            source=n.source,
+        ),
+        source=n.source,
+    )
+    total_ = (
+        api.add(
+            placed_,
+            api.dequantize_linear(
+                api.gather(n.input(4), n.input(1), source=n.source), n.input(10), n.input(15), source=n.source
+            ),
+            source=n.source,
+        )
+        if n.input(1) is not None else placed_
+    )
+    normal_ = api.layer_norm(
+        total_,
+        api.dequantize_linear(n.input(5), n.input(11), n.input(16), source=n.source),
+        api.dequantize_linear(n.input(6), n.input(12), n.input(17), source=n.source),
+        epsilon=n.attr("epsilon", 1e-12),
+        source=n.source,
+    )
+    index_ = (
+        api.sum(
+            api.cast(
+                api.equal(
+                    n.input(7), api.cast(scalar(1), to=dtype_of(n, n.input(7)), source=n.source), source=n.source
+                ),
+                to=parse_dtype("i32"),
+                source=n.source,
+            ),
+            axes=(1,),
+            source=n.source,
+        )
+        if n.input(7) is not None else api.zeros(
+            api.shape_of(n.input(0), end=1, source=n.source), dtype=parse_dtype("i32"), source=n.source
+        )
+    )
+    return [normal_[0], index_]
+
+
 ONNX: dict[str, dict[int, Mapping | None]] = {
     "Affine": {1: affine_1, 10: None},
     "Scale": {1: scale_1, 10: None},
@@ -1220,4 +1275,5 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "com.microsoft:MatMulBnb4": {1: com_microsoft_mat_mul_bnb4_1},
     "com.microsoft:GatherBlockQuantized": {1: com_microsoft_gather_block_quantized_1},
     "com.microsoft:IsAllFinite": {1: com_microsoft_is_all_finite_1},
+    "com.microsoft:QEmbedLayerNormalization": {1: com_microsoft_qembed_layer_normalization_1},
 }
