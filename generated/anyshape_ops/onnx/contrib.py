@@ -565,13 +565,7 @@ def com_microsoft_qgemm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
     left_ = (api.transpose(n.input(0), source=n.source) if n.attr("transA", 0) == 1 else n.input(0))
     right_ = (api.transpose(n.input(3), source=n.source) if n.attr("transB", 0) == 1 else n.input(3))
-    dots_ = api.matmul_integer(
-        left_,
-        right_,
-        api.reshape(n.input(2), (), source=n.source),
-        (n.input(5) if (rank_of(n, n.input(5)) == 1) and (n.attr("transA", 0) >= 0) else n.input(5)),
-        source=n.source,
-    )
+    dots_ = api.matmul_integer(left_, right_, api.reshape(n.input(2), (), source=n.source), n.input(5), source=n.source)
     whole_ = api.cast(
         (api.add(dots_, n.input(6), source=n.source) if n.input(6) is not None else dots_),
         to=parse_dtype("f32"),
@@ -797,20 +791,12 @@ def com_microsoft_sparse_to_dense_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:162
 def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
+    if not ((n.attr("activation_params") is not None) or (n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh"))):
+        n.refuse("FusedConv with another activation, or without what it needs")
     if not (
-        (n.attr("activation", "") == "") or (n.attr("activation", "") == "Relu") or (n.attr("activation", "") == "LeakyRelu") or (n.attr("activation", "") == "Sigmoid") or (n.attr("activation", "") == "Tanh") or (
-            n.attr("activation", "") == "HardSigmoid"
-        ) or (n.attr("activation", "") == "Clip")
+        (n.attr("activation_params") is None) or (n.attr("activation", "") in ("LeakyRelu", "HardSigmoid", "Clip"))
     ):
-        n.refuse("FusedConv with another activation")
-    if not (
-        (
-            n.attr("activation_params") is not None
-        ) or (n.attr("activation", "") == "") or (n.attr("activation", "") == "Relu") or (
-            n.attr("activation", "") == "Sigmoid"
-        ) or (n.attr("activation", "") == "Tanh")
-    ):
-        n.refuse("FusedConv without what its activation needs")
+        n.refuse("FusedConv with activation_params and another activation")
     if not (len(n.attr("kernel_shape") or ()) >= 0):
         n.refuse("a kernel_shape")
     how_ = n.attr("activation", "")
@@ -879,20 +865,12 @@ def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
 # specs/contrib.yaml:178
 def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
+    if not ((n.attr("activation_params") is not None) or (n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh"))):
+        n.refuse("NhwcFusedConv with another activation, or without what it needs")
     if not (
-        (n.attr("activation", "") == "") or (n.attr("activation", "") == "Relu") or (n.attr("activation", "") == "LeakyRelu") or (n.attr("activation", "") == "Sigmoid") or (n.attr("activation", "") == "Tanh") or (
-            n.attr("activation", "") == "HardSigmoid"
-        ) or (n.attr("activation", "") == "Clip")
+        (n.attr("activation_params") is None) or (n.attr("activation", "") in ("LeakyRelu", "HardSigmoid", "Clip"))
     ):
-        n.refuse("NhwcFusedConv with another activation")
-    if not (
-        (
-            n.attr("activation_params") is not None
-        ) or (n.attr("activation", "") == "") or (n.attr("activation", "") == "Relu") or (
-            n.attr("activation", "") == "Sigmoid"
-        ) or (n.attr("activation", "") == "Tanh")
-    ):
-        n.refuse("NhwcFusedConv without what its activation needs")
+        n.refuse("NhwcFusedConv with activation_params and another activation")
     if rank_of(n, n.input(0)) != 4:
         n.refuse("NhwcFusedConv of other than images")
     if not (len(n.attr("kernel_shape") or ()) >= 0):
