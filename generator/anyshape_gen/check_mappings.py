@@ -75,7 +75,7 @@ def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) 
 
 def _onnx(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
     own = {operand.name for operand in spec.inputs} | {param.name for param in spec.params}
-    inputs = {argument.name for argument in mapping.arguments if argument.source in ("input", "rest")}
+    inputs = {argument.name for argument in mapping.arguments if argument.source in ("input", "rest", "turn")}
     seen: set[str] = set()
     for argument in mapping.arguments:
         if argument.name in seen:

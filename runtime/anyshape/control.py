@@ -18,6 +18,7 @@ from anyshape.graph.callee import CALL, REF, Callee
 from anyshape.graph.control import IF
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
+from anyshape.graph.lengths import repeated
 from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, no_form
 from anyshape.graph.match_shape import as_parameters, ensure, ensured, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
@@ -152,7 +153,8 @@ def _settled(
     for turn in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = mark()
-        results = _listed(body(number, *_formed(taken.forms, params)))
+        with repeated():
+            results = _listed(body(number, *_formed(taken.forms, params)))
         taken.demand(results)
         again = _members(results if taken.conditional else (constant(True), *results))
         after = again[1 : 1 + len(initial)]
@@ -188,7 +190,8 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
     if f.function is not None:
         raise ArgumentError(f"the function {f.name} is defined already")
     params = [Value(t, n) for n, t in zip(f.names, f.type.params, strict=True)]
-    made = _listed(body(*_formed(f.forms[0], params)))
+    with repeated():
+        made = _listed(body(*_formed(f.forms[0], params)))
     if len(made) != len(f.forms[1]):
         raise ArgumentError(f"the function {f.name} gives {len(f.forms[1])} results; its body makes {len(made)}")
     if form_of(made) != f.forms[1]:

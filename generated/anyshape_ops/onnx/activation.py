@@ -27,7 +27,14 @@ def clip_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/activation.yaml:33
 def clip_11(n: OnnxNode) -> Sequence[Value]:
-    return [api.clip(n.input(0), n.input(1), n.input(2), source=n.source)]
+    return [
+        api.clip(
+            n.input(0),
+            (api.reshape(n.input(1), (), source=n.source) if n.input(1) is not None else None),
+            (api.reshape(n.input(2), (), source=n.source) if n.input(2) is not None else None),
+            source=n.source,
+        )
+    ]
 
 
 # specs/activation.yaml:46
@@ -97,7 +104,7 @@ def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
 
 
 # specs/activation.yaml:190
-def thresholded_relu_10(n: OnnxNode) -> Sequence[Value]:
+def thresholded_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
@@ -120,6 +127,6 @@ ONNX: dict[str, dict[int, Mapping | None]] = {
     "Mish": {18: mish_18},
     "Swish": {24: swish_24},
     "com.microsoft:QuickGelu": {1: com_microsoft_quick_gelu_1},
-    "ThresholdedRelu": {10: thresholded_relu_10},
+    "ThresholdedRelu": {1: thresholded_relu_1},
     "Shrink": {9: shrink_9},
 }

@@ -32,7 +32,22 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:104
+# specs/quantisation.yaml:51
+def com_microsoft_dequantize_linear_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(3)
+    return [
+        api.dequantize_linear(
+            n.input(0),
+            n.input(1),
+            n.input(2),
+            axis=n.attr("axis", 1),
+            block_size=n.attr("block_size", 0),
+            source=n.source,
+        )
+    ]
+
+
+# specs/quantisation.yaml:105
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -49,7 +64,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:105
+# specs/quantisation.yaml:106
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -67,7 +82,7 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:107
+# specs/quantisation.yaml:108
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -88,12 +103,32 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:153
+# specs/quantisation.yaml:112
+def com_microsoft_quantize_linear_1(n: OnnxNode) -> Sequence[Value]:
+    n.only(3)
+    return [
+        api.quantize_linear(
+            n.input(0),
+            n.input(1),
+            (
+                n.input(2)
+                if n.input(2) is not None else api.zeros(
+                    api.shape_of(n.input(1), source=n.source), dtype=parse_dtype("u8"), source=n.source
+                )
+            ),
+            axis=n.attr("axis", 1),
+            block_size=n.attr("block_size", 0),
+            source=n.source,
+        )
+    ]
+
+
+# specs/quantisation.yaml:158
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:190
+# specs/quantisation.yaml:195
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -110,7 +145,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:222
+# specs/quantisation.yaml:227
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (
@@ -216,7 +251,9 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
     "DequantizeLinear": {10: dequantize_linear_10, 13: dequantize_linear_13, 21: dequantize_linear_21},
+    "com.microsoft:DequantizeLinear": {1: com_microsoft_dequantize_linear_1},
     "QuantizeLinear": {10: quantize_linear_10, 13: quantize_linear_13, 21: quantize_linear_21},
+    "com.microsoft:QuantizeLinear": {1: com_microsoft_quantize_linear_1},
     "MatMulInteger": {10: mat_mul_integer_10},
     "QLinearMatMul": {10: qlinear_mat_mul_10},
     "com.microsoft:MatMulNBits": {1: com_microsoft_mat_mul_nbits_1},

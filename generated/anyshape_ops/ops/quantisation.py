@@ -51,7 +51,7 @@ DEQUANTIZE_LINEAR = OpDef(
     source="specs/quantisation.yaml:32",
 )
 
-# specs/quantisation.yaml:85
+# specs/quantisation.yaml:86
 # quantize_linear: no dyn variant, it has no parameters that are operands
 QUANTIZE_LINEAR = OpDef(
     name="quantize_linear",
@@ -89,10 +89,10 @@ QUANTIZE_LINEAR = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.quantize_linear_kernel,
     summary="Floats divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.",
-    source="specs/quantisation.yaml:85",
+    source="specs/quantisation.yaml:86",
 )
 
-# specs/quantisation.yaml:142
+# specs/quantisation.yaml:147
 # matmul_integer: no dyn variant, it has no parameters
 MATMUL_INTEGER = OpDef(
     name="matmul_integer",
@@ -109,10 +109,10 @@ MATMUL_INTEGER = OpDef(
     relation=relations.matmul_integer_relation,
     kernel=kernels.matmul_integer_kernel,
     summary="Products of matrices of narrow integers less their zero points, one for all or one per row of a and column of b.",
-    source="specs/quantisation.yaml:142",
+    source="specs/quantisation.yaml:147",
 )
 
-# specs/quantisation.yaml:164
+# specs/quantisation.yaml:169
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -133,10 +133,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:164",
+    source="specs/quantisation.yaml:169",
 )
 
-# specs/quantisation.yaml:202
+# specs/quantisation.yaml:207
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -155,10 +155,10 @@ MATMUL_NBITS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
     summary="A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and a zero point per column.",
-    source="specs/quantisation.yaml:202",
+    source="specs/quantisation.yaml:207",
 )
 
-# specs/quantisation.yaml:249
+# specs/quantisation.yaml:254
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -176,5 +176,5 @@ UNPACK_NBITS = OpDef(
     relation=relations.unpack_nbits_relation,
     kernel=kernels.unpack_nbits_kernel,
     summary="Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero points is its own.",
-    source="specs/quantisation.yaml:249",
+    source="specs/quantisation.yaml:254",
 )

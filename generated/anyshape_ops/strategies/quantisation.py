@@ -224,204 +224,204 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:52",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
             "specs/quantisation.yaml:53",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:54",
         ),
         Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:55",
+        ),
+        Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:55",
+            "specs/quantisation.yaml:56",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:56",
+            "specs/quantisation.yaml:57",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:57",
+            "specs/quantisation.yaml:58",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:58"
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:59"
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:59",
+            "specs/quantisation.yaml:60",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:60"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:61"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:61"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:62"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:62",
+            "specs/quantisation.yaml:63",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:63",
+            "specs/quantisation.yaml:64",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:64",
+            "specs/quantisation.yaml:65",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:65",
+            "specs/quantisation.yaml:66",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:66",
+            "specs/quantisation.yaml:67",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:67",
+            "specs/quantisation.yaml:68",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:68",
+            "specs/quantisation.yaml:69",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:69",
+            "specs/quantisation.yaml:70",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:70",
+            "specs/quantisation.yaml:71",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:71",
+            "specs/quantisation.yaml:72",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:72",
+            "specs/quantisation.yaml:73",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:73"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:74"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:74"
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:75"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:75",
+            "specs/quantisation.yaml:76",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:76",
+            "specs/quantisation.yaml:77",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:77",
+            "specs/quantisation.yaml:78",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:78",
+            "specs/quantisation.yaml:79",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:79",
+            "specs/quantisation.yaml:80",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:80",
+            "specs/quantisation.yaml:81",
         ),
         Example(
             {"x": Given(value=(-128, 0, 127)), "scale": Given(value=0.5), "zero": Given(value=1)},
             {},
             {"y": Given(value=(-64.5, -0.5, 63.0))},
             None,
-            "specs/quantisation.yaml:81",
+            "specs/quantisation.yaml:82",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 1))},
             {},
             {"y": Given(value=((0.5, 2.0), (1.5, 6.0)))},
             None,
-            "specs/quantisation.yaml:82",
+            "specs/quantisation.yaml:83",
         ),
         Example(
             {"x": Given(value=(0, 255), dtype="u8"), "scale": Given(value=0.5), "zero": Given(value=128, dtype="u8")},
             {},
             {"y": Given(value=(-64.0, 63.5))},
             None,
-            "specs/quantisation.yaml:83",
+            "specs/quantisation.yaml:84",
         ),
     ),
     "specs/quantisation.yaml:32",
@@ -437,7 +437,7 @@ DEQUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:85
+# specs/quantisation.yaml:86
 def quantize_linear_case(d: Draw) -> Case:
     rule = Rule("quantize_linear")
     d_ = d.run("d")
@@ -621,7 +621,7 @@ def quantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": z}, {"axis": axis_given, "block_size": block_size_given})
 
 
-# specs/quantisation.yaml:99
+# specs/quantisation.yaml:100
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
@@ -641,220 +641,220 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:110",
+            "specs/quantisation.yaml:115",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:111",
+            "specs/quantisation.yaml:116",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:112",
+            "specs/quantisation.yaml:117",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:113",
+            "specs/quantisation.yaml:118",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:114",
+            "specs/quantisation.yaml:119",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:115",
+            "specs/quantisation.yaml:120",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:116",
+            "specs/quantisation.yaml:121",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:117",
+            "specs/quantisation.yaml:122",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:118",
+            "specs/quantisation.yaml:123",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:119",
+            "specs/quantisation.yaml:124",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:120",
+            "specs/quantisation.yaml:125",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:121",
+            "specs/quantisation.yaml:126",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:122",
+            "specs/quantisation.yaml:127",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:123",
+            "specs/quantisation.yaml:128",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:124",
+            "specs/quantisation.yaml:129",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:125",
+            "specs/quantisation.yaml:130",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:126",
+            "specs/quantisation.yaml:131",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:127",
+            "specs/quantisation.yaml:132",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:128",
+            "specs/quantisation.yaml:133",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:129",
+            "specs/quantisation.yaml:134",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -3},
             {},
             "is not one of",
-            "specs/quantisation.yaml:130",
+            "specs/quantisation.yaml:135",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:131",
+            "specs/quantisation.yaml:136",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:132",
+            "specs/quantisation.yaml:137",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:133",
+            "specs/quantisation.yaml:138",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:134",
+            "specs/quantisation.yaml:139",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:135",
+            "specs/quantisation.yaml:140",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:136",
+            "specs/quantisation.yaml:141",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:137",
+            "specs/quantisation.yaml:142",
         ),
         Example(
             {"x": Given(value=(0.5, 1.5, -3.0, 600.0)), "scale": Given(value=1.0), "zero": Given(value=1)},
             {},
             {"y": Given(value=(1, 3, 0, 255))},
             None,
-            "specs/quantisation.yaml:138",
+            "specs/quantisation.yaml:143",
         ),
         Example(
             {"x": Given(value=(2.5, -3.5, -600.0)), "scale": Given(value=1.0), "zero": Given(value=0, dtype="i8")},
             {},
             {"y": Given(value=(2, -4, -128), dtype="i8")},
             None,
-            "specs/quantisation.yaml:139",
+            "specs/quantisation.yaml:144",
         ),
         Example(
             {"x": Given(value=((1.0, 1.0),)), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 10))},
             {},
             {"y": Given(value=((2, 10),))},
             None,
-            "specs/quantisation.yaml:140",
+            "specs/quantisation.yaml:145",
         ),
     ),
-    "specs/quantisation.yaml:85",
+    "specs/quantisation.yaml:86",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -863,11 +863,11 @@ QUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:99",
+    reference_source="specs/quantisation.yaml:100",
 )
 
 
-# specs/quantisation.yaml:142
+# specs/quantisation.yaml:147
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec((d.dim("m"),))
@@ -878,7 +878,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:152
+# specs/quantisation.yaml:157
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
@@ -891,35 +891,35 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:155"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:160"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:156",
+            "specs/quantisation.yaml:161",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:157",
+            "specs/quantisation.yaml:162",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:158",
+            "specs/quantisation.yaml:163",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:159",
+            "specs/quantisation.yaml:164",
         ),
         Example(
             {
@@ -931,26 +931,26 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((2, -1), (4, -5)))},
             None,
-            "specs/quantisation.yaml:160",
+            "specs/quantisation.yaml:165",
         ),
         Example(
             {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
             {},
             {"y": Given(value=((-32640,),))},
             None,
-            "specs/quantisation.yaml:162",
+            "specs/quantisation.yaml:167",
         ),
     ),
-    "specs/quantisation.yaml:142",
+    "specs/quantisation.yaml:147",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:148"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:149"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:153"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:154"),
     ),
-    reference_source="specs/quantisation.yaml:152",
+    reference_source="specs/quantisation.yaml:157",
 )
 
 
-# specs/quantisation.yaml:164
+# specs/quantisation.yaml:169
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = Vec((d.dim("m"),))
@@ -964,7 +964,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:186
+# specs/quantisation.yaml:191
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return (lambda t, f, z, r: np.nan_to_num(np.clip(np.rint(t.astype(np.float32) * f) + np.float32(z), r.min, r.max)).astype(zy.dtype))(
         np.matmul(
@@ -995,7 +995,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:192",
+            "specs/quantisation.yaml:197",
         ),
         Example(
             {
@@ -1011,7 +1011,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:193",
+            "specs/quantisation.yaml:198",
         ),
         Example(
             {
@@ -1027,7 +1027,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:194",
+            "specs/quantisation.yaml:199",
         ),
         Example(
             {
@@ -1043,7 +1043,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:195",
+            "specs/quantisation.yaml:200",
         ),
         Example(
             {
@@ -1059,7 +1059,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:196",
+            "specs/quantisation.yaml:201",
         ),
         Example(
             {
@@ -1075,7 +1075,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16),))},
             None,
-            "specs/quantisation.yaml:197",
+            "specs/quantisation.yaml:202",
         ),
         Example(
             {
@@ -1091,20 +1091,20 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:199",
+            "specs/quantisation.yaml:204",
         ),
     ),
-    "specs/quantisation.yaml:164",
+    "specs/quantisation.yaml:169",
     asserts=(
-        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:178"),
-        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:179"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:180"),
+        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:183"),
+        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:184"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:185"),
     ),
-    reference_source="specs/quantisation.yaml:186",
+    reference_source="specs/quantisation.yaml:191",
 )
 
 
-# specs/quantisation.yaml:202
+# specs/quantisation.yaml:207
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1127,7 +1127,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:217
+# specs/quantisation.yaml:222
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1157,7 +1157,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:242",
+            "specs/quantisation.yaml:247",
         ),
         Example(
             {
@@ -1170,28 +1170,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:243",
+            "specs/quantisation.yaml:248",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:244",
+            "specs/quantisation.yaml:249",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:245",
+            "specs/quantisation.yaml:250",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:246",
+            "specs/quantisation.yaml:251",
         ),
         Example(
             {
@@ -1203,22 +1203,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:247",
+            "specs/quantisation.yaml:252",
         ),
     ),
-    "specs/quantisation.yaml:202",
+    "specs/quantisation.yaml:207",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:210"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:215"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:211",
+            "specs/quantisation.yaml:216",
         ),
     ),
-    reference_source="specs/quantisation.yaml:217",
+    reference_source="specs/quantisation.yaml:222",
 )
 
 
-# specs/quantisation.yaml:249
+# specs/quantisation.yaml:254
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1251,7 +1251,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:263
+# specs/quantisation.yaml:268
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1271,7 +1271,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:265",
+            "specs/quantisation.yaml:270",
         ),
         Example(
             {
@@ -1284,7 +1284,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:266",
+            "specs/quantisation.yaml:271",
         ),
         Example(
             {
@@ -1296,7 +1296,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:267",
+            "specs/quantisation.yaml:272",
         ),
         Example(
             {
@@ -1308,28 +1308,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:268",
+            "specs/quantisation.yaml:273",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:269",
+            "specs/quantisation.yaml:274",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:270",
+            "specs/quantisation.yaml:275",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:271",
+            "specs/quantisation.yaml:276",
         ),
         Example(
             {
@@ -1341,14 +1341,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:272",
+            "specs/quantisation.yaml:277",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:273",
+            "specs/quantisation.yaml:278",
         ),
         Example(
             {
@@ -1360,14 +1360,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:274",
+            "specs/quantisation.yaml:279",
         ),
     ),
-    "specs/quantisation.yaml:249",
+    "specs/quantisation.yaml:254",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:256"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:257"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:258"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:261"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:262"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:263"),
     ),
-    reference_source="specs/quantisation.yaml:263",
+    reference_source="specs/quantisation.yaml:268",
 )

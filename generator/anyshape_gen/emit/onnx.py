@@ -43,7 +43,7 @@ KNOWN = {
     **dict.fromkeys(
         (
             *("OnnxNode", "accumulate", "aligned", "dtype_of", "each", "einsum", "fold", "groups"),
-            *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "vector"),
+            *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "turns", "vector"),
         ),
         "anyshape.frontends.onnx.node",
     ),
@@ -141,17 +141,22 @@ class _Mapper:
     def _inputs(self) -> None:
         """Where in the node's inputs each name is."""
         at, seen = 0, 0
-        count = sum(argument.source == "rest" for argument in self.mapping.arguments)
+        kinds = [argument.source for argument in self.mapping.arguments]
+        count, several = kinds.count("rest"), kinds.count("turn")
         for argument in self.mapping.arguments:
             if argument.source == "rest" and count > 1:
                 self.names[argument.name] = f"groups(n, {at}, {count})[{seen}]"
+                seen += 1
+            elif argument.source == "turn":
+                self.names[argument.name] = f"turns(n, {at}, {several})[{seen}]"
                 seen += 1
             elif argument.source == "rest":
                 self.names[argument.name] = f"n.inputs({at})" if at else "n.inputs()"
             elif argument.source in ("input", "in"):
                 self.names[argument.name] = f"n.input({at})"
                 at += 1
-        if ":" in self.mapping.op and not count:  # of ONNX's own operators the declaration says how many there may be
+        # of ONNX's own operators the declaration says how many there may be
+        if ":" in self.mapping.op and not count and not several:
             self.code.add(f"n.only({at})")
 
     def _result(self) -> str:
@@ -281,6 +286,8 @@ class _Mapper:
                 return f"len({self.text(v)} or ())"
             case Call("min" | "max" as func, (AttrRead() as v,), ()):
                 return f"{func}({self.text(v)} or (0,))"
+            case Call("each", (Call() as made, *groups), ()):
+                return self._each(made, groups)
             case Call("positions", (values, VecLit() as names), ()):
                 return f"positions(n, {self.text(values)}, {self.text(names)})"
             case Call("len", (Name() as v,), ()) if v.id in self.names:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from anyshape.dtypes import DType, parse_dtype
 from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
+from anyshape.graph.lengths import with_lengths
 from anyshape.graph.moving import moved_strings, moves_strings
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.sequences import in_sight
@@ -49,7 +50,7 @@ def call_node(
         raise ArgumentError(f"{op.full_name}: source must be a text, got {short(source)}")
     if not fits(count, int | None) or not 0 <= (count or 0) <= MOST_OUTPUTS:
         raise ArgumentError(f"{op.full_name}: outputs must be a number from 0 to {MOST_OUTPUTS}, got {short(count)}")
-    return build(op, *arguments(op, inputs, params), source, count=count)
+    return with_lengths(build(op, *arguments(op, inputs, params), source, count=count))
 
 
 def arguments(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[list[Value | None], dict[str, Any]]:

@@ -20,7 +20,7 @@ from anyshape.equations.accumulation import accumulate
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import interpret
 from anyshape.equations.symbolic import NOTHING, Unknown
-from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.relating import ranks_anyway, related, shapes_of
@@ -142,9 +142,12 @@ def build(
         said = reworded(str(e), node)
         if source and source not in said:
             said = f"{said} (at {source})"
-        if said == str(e):
+        error = e if said == str(e) else type(e)(said)
+        if isinstance(error, TypeRelationError):
+            error.call = node
+        if error is e:
             raise
-        raise type(e)(said) from e
+        raise error from e
     node.checks, node.bound, node.dtypes = result.checks, result.bound, result.dtypes
     node.regions = result.regions
     node.outputs = tuple(

@@ -37,6 +37,7 @@ from anyshape.vm.causes import named, open_inside
 from anyshape.vm.limits import Bounds
 from anyshape.vm.options import Options
 from anyshape.vm.program import Program
+from anyshape.vm.turns import refuse_open_lengths
 
 if TYPE_CHECKING:
     from anyshape.vm.plans import Compiler, Plan
@@ -55,6 +56,7 @@ class Continued:
     def __init__(self, compiler: Compiler, f: Function) -> None:
         self.compiler, self.f = compiler, f
         self.tail_nodes = _blocked(f)
+        refuse_open_lengths(self.tail_nodes)
         self.live = _live(f, self.tail_nodes)
         self.known_params = tuple(p for p in f.params if p.type.shape is not None)
         computed = tuple(v for v in self.live if not v.is_param)

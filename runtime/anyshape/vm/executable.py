@@ -56,7 +56,7 @@ def compile(model: Any, dims: Mapping[str, Any] | None = None, **options: Any) -
     with uncollected(), packed_beside(report) as packing:
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
-            f = _function(model, chosen.dims)
+            f = _function(model, chosen, report.notes)
         plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
     report.finished = True
     return Executable(f, plan, report, chosen)
@@ -69,7 +69,8 @@ def _size_of_file(model: Any) -> int:
     return 0
 
 
-def _function(model: Any, dims: Mapping[str, Any]) -> Function:
+def _function(model: Any, options: Options, notes: list[str]) -> Function:
+    dims = options.dims
     if isinstance(model, Function):
         return constrained(model, dims) if dims else model
     if isinstance(model, (str, bytes, os.PathLike)) or hasattr(model, "SerializeToString"):
@@ -79,7 +80,7 @@ def _function(model: Any, dims: Mapping[str, Any]) -> Function:
 
         if isinstance(model, (str, os.PathLike)) and is_saved(model):
             raise ArgumentError(f"{os.fspath(model)} is a compiled model that was saved; use anyshape.load for it")
-        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None)
+        loaded = import_module("anyshape.frontends.onnx").load(model, dims or None, repair=options.repair, notes=notes)
         assert isinstance(loaded, Function)
         return loaded
     raise ArgumentError(f"compile takes a Function or an ONNX model (a path, bytes or a ModelProto), got {model!r}")

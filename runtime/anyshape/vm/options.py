@@ -34,7 +34,8 @@ class Options:
     `kernels`: machine code, or the slow interpreter of equations. `fuse`: off makes one kernel per node.
     `loop`: what walks programs, the native loop or Python (which interpreted kernels always use).
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `walk`: run programs by the
-    traceable interpreter of the table instead of its translation. `threads`: how many may work on one kernel, at most and by default (0)
+    traceable interpreter of the table instead of its translation. `repair`: an ONNX model that the standard refuses is taken for what
+    it most likely means, and the report says how. `threads`: how many may work on one kernel, at most and by default (0)
     as many as this process may use processors; results do not depend on it. `recorder`: what takes the times of kernels, for `profile`."""
 
     executor: str = "vm"
@@ -45,6 +46,7 @@ class Options:
     dump: frozenset[str] = frozenset()
     verify: bool = False
     walk: bool = False
+    repair: bool = False
     threads: int = 0
     recorder: Recorder | None = None
     dims: Mapping[str, Any] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from anyshape.dtypes import NARROW, DType
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx import attributes
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, number_of_name, spell
-from anyshape.frontends.onnx.refusals import Refusal
+from anyshape.frontends.onnx.refusals import Refusal, repairable
 from anyshape.graph.value import Value
 
 SEED = "seed"
@@ -41,6 +41,10 @@ class ImportedNode:
     """Of the graph around the node, by name"""
     asked: set[str] = field(default_factory=set)
     """Attributes that the mapping looked at"""
+
+    @property
+    def input_count(self) -> int:
+        return len(self.operands)
 
     def input(self, k: int) -> Value | None:
         return self.operands[k] if k < len(self.operands) else None
@@ -108,9 +112,11 @@ def check_arity(node: Any, schema: Any, where: str) -> None:
         ("inputs", node.input, schema.min_input, schema.max_input),
         ("outputs", node.output, schema.min_output, schema.max_output),
     ):
-        if not low <= len(names) <= high:
+        count = max((k + 1 for k, name in enumerate(names) if name or k < high), default=0)
+        if not low <= count <= high:
             wanted = f"{low}" if low == high else f"{low} to {high}" if high < 1000 else f"at least {low}"
-            raise ModelError(f"{where}: {schema.name} has {wanted} {what}, got {len(names)}")
+            more = repairable("leaves out those behind") if count > high and what == "inputs" else ""
+            raise ModelError(f"{where}: {schema.name} has {wanted} {what}, got {count}{more}")
     import onnx
 
     single = onnx.defs.OpSchema.FormalParameterOption.Single

@@ -29,6 +29,10 @@ class OnnxNode(Protocol):
     def output_count(self) -> int:
         """How many outputs the node names."""
 
+    @property
+    def input_count(self) -> int:
+        """How many inputs the node names, those left out among them."""
+
     def input(self, k: int) -> Value | None:
         """The input at position k; None where it is left out."""
 
@@ -163,7 +167,15 @@ def groups(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value]]:
     return [rest[k * size : (k + 1) * size] for k in range(count)]
 
 
-def each(make: Callable[..., Sequence[Value]], *groups: Sequence[Value]) -> Sequence[Value]:
+def turns(n: OnnxNode, start: int, count: int) -> Sequence[Sequence[Value | None]]:
+    """The inputs from a position on dealt out in turns: every so many one of each, from the first on."""
+    rest = [n.input(k) for k in range(start, n.input_count)]
+    if not rest or len(rest) % count:
+        n.refuse(f"{len(rest)} inputs from {start} on, which should be in turns of {count}")
+    return [rest[k::count] for k in range(count)]
+
+
+def each(make: Callable[..., Sequence[Value]], *groups: Sequence[Value | None]) -> Sequence[Value]:
     """The results of a term for each member of some groups, all first results before all second ones."""
     made = [make(*members) for members in zip(*groups, strict=True)]
     return [v for results in zip(*made, strict=True) for v in results]
