@@ -2662,26 +2662,27 @@ def mel_weight_matrix(
 
 # specs/sorting.yaml:27
 def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
-    """The positions along one axis in the order of the elements there; equal ones as they stand, NaN last.
+    """The positions along one axis in the order of the elements there; equal ones as they stand, NaN as the
+    greatest.
 
     (x: T[*o, n@axis, *i]) -> (y: i64[*o, n, *i])
     """
     return call(ARGSORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:41
+# specs/sorting.yaml:42
 def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
-    """The elements along one axis in order, NaN last.
+    """The elements along one axis in order, NaN as the greatest.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
     return call(SORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:56
+# specs/sorting.yaml:58
 def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
-    first.
+    first, NaN as the greatest.
 
     Whichever of k is a Value makes this the dyn variant; without any it is the static one.
 
@@ -2690,7 +2691,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
     return call_alias(STATIC_TOPK, DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sorting.yaml:86
+# specs/sorting.yaml:90
 def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different elements of a vector, sorted or as they come; where each is first, which one every element is,
     how often.
@@ -2700,7 +2701,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:118
+# specs/sorting.yaml:122
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
     how often.
@@ -2710,7 +2711,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:173
+# specs/sorting.yaml:177
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
     them.

@@ -871,10 +871,10 @@ def mel_weight_matrix(
     )[0]
 
 
-# specs/sorting.yaml:56
+# specs/sorting.yaml:58
 def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
-    first.
+    first, NaN as the greatest.
 
     Here k may be computed at run time: operands.
 

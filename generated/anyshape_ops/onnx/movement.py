@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed, rank_of
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, each, needed, rank_of
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -39,7 +39,7 @@ def transpose_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/movement.yaml:62
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
+    return [api.squeeze(n.input(0), axes=(n.attr("axes") if len(n.attr("axes") or ()) > 0 else None), source=n.source)]
 
 
 # specs/movement.yaml:62
@@ -89,7 +89,22 @@ def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
 
 # specs/movement.yaml:130
 def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.cast(api.concat(n.inputs(), axis=-1, source=n.source), to=parse_dtype("f32"), source=n.source)]
+    return [
+        api.cast(
+            api.concat(
+                each(
+                    lambda xs_: (
+                        [api.reshape(xs_, (1, -1), source=n.source)] if rank_of(n, xs_) == 1 else [needed(n, xs_, "xs")]
+                    ),
+                    n.inputs(),
+                ),
+                axis=-1,
+                source=n.source,
+            ),
+            to=parse_dtype("f32"),
+            source=n.source,
+        )
+    ]
 
 
 # specs/movement.yaml:166

@@ -180,7 +180,7 @@ class _Mapper:
                 return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
             case VecLit(items):
                 return f"[{', '.join(self._argument(i) for i in items)}]"
-            case Call("each", (Call() as made, *groups), ()):
+            case Call("each", (made, *groups), ()):
                 return self._each(made, groups)
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
@@ -188,8 +188,8 @@ class _Mapper:
                 return f"[needed(n, {self.names[id]}, {quoted(id)})]"
         return f"[{self._argument(term)}]"
 
-    def _each(self, made: Call, groups: Sequence[Node]) -> str:
-        """`each(op(…, x, g), x, g)`: the op for the first of each group, for the second, and so on."""
+    def _each(self, made: Node, groups: Sequence[Node]) -> str:
+        """`each(op(…, x, g), x, g)`: the term for the first of each group, for the second, and so on."""
         lists = {x.id: self.text(x) for x in groups if isinstance(x, Name)}
         if len(lists) != len(groups):
             raise NotExecuted(made, "each() of anything but names of groups")
@@ -281,6 +281,8 @@ class _Mapper:
                 return f"len({self.text(v)} or ())"
             case Call("min" | "max" as func, (AttrRead() as v,), ()):
                 return f"{func}({self.text(v)} or (0,))"
+            case Call("each", (made, *groups), ()):
+                return self._each(made, groups)
             case Call("positions", (values, VecLit() as names), ()):
                 return f"positions(n, {self.text(values)}, {self.text(names)})"
             case Call("len", (Name() as v,), ()) if v.id in self.names:
