@@ -294,6 +294,7 @@ OPS: dict[str, OpDef] = {
         supports.COUPLE_PAIRS,
         text.STRING_EQUAL,
         text.STRING_PLACE,
+        text.STRING_RANK,
         text.STRING_CONCAT,
         text.STRING_SPLIT,
         text.STRING_NORMALIZER,

@@ -263,6 +263,7 @@ from anyshape_ops.ops.text import (
     STRING_NORMALIZER,
     STRING_PLACE,
     STRING_PLACES,
+    STRING_RANK,
     STRING_SPLIT,
 )
 from anyshape_ops.ops.training import ADAGRAD, ADAM, MOMENTUM
@@ -2701,7 +2702,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:122
+# specs/sorting.yaml:125
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
     how often.
@@ -2711,7 +2712,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:177
+# specs/sorting.yaml:180
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
     them.
@@ -2820,6 +2821,15 @@ def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
 
 
 # specs/text.yaml:86
+def string_rank(x: Operand, *, source: str = "") -> Value:
+    """How many different strings of a list come before each of them, in the order of code points.
+
+    (x: char[n, w]) -> (y: i64[n])
+    """
+    return call(STRING_RANK, [x], {}, source)[0]
+
+
+# specs/text.yaml:114
 def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Strings, and others behind them.
 
@@ -2828,7 +2838,7 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(STRING_CONCAT, [a, b], {}, source)[0]
 
 
-# specs/text.yaml:99
+# specs/text.yaml:127
 def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
 
@@ -2837,7 +2847,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/text.yaml:150
+# specs/text.yaml:178
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
 ) -> Value:
@@ -2849,7 +2859,7 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:193
+# specs/text.yaml:221
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
     """The place of each string, counting through `of` tensors in turn, of which this is number `which`.
 
@@ -2858,7 +2868,7 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:211
+# specs/text.yaml:239
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
     """The strings at places that count through several tensors in turn; an empty one where no tensor has that
     place.
@@ -3520,6 +3530,7 @@ __all__ = [
     "string_normalizer",
     "string_place",
     "string_places",
+    "string_rank",
     "string_split",
     "sub",
     "sum",

@@ -204,6 +204,7 @@ PROPERTIES = LazyProperties(
         "couple_pairs": "supports.COUPLE_PAIRS",
         "string_equal": "text.STRING_EQUAL",
         "string_place": "text.STRING_PLACE",
+        "string_rank": "text.STRING_RANK",
         "string_concat": "text.STRING_CONCAT",
         "string_split": "text.STRING_SPLIT",
         "string_normalizer": "text.STRING_NORMALIZER",

@@ -247,14 +247,14 @@ UNIQUE = Property(
                 "counts": Given(value=(2, 1, 1)),
             },
             None,
-            "specs/sorting.yaml:118",
+            "specs/sorting.yaml:121",
         ),
         Example(
             {"x": Given(value=(2, 1, 1, 3))},
             {"sorted": False},
             {"y": Given(value=(2, 1, 3)), "inverse": Given(value=(0, 1, 1, 2))},
             None,
-            "specs/sorting.yaml:119",
+            "specs/sorting.yaml:122",
         ),
         Example(
             {"x": Given(value=(nan, 1.0, nan), dtype="f32")},
@@ -266,14 +266,14 @@ UNIQUE = Property(
                 "counts": Given(value=(1, 2)),
             },
             None,
-            "specs/sorting.yaml:120",
+            "specs/sorting.yaml:123",
         ),
     ),
     "specs/sorting.yaml:90",
 )
 
 
-# specs/sorting.yaml:122
+# specs/sorting.yaml:125
 def unique_slices_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -283,7 +283,7 @@ def unique_slices_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": axis, "sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:170
+# specs/sorting.yaml:173
 def unique_slices_reference(x: Any, axis: Any, sorted: Any) -> Any:
     return different_slices(x, axis, sorted)
 
@@ -303,35 +303,35 @@ UNIQUE_SLICES = Property(
                 "counts": Given(value=(2, 1)),
             },
             None,
-            "specs/sorting.yaml:172",
+            "specs/sorting.yaml:175",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1), (2, 1))), "inverse": Given(value=(0, 1, 0))},
             None,
-            "specs/sorting.yaml:173",
+            "specs/sorting.yaml:176",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1},
             {"y": Given(value=((1, 3), (1, 2))), "inverse": Given(value=(1, 0, 1))},
             None,
-            "specs/sorting.yaml:174",
+            "specs/sorting.yaml:177",
         ),
         Example(
             {"x": Given(value=((3, 1, 2),))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1, 2),)), "first": Given(value=(0, 1, 2)), "inverse": Given(value=(0, 1, 2))},
             None,
-            "specs/sorting.yaml:175",
+            "specs/sorting.yaml:178",
         ),
     ),
-    "specs/sorting.yaml:122",
+    "specs/sorting.yaml:125",
 )
 
 
-# specs/sorting.yaml:177
+# specs/sorting.yaml:180
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -341,7 +341,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:187
+# specs/sorting.yaml:190
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -361,17 +361,17 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:189",
+            "specs/sorting.yaml:192",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:190",
+            "specs/sorting.yaml:193",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:191"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:194"),
     ),
-    "specs/sorting.yaml:177",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:185"),),
+    "specs/sorting.yaml:180",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:188"),),
 )
