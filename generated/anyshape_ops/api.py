@@ -1397,7 +1397,7 @@ def pad(
     return call_alias(STATIC_PAD, DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:53
+# specs/indexing.yaml:61
 def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -1408,7 +1408,7 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
     return call_alias(STATIC_TILE, DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:83
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -1419,7 +1419,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:99
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -1430,7 +1430,7 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:103
+# specs/indexing.yaml:111
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
 ) -> Value:
@@ -1443,7 +1443,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:124
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
 
@@ -1452,7 +1452,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:136
+# specs/indexing.yaml:144
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
 
@@ -1461,7 +1461,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:154
+# specs/indexing.yaml:162
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
 
@@ -1470,7 +1470,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:180
+# specs/indexing.yaml:188
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
 
@@ -1479,7 +1479,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:213
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -1491,7 +1491,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:226
+# specs/indexing.yaml:234
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -1502,7 +1502,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:242
+# specs/indexing.yaml:250
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
 ) -> Value:
@@ -1516,7 +1516,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:274
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
     stay.
@@ -1805,7 +1805,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:32
+# specs/quantisation.yaml:47
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1816,7 +1816,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:97
 def quantize_linear(
     x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
@@ -1827,17 +1827,17 @@ def quantize_linear(
     return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:151
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
 
-    (a: A[*p, *m:1, k], b: B[*q, k, *n:1], za: A[*u] = 0, zb: B[*w] = 0) -> (y: i32[*broadcast(p, q), *m, *n])
+    (a: A[*p, m?, k], b: B[*q, k, n?], za: A[*u] = 0, zb: B[*w] = 0) -> (y: i32[*broadcast(p, q), m?, n?])
     """
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:155
+# specs/quantisation.yaml:185
 def qlinear_matmul(
     a: Operand,
     sa: Operand,
@@ -1852,13 +1852,13 @@ def qlinear_matmul(
 ) -> Value:
     """Products of matrices of narrow integers that stand for floats, as such integers again.
 
-    (a: A[*p, *m:1, k], sa: F[*u], za: A[*u], b: B[*q, k, *n:1], sb: F[*w], zb: B[*w], sy: F[*e], zy: Q[*e]) ->
-    (y: Q[*broadcast(p, q), *m, *n])
+    (a: A[*p, m?, k], sa: F[*u], za: A[*u], b: B[*q, k, n?], sb: F[*w], zb: B[*w], sy: F[*e], zy: Q[*e]) -> (y:
+    Q[*broadcast(p, q), m?, n?])
     """
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:189
+# specs/quantisation.yaml:247
 def matmul_nbits(
     a: Operand,
     codes: Operand,
@@ -1878,7 +1878,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:294
 def unpack_nbits(
     codes: Operand,
     scale: Operand,

@@ -322,7 +322,7 @@ def pad(
     return call(DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:53
+# specs/indexing.yaml:61
 def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
 
@@ -333,7 +333,7 @@ def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     return call(DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:83
 def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
 
@@ -344,7 +344,7 @@ def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> 
     return call(DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:99
 def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
 
@@ -355,7 +355,7 @@ def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:103
+# specs/indexing.yaml:111
 def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
 
@@ -366,7 +366,7 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
     return call(DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:213
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
     from the end.
@@ -378,7 +378,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:226
+# specs/indexing.yaml:234
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
 
@@ -389,7 +389,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:242
+# specs/indexing.yaml:250
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
     around it.

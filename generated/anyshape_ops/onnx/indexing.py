@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/indexing.yaml:31
+# specs/indexing.yaml:35
 def pad_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -26,7 +26,7 @@ def pad_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:32
+# specs/indexing.yaml:36
 def pad_2(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -39,12 +39,12 @@ def pad_2(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:33
+# specs/indexing.yaml:37
 def pad_11(n: OnnxNode) -> Sequence[Value]:
     return [api.pad(n.input(0), n.input(2), pads=needed(n, n.input(1), "pads"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:34
+# specs/indexing.yaml:38
 def pad_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
@@ -58,7 +58,7 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:66
+# specs/indexing.yaml:74
 def tile_1(n: OnnxNode) -> Sequence[Value]:
     once_ = api.full(
         scalar(1), api.shape_of(api.shape_of(n.input(0), source=n.source), source=n.source), source=n.source
@@ -87,42 +87,42 @@ def tile_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:69
+# specs/indexing.yaml:77
 def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
 
 
-# specs/indexing.yaml:127
+# specs/indexing.yaml:135
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:156
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:148
+# specs/indexing.yaml:156
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:170
+# specs/indexing.yaml:178
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:170
+# specs/indexing.yaml:178
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:195
+# specs/indexing.yaml:203
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode"), source=n.source)]
 
 
-# specs/indexing.yaml:218
+# specs/indexing.yaml:226
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.one_hot(
@@ -135,12 +135,12 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:258
+# specs/indexing.yaml:266
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:284
+# specs/indexing.yaml:292
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(

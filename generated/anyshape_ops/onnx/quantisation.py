@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/quantisation.yaml:48
+# specs/quantisation.yaml:63
 def dequantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), source=n.source)]
 
 
-# specs/quantisation.yaml:49
+# specs/quantisation.yaml:64
 def dequantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [api.dequantize_linear(n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/quantisation.yaml:50
+# specs/quantisation.yaml:65
 def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dequantize_linear(
@@ -32,7 +32,7 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:101
+# specs/quantisation.yaml:116
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -49,7 +49,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:102
+# specs/quantisation.yaml:117
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -67,7 +67,7 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:104
+# specs/quantisation.yaml:119
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -88,12 +88,12 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:168
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:181
+# specs/quantisation.yaml:230
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -110,7 +110,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:209
+# specs/quantisation.yaml:267
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (

@@ -24,10 +24,15 @@ def pad_case(d: Draw) -> Case:
     return Case({"x": d_, "value": d.default(v)}, {"axes": d.default(axes), "pads": pads, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:26
+# specs/indexing.yaml:29
 def pad_reference(x: Any, value: Any, axes: Any, pads: Any, mode: Any) -> Any:
     return (
         lambda w: np.pad(
+            x[tuple([slice(max(-b, 0), n + min(e, 0)) for n, (b, e) in zip(x.shape, w)])],
+            [(max(b, 0), max(e, 0)) for b, e in w],
+            mode,
+        )
+        if mode == "wrap" and all((n + min(b, 0) + min(e, 0) > 0 for n, (b, e) in zip(x.shape, w))) else np.pad(
             x,
             np.array([(max(b, 0), max(e, 0)) for b, e in w], np.int64).reshape(-1, 2),
             **{"mode": mode} if mode != "constant" and x.size else {"constant_values": np.reshape(value, ())},
@@ -40,77 +45,99 @@ PAD = Property(
     pad_case,
     pad_reference,
     (
-        Example({"x": Given((2, 3))}, {"pads": (1, 0, 0, 2)}, {"y": Given((3, 5))}, None, "specs/indexing.yaml:36"),
+        Example({"x": Given((2, 3))}, {"pads": (1, 0, 0, 2)}, {"y": Given((3, 5))}, None, "specs/indexing.yaml:40"),
         Example(
             {"x": Given((2, 3)), "value": Given(())},
             {"pads": (-1, 2), "axes": (-1,), "mode": "constant"},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:37",
+            "specs/indexing.yaml:41",
         ),
         Example(
             {"x": Given((2, 3))},
             {"pads": (3, 1), "axes": (1,), "mode": "edge"},
             {"y": Given((2, 7))},
             None,
-            "specs/indexing.yaml:38",
+            "specs/indexing.yaml:42",
         ),
         Example(
-            {"x": Given((4,))}, {"pads": (3, 2), "mode": "reflect"}, {"y": Given((9,))}, None, "specs/indexing.yaml:39"
+            {"x": Given((4,))}, {"pads": (3, 2), "mode": "reflect"}, {"y": Given((9,))}, None, "specs/indexing.yaml:43"
         ),
         Example(
-            {"x": Given((3,))}, {"pads": (2, 1), "mode": "wrap"}, {"y": Given((6,))}, None, "specs/indexing.yaml:40"
-        ),
-        Example({"x": Given((2,)), "value": Given((2,))}, {"pads": (1, 1)}, {}, "one value", "specs/indexing.yaml:41"),
-        Example({"x": Given((2,))}, {"pads": (-2, -1)}, {}, "negative size", "specs/indexing.yaml:42"),
-        Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:43"),
-        Example(
-            {"x": Given(value=(1, 2))}, {"pads": (1, 0)}, {"y": Given(value=(0, 1, 2))}, None, "specs/indexing.yaml:44"
-        ),
-        Example({"x": Given((2,))}, {"pads": (-1, -1)}, {"y": Given((0,))}, None, "specs/indexing.yaml:45"),
-        Example({"x": Given((0,))}, {"pads": (1, 0)}, {"y": Given((1,))}, None, "specs/indexing.yaml:46"),
-        Example(
-            {"x": Given((0,))}, {"pads": (0, 0), "mode": "edge"}, {"y": Given((0,))}, None, "specs/indexing.yaml:47"
+            {"x": Given((3,))}, {"pads": (2, 1), "mode": "wrap"}, {"y": Given((6,))}, None, "specs/indexing.yaml:44"
         ),
         Example(
-            {"x": Given((1,))}, {"pads": (1, 0), "mode": "edge"}, {"y": Given((2,))}, None, "specs/indexing.yaml:48"
+            {"x": Given(value=(1, 2, 3, 4))},
+            {"pads": (-1, 3), "mode": "wrap"},
+            {"y": Given(value=(2, 3, 4, 2, 3, 4))},
+            None,
+            "specs/indexing.yaml:45",
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3, 4))},
+            {"pads": (3, -2), "mode": "wrap"},
+            {"y": Given(value=(2, 1, 2, 1, 2))},
+            None,
+            "specs/indexing.yaml:46",
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3, 4, 5))},
+            {"pads": (-2, 4), "mode": "reflect"},
+            {"y": Given(value=(3, 4, 5, 4, 3, 2, 1))},
+            None,
+            "specs/indexing.yaml:47",
+        ),
+        Example({"x": Given((3,))}, {"pads": (-3, 2), "mode": "wrap"}, {}, "nothing to fill", "specs/indexing.yaml:48"),
+        Example({"x": Given((2,)), "value": Given((2,))}, {"pads": (1, 1)}, {}, "one value", "specs/indexing.yaml:49"),
+        Example({"x": Given((2,))}, {"pads": (-2, -1)}, {}, "negative size", "specs/indexing.yaml:50"),
+        Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:51"),
+        Example(
+            {"x": Given(value=(1, 2))}, {"pads": (1, 0)}, {"y": Given(value=(0, 1, 2))}, None, "specs/indexing.yaml:52"
+        ),
+        Example({"x": Given((2,))}, {"pads": (-1, -1)}, {"y": Given((0,))}, None, "specs/indexing.yaml:53"),
+        Example({"x": Given((0,))}, {"pads": (1, 0)}, {"y": Given((1,))}, None, "specs/indexing.yaml:54"),
+        Example(
+            {"x": Given((0,))}, {"pads": (0, 0), "mode": "edge"}, {"y": Given((0,))}, None, "specs/indexing.yaml:55"
+        ),
+        Example(
+            {"x": Given((1,))}, {"pads": (1, 0), "mode": "edge"}, {"y": Given((2,))}, None, "specs/indexing.yaml:56"
         ),
         Example(
             {"x": Given((2, 0))},
             {"pads": (0, 1, 0, 0), "mode": "edge"},
             {},
             "nothing to fill",
-            "specs/indexing.yaml:49",
+            "specs/indexing.yaml:57",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"pads": (1, 0), "mode": "reflect"},
             {"y": Given(value=(2, 1, 2, 3, 4))},
             None,
-            "specs/indexing.yaml:50",
+            "specs/indexing.yaml:58",
         ),
         Example(
-            {"x": Given((1,))}, {"pads": (2, 1), "mode": "reflect"}, {"y": Given((4,))}, None, "specs/indexing.yaml:51"
+            {"x": Given((1,))}, {"pads": (2, 1), "mode": "reflect"}, {"y": Given((4,))}, None, "specs/indexing.yaml:59"
         ),
     ),
     "specs/indexing.yaml:5",
     asserts=(
-        Refusal(r"a pad is filled with one value, and value has the shape .*", "specs/indexing.yaml:14"),
-        Refusal(r"pads .* leave a negative size of .*", "specs/indexing.yaml:18"),
-        Refusal(r"an axis of size 0 has nothing to fill it from: .*", "specs/indexing.yaml:19"),
+        Refusal(r"a pad is filled with one value, and value has the shape .*", "specs/indexing.yaml:15"),
+        Refusal(r"pads .* leave a negative size of .*", "specs/indexing.yaml:19"),
+        Refusal(r"an axis of size 0 has nothing to fill it from: .*", "specs/indexing.yaml:22"),
     ),
     reference_source="specs/indexing.yaml:26",
 )
 
 
-# specs/indexing.yaml:53
+# specs/indexing.yaml:61
 def tile_case(d: Draw) -> Case:
     d_ = d.run("d")
     repeats = d.sizes(len(d_))
     return Case({"x": d_}, {"repeats": repeats})
 
 
-# specs/indexing.yaml:62
+# specs/indexing.yaml:70
 def tile_reference(x: Any, repeats: Any) -> Any:
     return np.tile(x, tuple(repeats))
 
@@ -120,17 +147,16 @@ TILE = Property(
     tile_case,
     tile_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:71"),
-        Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:72"),
-        Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:73"),
+        Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:79"),
+        Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:80"),
+        Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:81"),
     ),
-    "specs/indexing.yaml:53",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:60"),),
-    reference_source="specs/indexing.yaml:62",
+    "specs/indexing.yaml:61",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:68"),),
 )
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:83
 def repeat_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -140,7 +166,7 @@ def repeat_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"repeats": repeats, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:85
+# specs/indexing.yaml:93
 def repeat_reference(x: Any, repeats: Any, axis: Any) -> Any:
     return np.repeat(x, repeats, axis)
 
@@ -150,17 +176,16 @@ REPEAT = Property(
     repeat_case,
     repeat_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:87"),
-        Example({"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:88"),
-        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:89"),
+        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:95"),
+        Example({"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:96"),
+        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:97"),
     ),
-    "specs/indexing.yaml:75",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:83"),),
-    reference_source="specs/indexing.yaml:85",
+    "specs/indexing.yaml:83",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:91"),),
 )
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:99
 def flip_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -168,7 +193,7 @@ def flip_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/indexing.yaml:98
+# specs/indexing.yaml:106
 def flip_reference(x: Any, axes: Any) -> Any:
     return np.flip(x, tuple(axes))
 
@@ -178,21 +203,20 @@ FLIP = Property(
     flip_case,
     flip_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:100"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:108"),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {"axes": (1,)},
             {"y": Given(value=((2, 1), (4, 3)))},
             None,
-            "specs/indexing.yaml:101",
+            "specs/indexing.yaml:109",
         ),
     ),
-    "specs/indexing.yaml:91",
-    reference_source="specs/indexing.yaml:98",
+    "specs/indexing.yaml:99",
 )
 
 
-# specs/indexing.yaml:103
+# specs/indexing.yaml:111
 def roll_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -201,7 +225,7 @@ def roll_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"shift": shift, "axes": d.default(axes)})
 
 
-# specs/indexing.yaml:111
+# specs/indexing.yaml:119
 def roll_reference(x: Any, shift: Any, axes: Any) -> Any:
     return np.roll(x, tuple(shift), tuple(axes)) if len(axes) > 0 else x
 
@@ -216,18 +240,17 @@ ROLL = Property(
             {"shift": (1,)},
             {"y": Given(value=(4, 1, 2, 3))},
             None,
-            "specs/indexing.yaml:113",
+            "specs/indexing.yaml:121",
         ),
         Example(
-            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:114"
+            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:122"
         ),
     ),
-    "specs/indexing.yaml:103",
-    reference_source="specs/indexing.yaml:111",
+    "specs/indexing.yaml:111",
 )
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:124
 def gather_elements_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -239,7 +262,7 @@ def gather_elements_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": Vec((*u, m, *v))}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/indexing.yaml:126
+# specs/indexing.yaml:134
 def gather_elements_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take_along_axis(
         x[tuple([slice(None) if k == axis else slice(m) for k, m in enumerate(index.shape)])], index, axis
@@ -256,44 +279,44 @@ GATHER_ELEMENTS = Property(
             {},
             {"y": Given((2, 2))},
             None,
-            "specs/indexing.yaml:129",
+            "specs/indexing.yaml:137",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (-1,)))},
             {"axis": 1},
             {"y": Given((2, 1))},
             None,
-            "specs/indexing.yaml:130",
+            "specs/indexing.yaml:138",
         ),
-        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:131"),
+        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:139"),
         Example(
-            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:132"
+            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:140"
         ),
         Example(
             {"x": Given((2, 2)), "index": Given(value=((1, 0),))},
             {},
             {"y": Given((1, 2))},
             None,
-            "specs/indexing.yaml:133",
+            "specs/indexing.yaml:141",
         ),
         Example(
             {"x": Given((1, 3)), "index": Given(value=((0,), (0,)))},
             {"axis": 1},
             {},
             "reaches beyond",
-            "specs/indexing.yaml:134",
+            "specs/indexing.yaml:142",
         ),
     ),
-    "specs/indexing.yaml:116",
+    "specs/indexing.yaml:124",
     asserts=(
-        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:123"),
-        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:124"),
+        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:131"),
+        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:132"),
     ),
     reference_source="specs/indexing.yaml:126",
 )
 
 
-# specs/indexing.yaml:136
+# specs/indexing.yaml:144
 def gather_nd_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.run("n")
@@ -308,7 +331,7 @@ def gather_nd_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:146
+# specs/indexing.yaml:154
 def gather_nd_reference(x: Any, index: Any, batch_dims: Any) -> Any:
     return np.asarray(
         [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])], x.dtype
@@ -325,24 +348,23 @@ GATHER_ND = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:150",
+            "specs/indexing.yaml:158",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (2,)))},
             {"batch_dims": 1},
             {"y": Given((2,))},
             None,
-            "specs/indexing.yaml:151",
+            "specs/indexing.yaml:159",
         ),
-        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:152"),
+        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:160"),
     ),
-    "specs/indexing.yaml:136",
-    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:143"),),
-    reference_source="specs/indexing.yaml:146",
+    "specs/indexing.yaml:144",
+    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:151"),),
 )
 
 
-# specs/indexing.yaml:154
+# specs/indexing.yaml:162
 def depth_to_space_case(d: Draw) -> Case:
     b = d.dim("b")
     f = d.dim("f")
@@ -353,7 +375,7 @@ def depth_to_space_case(d: Draw) -> Case:
     return Case({"x": Vec((b, f, h, w))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:168
+# specs/indexing.yaml:176
 def depth_to_space_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, f, h, w: (
@@ -368,39 +390,38 @@ DEPTH_TO_SPACE = Property(
     depth_to_space_case,
     depth_to_space_reference,
     (
-        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:172"),
+        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:180"),
         Example(
             {"x": Given((1, 4, 1, 1))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/indexing.yaml:173",
+            "specs/indexing.yaml:181",
         ),
         Example(
             {"x": Given((1, 8, 1, 2))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 2, 2, 4))},
             None,
-            "specs/indexing.yaml:174",
+            "specs/indexing.yaml:182",
         ),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:175"),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:176"),
-        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:177"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:183"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:184"),
+        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:185"),
         Example(
             {"x": Given(value=((((1,),), ((2,),), ((3,),), ((4,),), ((5,),), ((6,),), ((7,),), ((8,),)),))},
             {"size": 2},
             {"y": Given(value=((((1, 3), (5, 7)), ((2, 4), (6, 8))),))},
             None,
-            "specs/indexing.yaml:178",
+            "specs/indexing.yaml:186",
         ),
     ),
-    "specs/indexing.yaml:154",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:162"),),
-    reference_source="specs/indexing.yaml:168",
+    "specs/indexing.yaml:162",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:170"),),
 )
 
 
-# specs/indexing.yaml:180
+# specs/indexing.yaml:188
 def space_to_depth_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -411,7 +432,7 @@ def space_to_depth_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, h * size, w * size))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:193
+# specs/indexing.yaml:201
 def space_to_depth_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, c, h, w: x.reshape(b, c, h // size, size, w // size, size).transpose(
@@ -425,39 +446,38 @@ SPACE_TO_DEPTH = Property(
     space_to_depth_case,
     space_to_depth_reference,
     (
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:197"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:205"),
         Example(
             {"x": Given((1, 2, 2, 2))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 8, 1, 1))},
             None,
-            "specs/indexing.yaml:198",
+            "specs/indexing.yaml:206",
         ),
         Example(
             {"x": Given((1, 2, 2, 4))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 8, 1, 2))},
             None,
-            "specs/indexing.yaml:199",
+            "specs/indexing.yaml:207",
         ),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:200"),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:201"),
-        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:202"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:208"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:209"),
+        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:210"),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)), ((5, 6), (7, 8))),))},
             {"size": 2},
             {"y": Given(value=((((1,),), ((5,),), ((2,),), ((6,),), ((3,),), ((7,),), ((4,),), ((8,),)),))},
             None,
-            "specs/indexing.yaml:203",
+            "specs/indexing.yaml:211",
         ),
     ),
-    "specs/indexing.yaml:180",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:188"),),
-    reference_source="specs/indexing.yaml:193",
+    "specs/indexing.yaml:188",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:196"),),
 )
 
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:213
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -466,7 +486,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:216
+# specs/indexing.yaml:224
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -488,51 +508,50 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:220",
+            "specs/indexing.yaml:228",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:221",
+            "specs/indexing.yaml:229",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:222",
+            "specs/indexing.yaml:230",
         ),
         Example(
             {"index": Given(value=((0, 2), (1, 0))), "values": Given(value=(0, 1))},
             {"depth": 3},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/indexing.yaml:223",
+            "specs/indexing.yaml:231",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": 0},
             {"y": Given((1, 0))},
             None,
-            "specs/indexing.yaml:224",
+            "specs/indexing.yaml:232",
         ),
     ),
-    "specs/indexing.yaml:205",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:213"),),
-    reference_source="specs/indexing.yaml:216",
+    "specs/indexing.yaml:213",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:221"),),
 )
 
 
-# specs/indexing.yaml:226
+# specs/indexing.yaml:234
 def dilate_case(d: Draw) -> Case:
     d_ = d.run("d")
     strides = d.positives(len(d_))
     return Case({"x": d_, "value": d.default(Vec(()))}, {"strides": strides})
 
 
-# specs/indexing.yaml:236
+# specs/indexing.yaml:244
 def dilate_reference(x: Any, value: Any, strides: Any) -> Any:
     return (lambda y: (y.__setitem__(tuple([slice(None, None, t) for t in strides]), x), y)[1])(
         np.full([max((n - 1) * t + 1, 0) for n, t in zip(x.shape, strides)], value, x.dtype)
@@ -549,24 +568,23 @@ DILATE = Property(
             {"strides": (1, 3)},
             {"y": Given(value=((1, 0, 0, 2), (3, 0, 0, 4)))},
             None,
-            "specs/indexing.yaml:238",
+            "specs/indexing.yaml:246",
         ),
         Example(
             {"x": Given((0, 2)), "value": Given(())},
             {"strides": (2, 2)},
             {"y": Given((0, 3))},
             None,
-            "specs/indexing.yaml:239",
+            "specs/indexing.yaml:247",
         ),
-        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:240"),
+        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:248"),
     ),
-    "specs/indexing.yaml:226",
-    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:233"),),
-    reference_source="specs/indexing.yaml:236",
+    "specs/indexing.yaml:234",
+    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:241"),),
 )
 
 
-# specs/indexing.yaml:242
+# specs/indexing.yaml:250
 def center_crop_pad_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -575,7 +593,7 @@ def center_crop_pad_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": d.default(axes), "shape": shape})
 
 
-# specs/indexing.yaml:255
+# specs/indexing.yaml:263
 def center_crop_pad_reference(x: Any, axes: Any, shape: Any) -> Any:
     return (
         lambda s: np.pad(
@@ -596,24 +614,23 @@ CENTER_CROP_PAD = Property(
             {"shape": (2,)},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:260",
+            "specs/indexing.yaml:268",
         ),
         Example(
-            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:261"
+            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:269"
         ),
-        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:262"),
+        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:270"),
         Example(
-            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:263"
+            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:271"
         ),
-        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:264"),
+        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:272"),
     ),
-    "specs/indexing.yaml:242",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:250"),),
-    reference_source="specs/indexing.yaml:255",
+    "specs/indexing.yaml:250",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:258"),),
 )
 
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:274
 def reverse_sequence_case(d: Draw) -> Case:
     rule = Rule("reverse_sequence")
     m = d.dim("m")
@@ -629,7 +646,7 @@ def reverse_sequence_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:282
+# specs/indexing.yaml:290
 def reverse_sequence_reference(x: Any, lens: Any, batch_axis: Any, time_axis: Any) -> Any:
     return (
         lambda t: np.swapaxes(
@@ -650,43 +667,43 @@ REVERSE_SEQUENCE = Property(
             {},
             {"y": Given(value=((5, 4), (3, 2), (1, 6)))},
             None,
-            "specs/indexing.yaml:286",
+            "specs/indexing.yaml:294",
         ),
         Example(
             {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
             {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
-            "specs/indexing.yaml:287",
+            "specs/indexing.yaml:295",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": 0},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:288",
+            "specs/indexing.yaml:296",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": -1, "time_axis": 2},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:289",
+            "specs/indexing.yaml:297",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1, 1))},
             {},
             {},
             "lengths for a batch",
-            "specs/indexing.yaml:290",
+            "specs/indexing.yaml:298",
         ),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:291"),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:292"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:299"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:300"),
     ),
-    "specs/indexing.yaml:266",
+    "specs/indexing.yaml:274",
     asserts=(
-        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:275"),
-        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:276"),
+        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:283"),
+        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:284"),
     ),
     reference_source="specs/indexing.yaml:282",
 )

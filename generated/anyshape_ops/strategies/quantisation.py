@@ -13,7 +13,7 @@ from anyshape.rules import Vec
 from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
-# specs/quantisation.yaml:25
+# specs/quantisation.yaml:40
 def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     both = [np.stack([of.astype(np.int32) >> k & 2 ** bits - 1 for k in range(0, 8, bits)], -1) for of in (codes, zero)]
     flat = [of.reshape(of.shape[0], int(np.prod(of.shape[1:]))) for of in both]
@@ -21,7 +21,7 @@ def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: A
     return (known.astype(scale.dtype) - np.broadcast_to(offset, scale.shape)[:, group]) * scale[:, group]
 
 
-# specs/quantisation.yaml:32
+# specs/quantisation.yaml:47
 def dequantize_linear_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.run("q")
@@ -33,7 +33,7 @@ def dequantize_linear_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:43
+# specs/quantisation.yaml:58
 def dequantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s: ((x.astype(scale.dtype) - s(np.asarray(zero)).astype(scale.dtype)) * s(scale)).astype(scale.dtype))(
         lambda v: np.reshape(v, ())
@@ -52,186 +52,186 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:52",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:53",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:54",
-        ),
-        Example(
-            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
-            {},
-            {"y": Given((3,))},
-            None,
-            "specs/quantisation.yaml:55",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:56",
-        ),
-        Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3))},
-            {"block_size": 2},
-            {"y": Given((2, 6))},
-            None,
-            "specs/quantisation.yaml:57",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:58"
-        ),
-        Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3))},
-            {"block_size": 3},
-            {},
-            "must have the shape",
-            "specs/quantisation.yaml:59",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:60"
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:61"
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
-            {},
-            {},
-            "the shape of scale",
-            "specs/quantisation.yaml:62",
-        ),
-        Example(
-            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
-            {"axis": 0, "block_size": 1},
-            {},
-            "the shape of scale",
-            "specs/quantisation.yaml:63",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(())},
-            {"block_size": -1},
-            {},
-            "a block has a size",
-            "specs/quantisation.yaml:64",
-        ),
-        Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
-            {"block_size": 2},
-            {"y": Given((2, 6))},
-            None,
-            "specs/quantisation.yaml:65",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {"block_size": 2},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:66",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,))},
-            {"axis": -1},
-            {"y": Given((2, 3))},
-            None,
             "specs/quantisation.yaml:67",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:68",
         ),
         Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:69",
+        ),
+        Example(
+            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((3,))},
+            None,
+            "specs/quantisation.yaml:70",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:71",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3))},
+            {"block_size": 2},
+            {"y": Given((2, 6))},
+            None,
+            "specs/quantisation.yaml:72",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:73"
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3))},
+            {"block_size": 3},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:74",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:75"
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:76"
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
+            {},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:77",
+        ),
+        Example(
+            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 0, "block_size": 1},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:78",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(())},
+            {"block_size": -1},
+            {},
+            "a block has a size",
+            "specs/quantisation.yaml:79",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
+            {"block_size": 2},
+            {"y": Given((2, 6))},
+            None,
+            "specs/quantisation.yaml:80",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:81",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,))},
+            {"axis": -1},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:82",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:83",
+        ),
+        Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:69",
+            "specs/quantisation.yaml:84",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:70",
+            "specs/quantisation.yaml:85",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:71",
+            "specs/quantisation.yaml:86",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:72",
+            "specs/quantisation.yaml:87",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:73"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:88"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:74"
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:89"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:75",
+            "specs/quantisation.yaml:90",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:76",
+            "specs/quantisation.yaml:91",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:77",
+            "specs/quantisation.yaml:92",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:78",
+            "specs/quantisation.yaml:93",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:79",
+            "specs/quantisation.yaml:94",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:80",
+            "specs/quantisation.yaml:95",
         ),
     ),
-    "specs/quantisation.yaml:32",
+    "specs/quantisation.yaml:47",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -244,7 +244,7 @@ DEQUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:82
+# specs/quantisation.yaml:97
 def quantize_linear_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.run("q")
@@ -254,7 +254,7 @@ def quantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
 
 
-# specs/quantisation.yaml:96
+# specs/quantisation.yaml:111
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
@@ -274,199 +274,199 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:107",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:108",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:109",
-        ),
-        Example(
-            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
-            {},
-            {"y": Given((3,))},
-            None,
-            "specs/quantisation.yaml:110",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:111",
-        ),
-        Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
-            {"block_size": 2},
-            {"y": Given((2, 6))},
-            None,
-            "specs/quantisation.yaml:112",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
-            {},
-            {},
-            "one number or a vector",
-            "specs/quantisation.yaml:113",
-        ),
-        Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
-            {"block_size": 3},
-            {},
-            "must have the shape",
-            "specs/quantisation.yaml:114",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
-            {"axis": 2},
-            {},
-            "is not one of",
-            "specs/quantisation.yaml:115",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
-            {},
-            {},
-            "a scale for each of",
-            "specs/quantisation.yaml:116",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
-            {},
-            {},
-            "the shape of scale",
-            "specs/quantisation.yaml:117",
-        ),
-        Example(
-            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
-            {"axis": 0, "block_size": 1},
-            {},
-            "the shape of scale",
-            "specs/quantisation.yaml:118",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
-            {"block_size": -1},
-            {},
-            "a block has a size",
-            "specs/quantisation.yaml:119",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {"block_size": 2},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:120",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
-            {"axis": -1},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:121",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
             "specs/quantisation.yaml:122",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {"axis": 2, "block_size": 2},
+            {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:123",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
-            {"axis": 2},
+            {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:124",
+        ),
+        Example(
+            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((3,))},
+            None,
+            "specs/quantisation.yaml:125",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:126",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
+            {"block_size": 2},
+            {"y": Given((2, 6))},
+            None,
+            "specs/quantisation.yaml:127",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
+            {},
+            {},
+            "one number or a vector",
+            "specs/quantisation.yaml:128",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
+            {"block_size": 3},
+            {},
+            "must have the shape",
+            "specs/quantisation.yaml:129",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {"axis": 2},
+            {},
+            "is not one of",
+            "specs/quantisation.yaml:130",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
+            {},
+            {},
+            "a scale for each of",
+            "specs/quantisation.yaml:131",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
+            {},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:132",
+        ),
+        Example(
+            {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 0, "block_size": 1},
+            {},
+            "the shape of scale",
+            "specs/quantisation.yaml:133",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
+            {"block_size": -1},
+            {},
+            "a block has a size",
+            "specs/quantisation.yaml:134",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:135",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {"axis": -1},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:136",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:137",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
+            {"axis": 2, "block_size": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:138",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {"axis": 2},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:139",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:125",
+            "specs/quantisation.yaml:140",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:126",
+            "specs/quantisation.yaml:141",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -3},
             {},
             "is not one of",
-            "specs/quantisation.yaml:127",
+            "specs/quantisation.yaml:142",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:128",
+            "specs/quantisation.yaml:143",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:129",
+            "specs/quantisation.yaml:144",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:130",
+            "specs/quantisation.yaml:145",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:131",
+            "specs/quantisation.yaml:146",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:132",
+            "specs/quantisation.yaml:147",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:133",
+            "specs/quantisation.yaml:148",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:134",
+            "specs/quantisation.yaml:149",
         ),
     ),
-    "specs/quantisation.yaml:82",
+    "specs/quantisation.yaml:97",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -479,21 +479,22 @@ QUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:136
+# specs/quantisation.yaml:151
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
-    m = Vec(d.dim("m") for _ in range(1))
+    m = d.maybe("m", len(p) > 0)
     k = d.dim("k")
-    n = Vec(d.dim("n") for _ in range(1))
-    u = d.broadcasting_to(m)
-    w = d.broadcasting_to(n)
+    n = d.maybe("n", len(q) > 0)
+    u = d.run("u")
+    w = d.run("w")
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:146
+# specs/quantisation.yaml:166
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
-        a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
+        a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
+        b.astype(np.int32) - np.asarray(zb, np.int32),
     )
 
 
@@ -503,68 +504,131 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:149"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:170"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:150",
+            "specs/quantisation.yaml:171",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:151",
+            "specs/quantisation.yaml:172",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:152",
+            "specs/quantisation.yaml:173",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:153",
+            "specs/quantisation.yaml:174",
+        ),
+        Example(
+            {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
+            {},
+            {"y": Given((5, 4))},
+            None,
+            "specs/quantisation.yaml:175",
+        ),
+        Example(
+            {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
+            {},
+            {"y": Given((5, 2))},
+            None,
+            "specs/quantisation.yaml:176",
+        ),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:177"),
+        Example(
+            {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
+            {},
+            {"y": Given((6, 5, 2, 4))},
+            None,
+            "specs/quantisation.yaml:178",
+        ),
+        Example(
+            {
+                "a": Given(value=((1, 2), (3, 4)), dtype="u8"),
+                "b": Given(value=((1,), (1,)), dtype="u8"),
+                "za": Given(value=((1,), (2,)), dtype="u8"),
+            },
+            {},
+            {"y": Given(value=((1,), (3,)))},
+            None,
+            "specs/quantisation.yaml:179",
+        ),
+        Example(
+            {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
+            {},
+            {},
+            "does not fit",
+            "specs/quantisation.yaml:180",
+        ),
+        Example(
+            {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3, 1))},
+            {},
+            {},
+            "for all columns",
+            "specs/quantisation.yaml:181",
+        ),
+        Example(
+            {"a": Given((3,)), "b": Given((3, 4)), "za": Given((3,))}, {}, {}, "one row", "specs/quantisation.yaml:182"
+        ),
+        Example(
+            {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((3,))},
+            {},
+            {},
+            "one column",
+            "specs/quantisation.yaml:183",
         ),
     ),
-    "specs/quantisation.yaml:136",
+    "specs/quantisation.yaml:151",
     asserts=(
-        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:142"),
-        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:143"),
+        Refusal(r"za .* is not one, and a is one row", "specs/quantisation.yaml:27"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:31"),
+        Refusal(r"zb .* is not one, and b is one column", "specs/quantisation.yaml:33"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:35"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
     ),
     reference_source="specs/quantisation.yaml:146",
 )
 
 
-# specs/quantisation.yaml:155
+# specs/quantisation.yaml:185
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
-    m = Vec(d.dim("m") for _ in range(1))
+    m = d.maybe("m", len(p) > 0)
     k = d.dim("k")
-    u = d.broadcasting_to(m)
-    n = Vec(d.dim("n") for _ in range(1))
-    w = d.broadcasting_to(n)
+    u = d.run("u")
+    n = d.maybe("n", len(q) > 0)
+    w = d.run("w")
     e = d.repeated(1)
     return Case(
         {"a": Vec((*p, *m, k)), "sa": u, "za": u, "b": Vec((*q, k, *n)), "sb": w, "zb": w, "sy": e, "zy": e}, {}
     )
 
 
-# specs/quantisation.yaml:177
+# specs/quantisation.yaml:224
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
-    return (lambda t, f, z, r: np.nan_to_num(np.clip(np.rint(t.astype(np.float32) * f) + np.float32(z), r.min, r.max)).astype(zy.dtype))(
-        np.matmul(
-            a.astype(np.int32) - np.asarray(za, np.int32)[..., None], b.astype(np.int32) - np.asarray(zb, np.int32)
-        ),
-        np.asarray(sa, np.float32)[..., None] * np.asarray(sb, np.float32) / np.float32(sy.reshape(())),
-        zy.reshape(()),
+    return (lambda rows, both, r: np.nan_to_num(np.clip(np.rint(np.matmul(a.astype(np.int32) - rows(za, np.int32), b.astype(np.int32) - zb.astype(np.int32)).astype(np.float32) * both(rows(sa, np.float32), sb.astype(np.float32))) + np.float32(zy.reshape(())), r.min, r.max)).astype(zy.dtype))(
+        lambda v, t: v.astype(t)[:, None] if v.ndim == 1 and a.ndim > 1 else v.astype(t),
+        lambda f, g: (f.reshape(f.shape[:-1]) if f.ndim and (b.ndim == 1 or a.ndim == 1) else f)
+        * (
+            g.reshape((*g.shape[:-2], *g.shape[-1:]))
+            if g.ndim > 1 and a.ndim == 1 else g.reshape(())
+            if g.ndim and b.ndim == 1 else g
+        ) / np.float32(sy.reshape(())),
         np.iinfo(zy.dtype),
     )
 
@@ -588,7 +652,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:183",
+            "specs/quantisation.yaml:232",
         ),
         Example(
             {
@@ -604,7 +668,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:184",
+            "specs/quantisation.yaml:233",
         ),
         Example(
             {
@@ -620,7 +684,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:185",
+            "specs/quantisation.yaml:234",
         ),
         Example(
             {
@@ -636,7 +700,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:186",
+            "specs/quantisation.yaml:235",
         ),
         Example(
             {
@@ -652,20 +716,168 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:187",
+            "specs/quantisation.yaml:236",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given((1,)),
+                "za": Given((1,)),
+                "b": Given((5, 3, 4)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given((5, 4))},
+            None,
+            "specs/quantisation.yaml:237",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given((2, 1)),
+                "za": Given((2, 1)),
+                "b": Given((3,)),
+                "sb": Given((1,)),
+                "zb": Given((1,)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given((2,))},
+            None,
+            "specs/quantisation.yaml:238",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given(()),
+                "za": Given(()),
+                "b": Given((5, 3, 4)),
+                "sb": Given((5, 1, 4)),
+                "zb": Given((5, 1, 4)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given((5, 4))},
+            None,
+            "specs/quantisation.yaml:239",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given(()),
+                "za": Given(()),
+                "b": Given((3,)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given(())},
+            None,
+            "specs/quantisation.yaml:240",
+        ),
+        Example(
+            {
+                "a": Given((5, 2, 3)),
+                "sa": Given((5, 2, 1)),
+                "za": Given((5, 2, 1)),
+                "b": Given((6, 1, 3, 4)),
+                "sb": Given((6, 1, 1, 4)),
+                "zb": Given((6, 1, 1, 4)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {"y": Given((6, 5, 2, 4))},
+            None,
+            "specs/quantisation.yaml:241",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given((1, 3)),
+                "za": Given((1, 3)),
+                "b": Given((3, 4)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "does not fit",
+            "specs/quantisation.yaml:242",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given(()),
+                "za": Given(()),
+                "b": Given((3, 4)),
+                "sb": Given((3, 1)),
+                "zb": Given((3, 1)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "for all columns",
+            "specs/quantisation.yaml:243",
+        ),
+        Example(
+            {
+                "a": Given((3,)),
+                "sa": Given((3,)),
+                "za": Given((3,)),
+                "b": Given((3, 4)),
+                "sb": Given(()),
+                "zb": Given(()),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "one row",
+            "specs/quantisation.yaml:244",
+        ),
+        Example(
+            {
+                "a": Given((2, 3)),
+                "sa": Given(()),
+                "za": Given(()),
+                "b": Given((3,)),
+                "sb": Given((3,)),
+                "zb": Given((3,)),
+                "sy": Given(()),
+                "zy": Given(()),
+            },
+            {},
+            {},
+            "one column",
+            "specs/quantisation.yaml:245",
         ),
     ),
-    "specs/quantisation.yaml:155",
+    "specs/quantisation.yaml:185",
     asserts=(
-        Refusal(r"the scale .* of a does not fit .* rows", "specs/quantisation.yaml:169"),
-        Refusal(r"the scale .* of b is not one for all columns or for each of .*", "specs/quantisation.yaml:170"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:171"),
+        Refusal(r"za .* is not one, and a is one row", "specs/quantisation.yaml:27"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
+        Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:31"),
+        Refusal(r"zb .* is not one, and b is one column", "specs/quantisation.yaml:33"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:35"),
+        Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:200"),
     ),
     reference_source="specs/quantisation.yaml:177",
 )
 
 
-# specs/quantisation.yaml:189
+# specs/quantisation.yaml:247
 def matmul_nbits_case(d: Draw) -> Case:
     p = d.run("p")
     blocks = d.dim("blocks")
@@ -686,7 +898,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:204
+# specs/quantisation.yaml:262
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -716,7 +928,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:229",
+            "specs/quantisation.yaml:287",
         ),
         Example(
             {
@@ -729,28 +941,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:230",
+            "specs/quantisation.yaml:288",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:231",
+            "specs/quantisation.yaml:289",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:232",
+            "specs/quantisation.yaml:290",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:233",
+            "specs/quantisation.yaml:291",
         ),
         Example(
             {
@@ -762,22 +974,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:234",
+            "specs/quantisation.yaml:292",
         ),
     ),
-    "specs/quantisation.yaml:189",
+    "specs/quantisation.yaml:247",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:197"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:255"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:198",
+            "specs/quantisation.yaml:256",
         ),
     ),
     reference_source="specs/quantisation.yaml:204",
 )
 
 
-# specs/quantisation.yaml:236
+# specs/quantisation.yaml:294
 def unpack_nbits_case(d: Draw) -> Case:
     n = d.dim("n")
     blocks = d.dim("blocks")
@@ -799,7 +1011,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:250
+# specs/quantisation.yaml:308
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -819,7 +1031,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:252",
+            "specs/quantisation.yaml:310",
         ),
         Example(
             {
@@ -832,7 +1044,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:253",
+            "specs/quantisation.yaml:311",
         ),
         Example(
             {
@@ -844,7 +1056,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:254",
+            "specs/quantisation.yaml:312",
         ),
         Example(
             {
@@ -856,28 +1068,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:255",
+            "specs/quantisation.yaml:313",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:256",
+            "specs/quantisation.yaml:314",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:257",
+            "specs/quantisation.yaml:315",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:258",
+            "specs/quantisation.yaml:316",
         ),
         Example(
             {
@@ -889,14 +1101,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:259",
+            "specs/quantisation.yaml:317",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:260",
+            "specs/quantisation.yaml:318",
         ),
         Example(
             {
@@ -908,14 +1120,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:261",
+            "specs/quantisation.yaml:319",
         ),
     ),
-    "specs/quantisation.yaml:236",
+    "specs/quantisation.yaml:294",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:243"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:244"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:245"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:301"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:302"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:303"),
     ),
     reference_source="specs/quantisation.yaml:250",
 )
