@@ -191,6 +191,7 @@ OPS: dict[str, OpDef] = {
         normalisation.INSTANCE_NORM,
         normalisation.GROUP_NORM,
         normalisation.RMS_NORM,
+        normalisation.MEAN_VARIANCE_NORM,
         normalisation.LP_NORM,
         normalisation.LRN,
         normalisation.GLOBAL_AVERAGE_POOL,

@@ -162,6 +162,7 @@ from anyshape_ops.ops.normalisation import (
     INSTANCE_NORM,
     LP_NORM,
     LRN,
+    MEAN_VARIANCE_NORM,
     RMS_NORM,
 )
 from anyshape_ops.ops.quantisation import (
@@ -1758,7 +1759,17 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:151
+# specs/normalisation.yaml:152
+def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
+    """Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are
+    0.
+
+    (x: F[*o, *r@axes]) -> (y: F[*o, *r@axes])
+    """
+    return call(MEAN_VARIANCE_NORM, [x], {"axes": axes}, source)[0]
+
+
+# specs/normalisation.yaml:169
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
 
@@ -1767,7 +1778,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:182
+# specs/normalisation.yaml:200
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
 ) -> Value:
@@ -1778,7 +1789,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:207
+# specs/normalisation.yaml:225
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
 
@@ -1787,7 +1798,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:215
+# specs/normalisation.yaml:233
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
 
@@ -1796,7 +1807,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:223
+# specs/normalisation.yaml:241
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
 
@@ -3458,6 +3469,7 @@ __all__ = [
     "max_unpool",
     "maximum",
     "mean",
+    "mean_variance_norm",
     "mel_weight_matrix",
     "min",
     "minimum",

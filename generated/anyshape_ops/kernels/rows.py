@@ -80,8 +80,8 @@ def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
     i, j = eqs.indices("i", o), eqs.indices("j", n)
     eqs.define(
         y[*i, *j],
-        cast((cast(x[*i, *j], eqs.dtypes["U"]) - mu[*i]) * inv[*i], eqs.dtypes["F"]) * scale[*fit(j, u)]
-        + bias[*fit(j, v)],
+        cast((cast(x[*i, *j], eqs.dtypes["U"]) - mu[*i]) * inv[*i], eqs.dtypes["F"]) * scale[*fit((*i, *j), u)]
+        + bias[*fit((*i, *j), v)],
         "specs/rows.yaml:83",
     )
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))

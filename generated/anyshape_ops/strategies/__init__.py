@@ -130,6 +130,7 @@ PROPERTIES = LazyProperties(
         "instance_norm": "normalisation.INSTANCE_NORM",
         "group_norm": "normalisation.GROUP_NORM",
         "rms_norm": "normalisation.RMS_NORM",
+        "mean_variance_norm": "normalisation.MEAN_VARIANCE_NORM",
         "lp_norm": "normalisation.LP_NORM",
         "lrn": "normalisation.LRN",
         "global_average_pool": "normalisation.GLOBAL_AVERAGE_POOL",
