@@ -521,7 +521,7 @@ DYN_SLICE = OpDef(
     moves=("T",),
 )
 
-# specs/movement.yaml:205
+# specs/movement.yaml:207
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -539,11 +539,11 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:205",
+    source="specs/movement.yaml:207",
     moves=("T",),
 )
 
-# specs/movement.yaml:221
+# specs/movement.yaml:223
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -557,7 +557,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:221",
+    source="specs/movement.yaml:223",
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -572,5 +572,5 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:221",
+    source="specs/movement.yaml:223",
 )

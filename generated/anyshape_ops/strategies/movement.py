@@ -348,11 +348,25 @@ SLICE = Property(
             {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:202"
         ),
         Example(
+            {"x": Given(value=(1, 2, 3))},
+            {"starts": (1,), "ends": (9223372036854775807,), "steps": (9223372036854775807,)},
+            {"y": Given(value=(2,))},
+            None,
+            "specs/movement.yaml:203",
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3))},
+            {"starts": (1,), "ends": (-9,), "steps": (-9223372036854775808,)},
+            {"y": Given(value=(2,))},
+            None,
+            "specs/movement.yaml:204",
+        ),
+        Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:203",
+            "specs/movement.yaml:205",
         ),
     ),
     "specs/movement.yaml:178",
@@ -361,7 +375,7 @@ SLICE = Property(
 )
 
 
-# specs/movement.yaml:205
+# specs/movement.yaml:207
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -371,7 +385,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, {"index": (-n, n)})
 
 
-# specs/movement.yaml:213
+# specs/movement.yaml:215
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -386,22 +400,21 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:218",
+            "specs/movement.yaml:220",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:219",
+            "specs/movement.yaml:221",
         ),
     ),
-    "specs/movement.yaml:205",
-    reference_source="specs/movement.yaml:213",
+    "specs/movement.yaml:207",
 )
 
 
-# specs/movement.yaml:221
+# specs/movement.yaml:223
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -411,7 +424,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:229
+# specs/movement.yaml:231
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -421,18 +434,17 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:232"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:234"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:233"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:235"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:234",
+            "specs/movement.yaml:236",
         ),
     ),
-    "specs/movement.yaml:221",
-    reference_source="specs/movement.yaml:229",
+    "specs/movement.yaml:223",
 )
