@@ -23,6 +23,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper
 
+from anyshape.frontends.onnx.dtypes import BY_NUMBER
 from anyshape.frontends.onnx.mappings import all_mappings, find_schema, normal_domain
 from tests.frontends.differential_bases import own_bases
 from tests.frontends.onnx_suite import as_array, cases
@@ -38,10 +39,9 @@ EXTREMES: Mapping[int, Sequence[Any]] = {
 }
 WORDS = np.array(["", "a", "ab", "b", "é", "zz z"], object)
 OF_TYPE = {
-    f"tensor({helper.tensor_dtype_to_string(t).removeprefix('TensorProto.').lower()})": t
-    for t in onnx.TensorProto.DataType.values()
-    if t
-} | {"tensor(string)": onnx.TensorProto.STRING}
+    f"tensor({helper.tensor_dtype_to_string(t).removeprefix('TensorProto.').lower()})": t for t in BY_NUMBER
+}
+"""Element types that we have; the others are refused by name"""
 FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 
@@ -159,7 +159,9 @@ def trials() -> tuple[Trial, ...]:
             for base in bases()[operator]:
                 plain = in_opset(base, operator, opset, schema)
                 if plain is not None:
-                    for t in (plain, *changed(plain, schema)):
+                    first = base is bases()[operator][0]
+                    own = opset in all_mappings().get(operator, {}) or opset == versions[-1]
+                    for t in (plain, *changed(plain, schema, first, own)):
                         found.setdefault(t.name, t)
     return tuple(found.values())
 
@@ -182,6 +184,8 @@ def in_opset(base: Base, operator: str, opset: int, schema: Any) -> Trial | None
                 feeds.append(a)
         elif called.lower() in lower:
             attributes[lower[called.lower()]] = _as_attribute(lower[called.lower()], a, schema)
+    if any(a.type != int(schema.attributes[key].type.value) for key, a in attributes.items()):
+        return None
     if not schema.min_input <= len(feeds) <= schema.max_input:
         return None
     outputs = min(len(base.node.output), schema.max_output)
@@ -250,16 +254,17 @@ def cast(a: np.ndarray, t: int) -> np.ndarray:
         return np.nan_to_num(wide).astype(dtype) if dtype.kind in "iub" else wide.astype(np.complex64).real.astype(dtype) if dtype.kind == "V" else wide.astype(dtype)
 
 
-def changed(plain: Trial, schema: Any) -> Iterator[Trial]:
-    """The trial with one thing changed, in all ways."""
-    for variable in dict.fromkeys(_formal(schema, k).type_str for k, a in enumerate(plain.feeds) if a is not None):
+def changed(plain: Trial, schema: Any, first: bool, own: bool) -> Iterator[Trial]:
+    """The trial with one thing changed, in all ways. `first`: dtypes are those of an operator's first case; `own`: contents are for opsets
+    that a mapping begins with, and for the last one, and so are extremes but of the first case."""
+    for variable in () if not first else dict.fromkeys(_formal(schema, k).type_str for k, a in enumerate(plain.feeds) if a is not None):
         for t in allowed(schema, variable):
             yield in_type(plain, schema, variable, t)
     for name, declared in sorted(schema.attributes.items()):
         if name in plain.attributes and not declared.required:
             rest = {key: a for key, a in plain.attributes.items() if key != name}
             yield replace(plain, change=f"{name} absent", attributes=rest)
-        for text, a in _extremes(name, int(declared.type.value), plain):
+        for text, a in _extremes(name, int(declared.type.value), plain) if first or own else ():
             yield replace(plain, change=f"{name}={text}", attributes={**plain.attributes, name: a})
     for k, a in enumerate(plain.feeds):
         formal = _formal(schema, k)
@@ -267,6 +272,8 @@ def changed(plain: Trial, schema: Any) -> Iterator[Trial]:
             continue
         if formal.option == onnx.defs.OpSchema.FormalParameterOption.Optional:
             yield _fed(plain, k, None, f"{formal.name} absent")
+        if not own:
+            continue
         if a.dtype.kind in "iu" and a.ndim <= 1 and 0 < a.size <= 16:
             yield from _operands(plain, k, a, formal.name)
         yield from _contents(plain, k, a, formal.name if len(schema.inputs) > k else f"{formal.name} {k}")
@@ -281,7 +288,7 @@ def _fed(trial: Trial, k: int, a: np.ndarray | None, change: str) -> Trial:
 def _extremes(name: str, kind: int, plain: Trial) -> Iterator[tuple[str, onnx.AttributeProto]]:
     """An attribute at the ends of what its kind has; a list empty, and with each end as its first item."""
     own = plain.attributes.get(name)
-    values: Iterable[Any] = EXTREMES.get(kind, ())
+    values: Iterable[Any] = (0, 1) if kind == AttributeProto.INT and name in flags() else EXTREMES.get(kind, ())
     if kind == AttributeProto.STRING:
         values = dict.fromkeys([*values, *_words(plain.operator, name)])
     if kind in (AttributeProto.INTS, AttributeProto.FLOATS):
@@ -292,6 +299,24 @@ def _extremes(name: str, kind: int, plain: Trial) -> Iterator[tuple[str, onnx.At
         values = [[]]
     for value in values:
         yield str(value), helper.make_attribute(name, value, attr_type=kind)
+
+
+@cache
+def flags() -> frozenset[str]:
+    """Attributes that are 0 or 1: no operator has another default for one of that name, and no case of the suite another value."""
+    said: dict[str, set[int]] = defaultdict(set)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for schema in onnx.defs.get_all_schemas_with_history():
+            for name, declared in schema.attributes.items():
+                if declared.type.value == AttributeProto.INT:
+                    count = declared.required or "number of" in declared.description.lower()
+                    said[name].add(2 if count else declared.default_value.i)
+    for n in (n for c in cases().values() for n in c.model.graph.node):
+        for a in n.attribute:
+            if a.name in said:
+                said[a.name].add(a.i)
+    return frozenset(name for name, values in said.items() if values <= {0, 1})
 
 
 @cache
@@ -316,8 +341,7 @@ def _operands(plain: Trial, k: int, a: np.ndarray, name: str) -> Iterator[Trial]
 def _contents(plain: Trial, k: int, a: np.ndarray, name: str) -> Iterator[Trial]:
     """Numbers that are none, and the ends of those that are, spread over the input."""
     if a.dtype.kind == "f" and a.size:
-        big = float(np.finfo(a.dtype).max)
-        for text, values in (("nan", (np.nan,)), ("inf", (np.inf, -np.inf)), ("ends", (big, -big, 0.0, -0.0))):
+        for text, values in (("nan", (np.nan,)), ("inf", (np.inf, -np.inf))):
             other = np.array(a)
             for j, v in enumerate(values):
                 other.reshape(-1)[j * 7 % a.size] = v

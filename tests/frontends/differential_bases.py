@@ -25,6 +25,7 @@ TABLE: dict[str, tuple[str, str, tuple[np.ndarray, ...], dict[str, Any], list[st
         "Scatter", "", (X, np.array([[1, 0, 1]]), X[:1]), {"axis": 0}, ["y"]),
     "upsample_by": (
         "Upsample", "", (np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), np.array([1, 1, 2, 3], np.float32)), {"mode": "nearest"}, ["y"]),
+    "cast_by_name": ("Cast", "", (X,), {"to": "INT32"}, ["y"]),
     "global_lp": ("GlobalLpPool", "", (np.stack([X, -X])[None],), {"p": 2}, ["y"]),
     "roi": (
         "MaxRoiPool", "", (np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4), np.array([[0, 0, 0, 3, 3], [0, 1, 1, 2, 2]], np.float32)),

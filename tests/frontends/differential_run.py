@@ -187,7 +187,8 @@ def difference(trial: Trial, by: Runtimes) -> Difference | None:
 
 def _as(wide: Any, like: Any) -> Any:
     a = np.asarray(wide)
-    return a.astype(like.dtype) if isinstance(like, np.ndarray) and a.dtype == np.float64 else wide
+    with np.errstate(all="ignore"):
+        return a.astype(like.dtype) if isinstance(like, np.ndarray) and a.dtype == np.float64 else wide
 
 
 def unlike(a: Results, b: Results) -> str:

@@ -39,7 +39,7 @@ def transpose_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/movement.yaml:62
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.squeeze(n.input(0), axes=(n.attr("axes") if len(n.attr("axes") or ()) > 0 else None), source=n.source)]
+    return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
 # specs/movement.yaml:62

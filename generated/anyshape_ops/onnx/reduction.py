@@ -14,9 +14,7 @@ from anyshape_ops import api
 
 # specs/reduction.yaml:50
 def reduce_sum_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source)
-    ]
+    return [api.sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:51
@@ -34,9 +32,7 @@ def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:61
 def reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source)
-    ]
+    return [api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:62
@@ -54,9 +50,7 @@ def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:71
 def reduce_prod_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source)
-    ]
+    return [api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:72
@@ -74,9 +68,7 @@ def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:84
 def reduce_max_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source)
-    ]
+    return [api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:85
@@ -94,9 +86,7 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:102
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source)
-    ]
+    return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:103
@@ -114,7 +104,7 @@ def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:118
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source)]
+    return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:119
@@ -132,7 +122,7 @@ def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:129
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source)]
+    return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:130
@@ -150,11 +140,7 @@ def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:140
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.sum_square(
-            n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source
-        )
-    ]
+    return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:141
@@ -172,9 +158,7 @@ def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:151
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source)
-    ]
+    return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:152
@@ -192,11 +176,7 @@ def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
 
 # specs/reduction.yaml:165
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
-    return [
-        api.log_sum_exp(
-            n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), empty_is_all=True, source=n.source
-        )
-    ]
+    return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
 # specs/reduction.yaml:166

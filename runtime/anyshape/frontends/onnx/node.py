@@ -39,7 +39,8 @@ class OnnxNode(Protocol):
         """Refuses the node if it gives an input behind so many."""
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute as Python has it: int, float, str, list, or an array for a tensor."""
+        """An attribute as Python has it: int, float, str, list, or an array for a tensor; a list without items that ONNX's declaration
+        does not want is absent, as runtimes have it."""
 
     @overload
     def attr_dtype(self, name: str) -> DType | None: ...
