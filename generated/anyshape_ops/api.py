@@ -669,7 +669,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:94
+# specs/contraction.yaml:97
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
 ) -> Value:
@@ -680,7 +680,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:146
+# specs/contraction.yaml:149
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
 
@@ -1831,9 +1831,10 @@ def dequantize_linear(
 def quantize_linear(
     x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
 ) -> Value:
-    """Floats divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.
+    """Numbers divided by their scale, rounded to even, moved by their zero point and cut to the range of its
+    dtype.
 
-    (x: F[*d], scale: F[*q], zero: Q[*z]) -> (y: Q[*d])
+    (x: X[*d], scale: F[*q], zero: Q[*z]) -> (y: Q[*d])
     """
     return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
@@ -2131,7 +2132,7 @@ def mean(
     *,
     source: str = "",
 ) -> Value:
-    """The mean over some axes, by default over all.
+    """The mean over some axes, by default over all; of integers cut towards zero.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
@@ -2142,7 +2143,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:68
 def prod(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2162,7 +2163,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:78
 def max(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2183,7 +2184,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:96
 def min(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2204,7 +2205,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:114
 def l1(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2224,7 +2225,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:125
 def l2(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2244,7 +2245,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:136
 def sum_square(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2268,7 +2269,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:147
 def log_sum(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2288,7 +2289,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:158
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2312,7 +2313,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:172
 def any(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2332,7 +2333,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:179
 def all(
     x: Operand,
     axes: Sequence[int] | Value | None = None,
@@ -2352,7 +2353,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:182
+# specs/reduction.yaml:186
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:
@@ -2364,7 +2365,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:198
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
 ) -> Value:

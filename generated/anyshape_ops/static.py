@@ -592,7 +592,7 @@ def mean(
     *,
     source: str = "",
 ) -> Value:
-    """The mean over some axes, by default over all.
+    """The mean over some axes, by default over all; of integers cut towards zero.
 
     Here axes must be known when the call is built: attributes.
 
@@ -601,7 +601,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:68
 def prod(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -619,7 +619,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:78
 def max(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -638,7 +638,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:96
 def min(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -657,7 +657,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:110
+# specs/reduction.yaml:114
 def l1(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -675,7 +675,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:121
+# specs/reduction.yaml:125
 def l2(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -693,7 +693,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:132
+# specs/reduction.yaml:136
 def sum_square(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -711,7 +711,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:147
 def log_sum(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -729,7 +729,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:154
+# specs/reduction.yaml:158
 def log_sum_exp(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -747,7 +747,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:172
 def any(
     x: Operand,
     axes: Sequence[int] | None = None,
@@ -765,7 +765,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:179
 def all(
     x: Operand,
     axes: Sequence[int] | None = None,

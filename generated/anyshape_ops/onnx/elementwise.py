@@ -183,7 +183,7 @@ def relu_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/elementwise.yaml:244
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
-    return [api.gelu(n.input(0), approximate=n.attr("approximate"), source=n.source)]
+    return [api.gelu(n.input(0), approximate=n.attr("approximate") or None, source=n.source)]
 
 
 # specs/elementwise.yaml:245

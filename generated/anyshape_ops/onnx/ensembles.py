@@ -586,7 +586,7 @@ def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
             least=n.attr("min_gram_length"),
             most=n.attr("max_gram_length"),
             skips=n.attr("max_skip_count"),
-            mode=n.attr("mode"),
+            mode=n.attr("mode") or None,
             source=n.source,
         )
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, scalar
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -87,7 +87,20 @@ def group_normalization_21(n: OnnxNode) -> Sequence[Value]:
 def rmsnormalization_23(n: OnnxNode) -> Sequence[Value]:
     if n.attr("stash_type", 1) != 1:
         n.refuse("RMSNormalization that computes in another dtype than f32")
-    return api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)
+    return (
+        [api.rms_norm(n.input(0), n.input(1), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)[0]]
+        if dtype_of(n, n.input(1)) == dtype_of(n, n.input(0)) else [
+            api.mul(
+                api.cast(
+                    api.rms_norm(n.input(0), axis=n.attr("axis", -1), epsilon=n.attr("epsilon"), source=n.source)[0],
+                    to=dtype_of(n, n.input(1)),
+                    source=n.source,
+                ),
+                n.input(1),
+                source=n.source,
+            )
+        ]
+    )
 
 
 # specs/normalisation.yaml:136

@@ -66,7 +66,7 @@ def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
         api.string_normalizer(
             n.input(0),
             strings(n.attr("stopwords", ())),
-            action=n.attr("case_change_action", "NONE"),
+            action=n.attr("case_change_action", "NONE") or None,
             case_sensitive=n.attr("is_case_sensitive", 0) == 1,
             source=n.source,
         )

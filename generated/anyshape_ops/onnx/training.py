@@ -42,7 +42,7 @@ def ai_onnx_preview_training_momentum_1(n: OnnxNode) -> Sequence[Value]:
             alpha=n.attr("alpha"),
             beta=n.attr("beta"),
             norm=n.attr("norm_coefficient"),
-            mode=n.attr("mode"),
+            mode=n.attr("mode") or None,
             source=n.source,
         ),
         groups(n, 2, 3)[0],

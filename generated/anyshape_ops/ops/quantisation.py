@@ -57,7 +57,7 @@ QUANTIZE_LINEAR = OpDef(
     name="quantize_linear",
     variant="",
     inputs=(
-        InputDef("x", "F"),
+        InputDef("x", "X"),
         InputDef("scale", "F"),
         InputDef("zero", "Q"),
     ),
@@ -67,6 +67,7 @@ QUANTIZE_LINEAR = OpDef(
     ),
     outputs=(OutputDef("y", "Q"),),
     dtypes={
+        "X": ("f32", "f64", "f16", "bf16", "i32"),
         "F": ("f32", "f64", "f16", "bf16"),
         "Q": (
             "u8",
@@ -86,9 +87,9 @@ QUANTIZE_LINEAR = OpDef(
         ),
     },
     relation=relations.quantize_linear_relation,
-    computed={"U": ("accum", "F")},
+    computed={"W": ("accum", "F"), "U": ("promote", "X", "W")},
     kernel=kernels.quantize_linear_kernel,
-    summary="Floats divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.",
+    summary="Numbers divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.",
     source="specs/quantisation.yaml:97",
 )
 

@@ -105,28 +105,28 @@ GEMM = Property(
     gemm_case,
     gemm_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:88"),
+        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:91"),
         Example(
             {"a": Given((3, 2)), "b": Given((4, 3)), "c": Given((4,))},
             {"trans_a": True, "trans_b": True, "alpha": 0.5, "beta": 2.0},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:89",
+            "specs/contraction.yaml:92",
         ),
-        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:90"),
+        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:93"),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "c": Given((3, 4))},
             {},
             {},
             "does not broadcast",
-            "specs/contraction.yaml:91",
+            "specs/contraction.yaml:94",
         ),
         Example(
             {"a": Given(value=((1, 2),)), "b": Given(value=((3,), (4,))), "c": Given(value=(5,))},
             {},
             {"y": Given(value=((16,),))},
             None,
-            "specs/contraction.yaml:92",
+            "specs/contraction.yaml:95",
         ),
     ),
     "specs/contraction.yaml:35",
@@ -138,7 +138,7 @@ GEMM = Property(
 )
 
 
-# specs/contraction.yaml:94
+# specs/contraction.yaml:97
 def contract_case(d: Draw) -> Case:
     d_ = d.run("d")
     e = d.run("e")
@@ -149,7 +149,7 @@ def contract_case(d: Draw) -> Case:
     return Case({"a": d_, "b": d.default(e)}, {"left": left, "right": right, "result": result})
 
 
-# specs/contraction.yaml:117
+# specs/contraction.yaml:120
 def contract_reference(a: Any, b: Any, left: Any, right: Any, result: Any) -> Any:
     return (
         lambda names: np.sum(
@@ -170,62 +170,62 @@ CONTRACT = Property(
             {"left": (0, 1), "right": (1, 2), "result": (0, 2)},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:139",
+            "specs/contraction.yaml:142",
         ),
         Example(
             {"a": Given((3, 3))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(())},
             None,
-            "specs/contraction.yaml:140",
+            "specs/contraction.yaml:143",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (1,), "result": (1, 0)},
             {"y": Given((3, 2))},
             None,
-            "specs/contraction.yaml:141",
+            "specs/contraction.yaml:144",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (0, 0)},
             {},
             "stands once",
-            "specs/contraction.yaml:142",
+            "specs/contraction.yaml:145",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (1,)},
             {},
             "must be one of",
-            "specs/contraction.yaml:143",
+            "specs/contraction.yaml:146",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (0,), "result": (0,)},
             {},
             "have equal sizes",
-            "specs/contraction.yaml:144",
+            "specs/contraction.yaml:147",
         ),
     ),
-    "specs/contraction.yaml:94",
+    "specs/contraction.yaml:97",
     asserts=(
-        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:106"),
-        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:107"),
-        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:108"),
+        Refusal(r"a label stands once in the result, got .*", "specs/contraction.yaml:109"),
+        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:110"),
+        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:111"),
     ),
     reference_source="specs/contraction.yaml:117",
 )
 
 
-# specs/contraction.yaml:146
+# specs/contraction.yaml:149
 def det_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
     return Case({"x": Vec((*b, n, n))}, {})
 
 
-# specs/contraction.yaml:157
+# specs/contraction.yaml:160
 def det_reference(x: Any) -> Any:
     return determinants(x)
 
@@ -240,31 +240,30 @@ DET = Property(
             {},
             {"y": Given(value=-2.0)},
             None,
-            "specs/contraction.yaml:160",
+            "specs/contraction.yaml:163",
         ),
-        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:161"),
+        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:164"),
         Example(
             {"x": Given(value=((0.0, 1.0), (0.0, 2.0)))},
             {},
             {"y": Given(value=0.0)},
             None,
-            "specs/contraction.yaml:162",
+            "specs/contraction.yaml:165",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (1.0, 5.0)))},
             {},
             {"y": Given(value=3.0)},
             None,
-            "specs/contraction.yaml:163",
+            "specs/contraction.yaml:166",
         ),
         Example(
             {"x": Given(value=((-1.0, 2.0), (-1.0, 5.0)))},
             {},
             {"y": Given(value=-3.0)},
             None,
-            "specs/contraction.yaml:164",
+            "specs/contraction.yaml:167",
         ),
     ),
-    "specs/contraction.yaml:146",
-    reference_source="specs/contraction.yaml:157",
+    "specs/contraction.yaml:149",
 )

@@ -213,6 +213,8 @@ class _Mapper:
         if source == "input" or expr is None:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
+            if p.kind.base == "enum" and p.default is not None:
+                return f"{self._attr(expr)} or None"  # no text is no choice
             if p.kind.base != "dtype":
                 return self._attr(expr)
             text = self._attr(expr, dtype=True)

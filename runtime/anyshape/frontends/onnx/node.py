@@ -173,7 +173,7 @@ def aligned(n: OnnxNode, value: Value | None, to: Value | None, axis: int | None
     from anyshape import ops
 
     found = needed(n, value, "an operand")
-    if axis is None or found.type.rank == 0:
+    if axis is None or found.type.rank == 0 or (to is not None and found.type.rank == to.type.rank is not None):
         return found
     if found.type.rank is None or (to is not None and to.type.rank is None):
         return _aligned_by_the_run(n, found, needed(n, to, "an operand"), axis)
