@@ -2873,7 +2873,7 @@ def string_normalizer(
 
 # specs/text.yaml:221
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
-    """The place of each string, counting through `of` tensors in turn, of which this is number `which`.
+    """The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.
 
     (x: char[*d, w]) -> (y: i64[*d])
     """
@@ -2882,8 +2882,8 @@ def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") 
 
 # specs/text.yaml:239
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
-    """The strings at places that count through several tensors in turn; an empty one where no tensor has that
-    place.
+    """The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has
+    that place.
 
     (at: i64[*s], xs: char[*d[v], w[v]] for v in c) -> (y: char[*s, most])
     """

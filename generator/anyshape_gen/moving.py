@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation
 from anyshape_gen.model import ParamSpec
-from anyshape_gen.nodes import BoolOp, Compare, Comprehension, Expr, IfExp, Name, Node, Str, TensorRead, Unary
+from anyshape_gen.nodes import BoolOp, Compare, Comprehension, Expr, IfExp, Int, Name, Node, Str, TensorRead, Unary
 from anyshape_gen.traverse import children, walk_all
 
 
@@ -92,8 +92,10 @@ def _beside(equation: ResolvedEquation) -> Iterable[Node]:
 
 
 def _is_moved(e: Expr, moving: set[str]) -> bool:
-    """Whether the value is an element that is read, or a choice of some."""
+    """Whether the value is an element that is read, or 0, or a choice of some."""
     match e:
+        case Int(0):
+            return True
         case TensorRead(tensor=name, outside=outside) if name in moving:
             indices = [c for c in children(e) if c is not outside and c is not e.absent]
             return not _reads(indices, moving) and (outside is None or _is_moved(outside, moving))

@@ -432,7 +432,7 @@ def string_places_kernel(eqs: Equations, bound: Bound) -> None:
     d, of, which = bound.d, bound.of, bound.which
     y = eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which, "specs/text.yaml:231")
+    eqs.define(y[*i], cast(ravel(i, d), parse_dtype("i64")) * of + which + 1, "specs/text.yaml:231")
 
 
 # specs/text.yaml:239
@@ -450,8 +450,8 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
                 "sum",
                 (
                     where(
-                        and_(among(at_[*i], c, rules.prod(d[v])), and_(eq(at_[*i] % c, v), lt(j, w[v]))),
-                        lambda: cast(xs[v][*unravel(at_[*i] // c, d[v]), j], parse_dtype("i32")),
+                        and_(among(at_[*i] - 1, c, rules.prod(d[v])), and_(eq((at_[*i] - 1) % c, v), lt(j, w[v]))),
+                        lambda: cast(xs[v][*unravel((at_[*i] - 1) // c, d[v]), j], parse_dtype("i32")),
                         lambda: 0,
                     )
                     for v in range(c)
@@ -459,5 +459,5 @@ def string_at_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             parse_dtype("char"),
         ),
-        "specs/text.yaml:247: xs[v][*unravel(at[*i] // c, d[v]), j]",
+        "specs/text.yaml:247: xs[v][*unravel((at[*i] - 1) // c, d[v]), j]",
     )

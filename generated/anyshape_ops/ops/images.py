@@ -145,6 +145,8 @@ GRID_SAMPLE = OpDef(
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
     source="specs/images.yaml:296",
+    moves=("T",),
+    moves_where={"mode": ("nearest",)},
 )
 
 # specs/images.yaml:349
@@ -157,8 +159,9 @@ STATIC_AFFINE_GRID = OpDef(
         ParamDef("align_corners", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "F"),),
-    dtypes={"F": ("f32", "f64")},
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.affine_grid_relation,
+    computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
     source="specs/images.yaml:349",
@@ -172,8 +175,9 @@ DYN_AFFINE_GRID = OpDef(
         ParamDef("align_corners", "bool", required=False, default=False),
     ),
     outputs=(OutputDef("y", "F"),),
-    dtypes={"F": ("f32", "f64")},
+    dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.affine_grid_relation,
+    computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
     source="specs/images.yaml:349",

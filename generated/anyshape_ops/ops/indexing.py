@@ -353,6 +353,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
     source="specs/indexing.yaml:250",
+    moves=("T",),
 )
 DYN_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
@@ -368,6 +369,7 @@ DYN_CENTER_CROP_PAD = OpDef(
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
     source="specs/indexing.yaml:250",
+    moves=("T",),
 )
 
 # specs/indexing.yaml:274

@@ -558,6 +558,7 @@ STATIC_TRILU = OpDef(
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
     source="specs/movement.yaml:223",
+    moves=("T",),
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -573,4 +574,5 @@ DYN_TRILU = OpDef(
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
     source="specs/movement.yaml:223",
+    moves=("T",),
 )

@@ -135,7 +135,7 @@ STRING_PLACES = OpDef(
     dtypes={},
     relation=relations.string_places_relation,
     kernel=kernels.string_places_kernel,
-    summary="The place of each string, counting through `of` tensors in turn, of which this is number `which`.",
+    summary="The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.",
     source="specs/text.yaml:221",
 )
 
@@ -153,6 +153,6 @@ STRING_AT = OpDef(
     dtypes={},
     relation=relations.string_at_relation,
     kernel=kernels.string_at_kernel,
-    summary="The strings at places that count through several tensors in turn; an empty one where no tensor has that place.",
+    summary="The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has that place.",
     source="specs/text.yaml:239",
 )

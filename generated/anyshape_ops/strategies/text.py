@@ -493,7 +493,7 @@ def string_places_case(d: Draw) -> Case:
 
 # specs/text.yaml:232
 def string_places_reference(x: Any, which: Any, of: Any) -> Any:
-    return np.arange(x.size).reshape(x.shape) * of + which
+    return np.arange(x.size).reshape(x.shape) * of + which + 1
 
 
 STRING_PLACES = Property(
@@ -504,14 +504,14 @@ STRING_PLACES = Property(
         Example(
             {"x": Given(value=(("a", "b"), ("c", "d")))},
             {},
-            {"y": Given(value=((0, 1), (2, 3)))},
+            {"y": Given(value=((1, 2), (3, 4)))},
             None,
             "specs/text.yaml:234",
         ),
         Example(
             {"x": Given(value=("a", "b"))},
             {"which": 1, "of": 3},
-            {"y": Given(value=(1, 4))},
+            {"y": Given(value=(2, 5))},
             None,
             "specs/text.yaml:235",
         ),
@@ -535,7 +535,8 @@ def string_at_case(d: Draw) -> Case:
 # specs/text.yaml:250
 def string_at_reference(at: Any, xs: Any) -> Any:
     return np.array(
-        [xs[p % len(xs)].flat[p // len(xs)] if 0 <= p < len(xs) * xs[p % len(xs)].size else "" for p in at.ravel()], str
+        [xs[p % len(xs)].flat[p // len(xs)] if 0 <= p < len(xs) * xs[p % len(xs)].size else "" for p in at.ravel() - 1],
+        str,
     ).reshape(at.shape)
 
 

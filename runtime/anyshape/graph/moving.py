@@ -54,8 +54,8 @@ def moved_strings(
     )
 
 
-NOWHERE = constant(np.array(-1))
-"""The place of the empty string: what an operand that is left out reads as."""
+NOWHERE = constant(np.array(0))
+"""The place of the empty string: what an operand that is left out reads as, and what an op writes 0 for."""
 
 
 def _takes(op: OpDef, d: InputDef, moved: Sequence[str]) -> bool:
