@@ -24,7 +24,8 @@ TABLE: dict[str, tuple[str, str, tuple[np.ndarray, ...], dict[str, Any], list[st
     "scatter_along": (
         "Scatter", "", (X, np.array([[1, 0, 1]]), X[:1]), {"axis": 0}, ["y"]),
     "upsample_by": (
-        "Upsample", "", (np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), np.array([1, 1, 2, 3], np.float32)), {"mode": "nearest"}, ["y"]),
+        "Upsample", "", (np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2), np.array([1, 1, 2, 3], np.float32)),
+        {"mode": "nearest"}, ["y"]),
     "cast_by_name": ("Cast", "", (X,), {"to": "INT32"}, ["y"]),
     "global_lp": ("GlobalLpPool", "", (np.stack([X, -X])[None],), {"p": 2}, ["y"]),
     "roi": (

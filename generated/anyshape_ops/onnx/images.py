@@ -125,7 +125,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
             antialias=n.attr("antialias", 0),
             exclude_outside=n.attr("exclude_outside", 0),
-            policy=n.attr("keep_aspect_ratio_policy", "stretch") or None,
+            policy=(n.attr("keep_aspect_ratio_policy", "stretch") if n.input(3) is not None else "stretch"),
             extrapolation_value=n.attr("extrapolation_value", 0.0),
             source=n.source,
         )
