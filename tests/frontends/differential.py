@@ -303,7 +303,10 @@ def _extremes(name: str, kind: int, plain: Trial) -> Iterator[tuple[str, onnx.At
     if kind in (AttributeProto.INTS, AttributeProto.FLOATS):
         ends = EXTREMES[AttributeProto.INT if kind == AttributeProto.INTS else AttributeProto.FLOAT]
         items = list(helper.get_attribute_value(own)) if own is not None else []
-        values = [[], *([end, *items[1:]] for end in ends if items)]  # another list beside those of the case would contradict them
+        values = [
+            [],
+            *([end, *items[1:]] for end in ends if items),
+        ]  # another list beside those of the case would contradict them
     if kind == AttributeProto.STRINGS:
         values = [[]]
     for value in values:

@@ -257,7 +257,7 @@ def chosen(only: str = "", part: tuple[int, int] = (0, 1)) -> list[Trial]:
 
 
 def is_kept(d: Difference) -> bool:
-    return any(e.covers(d.kind, d.trial.operator, d.trial.change, d.why) for e in KEPT)
+    return any(e.covers(d.kind, d.trial.operator, d.trial.opset, d.trial.change, d.why) for e in KEPT)
 
 
 def differences(of: Sequence[Trial]) -> Iterator[tuple[Trial, Difference | None]]:
