@@ -1827,19 +1827,28 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:97
+# specs/quantisation.yaml:100
 def quantize_linear(
-    x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
+    x: Operand,
+    scale: Operand,
+    zero: Operand,
+    axis: int = 1,
+    block_size: int = 0,
+    saturate: bool = True,
+    *,
+    source: str = "",
 ) -> Value:
     """Numbers divided by their scale, rounded to even, moved by their zero point and cut to the range of its
     dtype.
 
     (x: X[*d], scale: F[*q], zero: Q[*z]) -> (y: Q[*d])
     """
-    return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
+    return call(
+        QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size, "saturate": saturate}, source
+    )[0]
 
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:160
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
@@ -1849,7 +1858,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:185
+# specs/quantisation.yaml:194
 def qlinear_matmul(
     a: Operand,
     sa: Operand,
@@ -1870,7 +1879,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:247
+# specs/quantisation.yaml:256
 def matmul_nbits(
     a: Operand,
     codes: Operand,
@@ -1890,7 +1899,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:294
+# specs/quantisation.yaml:303
 def unpack_nbits(
     codes: Operand,
     scale: Operand,

@@ -10,7 +10,11 @@ from onnx import helper
 
 import anyshape
 from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.frontends.onnx.bookkeeping import BOOKKEEPING
+from anyshape.frontends.onnx.control import CONTROL
+from anyshape.frontends.onnx.mappings import find_schema
 from tests.frontends.differential import element_type
+from tests.frontends.hostile_attributes import mapped
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 ML = "ai.onnx.ml"
@@ -131,3 +135,55 @@ def test_sizes_by_scales_have_no_aspect_ratio_to_keep():
     found = run("Resize", np.ones((1, 1, 2, 2), np.float32), np.zeros(0, np.float32), np.array([1, 1, 2, 3], np.float32),
                 opset=19, keep_aspect_ratio_policy="not_smaller")  # fmt: skip
     assert found.shape == (1, 1, 4, 6)
+
+
+def test_attributes_of_quantisation_that_came_later():
+    x, one, code = np.array([1, 1000], np.float32), np.float32(1), np.zeros((), ml_dtypes.float8_e4m3fn)
+    assert run("QuantizeLinear", x, one, code, opset=19).astype(float).tolist() == [1, 448]
+    np.testing.assert_array_equal(run("QuantizeLinear", x, one, code, opset=19, saturate=0).astype(float), [1, np.nan])
+    whole = np.array([1, 3], np.uint8)
+    assert run("DequantizeLinear", whole, np.float32(0.5), opset=23).dtype == np.float32
+    assert (
+        run("DequantizeLinear", whole, np.float32(0.5), opset=23, output_dtype=onnx.TensorProto.FLOAT16).dtype
+        == np.float16
+    )
+
+
+UNREAD = {
+    "broadcast": "operands broadcast where they can",
+    "chunk_size": "a way to compute, not what",
+    "consumed_inputs": "memory, in the first opset",
+    "hidden_size": "weights have it",
+    "inputdimensions": "inputs have them",
+    "is_test": "before opset 7 Dropout never trains here",
+    "kernel_shape": "weights have it",
+    "locale": "letters are those of Unicode",
+    "momentum": "of statistics that are not moved on",
+    "multi_class": "without effect on what is computed",
+    "nodes_hitrates": "a hint",
+    "nodes_hitrates_as_tensor": "a hint",
+    "num_outputs": "the node has them",
+    "output_sequence": "the node has the output, or not",
+    "precision": "the division is one of at least 32 bits",
+    "ratio": "of Dropout that does not train",
+    "sorted": "TopK is always in order",
+    "stash_type": "sums are of at least 32 bits",
+}
+"""Attributes that mappings do not read, and why they have no effect: any other that ONNX declares would be passed over without a word"""
+
+
+def unread() -> set[str]:
+    """Attributes that ONNX declares in the opset of a mapping, or in a later one while it holds, and that the mapping does not read."""
+    found = set()
+    for m in mapped():
+        domain, _, name = m.operator.rpartition(":")
+        later = min((o.since for o in mapped() if o.operator == m.operator and o.since > m.since), default=10**3)
+        for opset in (m.since, later - 1):
+            schema = find_schema(domain, name, opset)
+            if schema is not None and m.operator not in (*CONTROL, *BOOKKEEPING):
+                found |= set(schema.attributes) - {key for key, _ in m.asked}
+    return found
+
+
+def test_no_attribute_is_passed_over_without_a_reason():
+    assert unread() == set(UNREAD)

@@ -68,33 +68,44 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/quantisation.yaml:97
+# specs/quantisation.yaml:100
 def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
-    q, named, d, z, block_size, along = bound.q, bound.named, bound.d, bound.z, bound.block_size, bound.along
+    saturate_ = bound.saturate
+    q = bound.q
+    named = bound.named
+    d = bound.d
+    z = bound.z
+    block_size = bound.block_size
+    along = bound.along
     x, scale, zero, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("zero"), eqs.tensor("y")
     rule = Rule(eqs.op)
     def rounded(v: Any, z: Any) -> Any:
         return v if eqs.dtypes["Q"].is_narrow_float else round_even(v) + z
 
+    def stored(v: Any) -> Any:
+        return (
+            cast(v, eqs.dtypes["Q"])
+            if eqs.dtypes["Q"].is_narrow_float and (not saturate_) else saturate(v, eqs.dtypes["Q"])
+        )
+
     if rule.or_(rules.eq(len(q), 0), lambda: rules.not_(named)):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            saturate(
+            stored(
                 rounded(
                     cast(x[*i], eqs.dtypes["U"]) / cast(scale[*rules.fill(len(q), 0)], eqs.dtypes["U"]),
                     cast(checked(zero)[*rules.fill(len(z), 0)], eqs.dtypes["U"]),
-                ),
-                eqs.dtypes["Q"],
+                )
             ),
-            "specs/quantisation.yaml:107: y[*i] = saturate(rounded(U(x[*i]) / "
-            "U(scale[*fill(len(q), 0)]), U(zero[*fill(len(z), 0)])), Q)",
+            "specs/quantisation.yaml:114: y[*i] = stored(rounded(U(x[*i]) / "
+            "U(scale[*fill(len(q), 0)]), U(zero[*fill(len(z), 0)])))",
         )
     if rule.and_(rules.eq(len(q), 1), lambda: rule.and_(named, lambda: rules.eq(block_size, 0))):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            saturate(
+            stored(
                 rounded(
                     cast(x[*i], eqs.dtypes["U"]) / cast(
                         scale[*(where(rules.eq(q[0], 1), lambda: 0, lambda: i[along]),)], eqs.dtypes["U"]
@@ -105,29 +116,27 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
                         ],
                         eqs.dtypes["U"],
                     ),
-                ),
-                eqs.dtypes["Q"],
+                )
             ),
-            "specs/quantisation.yaml:108: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
+            "specs/quantisation.yaml:115: zero[*[0 if z[k] == 1 else i[along] for k in range(len(z))]]",
         )
     if rule.and_(rules.gt(len(q), 0), lambda: rule.and_(named, lambda: rules.gt(block_size, 0))):
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
-            saturate(
+            stored(
                 rounded(
                     cast(x[*i], eqs.dtypes["U"]) / cast(
                         scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]
                     ),
                     cast(checked(zero)[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
-                ),
-                eqs.dtypes["Q"],
+                )
             ),
-            "specs/quantisation.yaml:109: zero[*put(i, [along], [i[along] // block_size])]",
+            "specs/quantisation.yaml:116: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:160
 def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, q, n, u, w, g_extents, k = bound.p, bound.m, bound.q, bound.n, bound.u, bound.w, bound.g_extents, bound.k
     a, b, za, zb, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("za"), eqs.tensor("zb"), eqs.tensor("y")
@@ -135,24 +144,24 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
     rb = eqs.scratch("rb", parse_dtype("i32"), rules.Vec((*q, *n)))
     if rules.eq(len(m), 0):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((0,), u)], parse_dtype("i32")), "specs/quantisation.yaml:158")
+        eqs.define(ra[*g, *i], cast(za[*fit((0,), u)], parse_dtype("i32")), "specs/quantisation.yaml:167")
     else:
         if rules.lt(len(u), 2):
             g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:159")
+            eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:168")
         else:
             g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:160")
+            eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:169")
     if rules.eq(len(n), 0):
         g, j = eqs.indices("g", q), eqs.indices("j", n)
-        eqs.define(rb[*g, *j], cast(zb[*fit((0,), w)], parse_dtype("i32")), "specs/quantisation.yaml:161")
+        eqs.define(rb[*g, *j], cast(zb[*fit((0,), w)], parse_dtype("i32")), "specs/quantisation.yaml:170")
     else:
         if rules.lt(len(w), 2):
             g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(rb[*g, *j], cast(zb[*fit(j, w)], parse_dtype("i32")), "specs/quantisation.yaml:162")
+            eqs.define(rb[*g, *j], cast(zb[*fit(j, w)], parse_dtype("i32")), "specs/quantisation.yaml:171")
         else:
             g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:163")
+            eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:172")
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         y[*g, *i, *j],
@@ -162,11 +171,11 @@ def matmul_integer_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:164",
+        "specs/quantisation.yaml:173",
     )
 
 
-# specs/quantisation.yaml:185
+# specs/quantisation.yaml:194
 def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     m = bound.m
@@ -193,36 +202,36 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
     fb = eqs.scratch("fb", parse_dtype("f32"), rules.Vec((*q, *n)))
     if rules.eq(len(m), 0):
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(ra[*g, *i], cast(za[*fit((0,), u)], parse_dtype("i32")), "specs/quantisation.yaml:203")
+        eqs.define(ra[*g, *i], cast(za[*fit((0,), u)], parse_dtype("i32")), "specs/quantisation.yaml:212")
         g, i = eqs.indices("g", p), eqs.indices("i", m)
-        eqs.define(fa[*g, *i], cast(sa[*fit((0,), u)], parse_dtype("f32")), "specs/quantisation.yaml:204")
+        eqs.define(fa[*g, *i], cast(sa[*fit((0,), u)], parse_dtype("f32")), "specs/quantisation.yaml:213")
     else:
         if rules.lt(len(u), 2):
             g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:206")
+            eqs.define(ra[*g, *i], cast(za[*fit(i, u)], parse_dtype("i32")), "specs/quantisation.yaml:215")
             g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:207")
+            eqs.define(fa[*g, *i], cast(sa[*fit(i, u)], parse_dtype("f32")), "specs/quantisation.yaml:216")
         else:
             g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:209")
+            eqs.define(ra[*g, *i], cast(za[*fit((*g, *i, 0), u)], parse_dtype("i32")), "specs/quantisation.yaml:218")
             g, i = eqs.indices("g", p), eqs.indices("i", m)
-            eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:210")
+            eqs.define(fa[*g, *i], cast(sa[*fit((*g, *i, 0), u)], parse_dtype("f32")), "specs/quantisation.yaml:219")
     if rules.eq(len(n), 0):
         g, j = eqs.indices("g", q), eqs.indices("j", n)
-        eqs.define(rb[*g, *j], cast(zb[*fit((0,), w)], parse_dtype("i32")), "specs/quantisation.yaml:212")
+        eqs.define(rb[*g, *j], cast(zb[*fit((0,), w)], parse_dtype("i32")), "specs/quantisation.yaml:221")
         g, j = eqs.indices("g", q), eqs.indices("j", n)
-        eqs.define(fb[*g, *j], cast(sb[*fit((0,), w)], parse_dtype("f32")), "specs/quantisation.yaml:213")
+        eqs.define(fb[*g, *j], cast(sb[*fit((0,), w)], parse_dtype("f32")), "specs/quantisation.yaml:222")
     else:
         if rules.lt(len(w), 2):
             g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(rb[*g, *j], cast(zb[*fit(j, w)], parse_dtype("i32")), "specs/quantisation.yaml:215")
+            eqs.define(rb[*g, *j], cast(zb[*fit(j, w)], parse_dtype("i32")), "specs/quantisation.yaml:224")
             g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(fb[*g, *j], cast(sb[*fit(j, w)], parse_dtype("f32")), "specs/quantisation.yaml:216")
+            eqs.define(fb[*g, *j], cast(sb[*fit(j, w)], parse_dtype("f32")), "specs/quantisation.yaml:225")
         else:
             g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:218")
+            eqs.define(rb[*g, *j], cast(zb[*fit((*g, 0, *j), w)], parse_dtype("i32")), "specs/quantisation.yaml:227")
             g, j = eqs.indices("g", q), eqs.indices("j", n)
-            eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:219")
+            eqs.define(fb[*g, *j], cast(sb[*fit((*g, 0, *j), w)], parse_dtype("f32")), "specs/quantisation.yaml:228")
     total = eqs.scratch("total", parse_dtype("i32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -233,14 +242,14 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             lambda l: (cast(a[*fit(g, p), *i, l], parse_dtype("i32")) - ra[*fit(g, p), *i])
             * (cast(b[*fit(g, q), l, *j], parse_dtype("i32")) - rb[*fit(g, q), *j]),
         ),
-        "specs/quantisation.yaml:220",
+        "specs/quantisation.yaml:229",
     )
     factor = eqs.scratch("factor", parse_dtype("f32"), rules.Vec((*rule.broadcast(p, q), *m, *n)))
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
         factor[*g, *i, *j],
         fa[*fit(g, p), *i] * fb[*fit(g, q), *j] / cast(sy[*rules.fill(len(e), 0)], parse_dtype("f32")),
-        "specs/quantisation.yaml:221",
+        "specs/quantisation.yaml:230",
     )
     g, i, j = eqs.indices("g", g_extents), eqs.indices("i", m), eqs.indices("j", n)
     eqs.define(
@@ -250,11 +259,11 @@ def qlinear_matmul_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(zy[*rules.fill(len(e), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/quantisation.yaml:222",
+        "specs/quantisation.yaml:231",
     )
 
 
-# specs/quantisation.yaml:247
+# specs/quantisation.yaml:256
 def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     g, blocks, width, per, c, bits, p = bound.g, bound.blocks, bound.width, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -276,7 +285,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             shift_right(cast(codes[u, q, r, j], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:258",
+        "specs/quantisation.yaml:267",
     )
     weight = eqs.scratch("weight", eqs.dtypes["F"], rules.Vec((g, blocks, width, per, c)))
     u = eqs.index("u", g)
@@ -287,7 +296,7 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         weight[u, q, r, s, j],
         (cast(code[u, q, r, s, j], eqs.dtypes["F"]) - zero[u, q, j]) * scale[u, q, j],
-        "specs/quantisation.yaml:259",
+        "specs/quantisation.yaml:268",
     )
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
@@ -302,11 +311,11 @@ def matmul_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             eqs.dtypes["F"],
         )
         + bias[u, j],
-        "specs/quantisation.yaml:260",
+        "specs/quantisation.yaml:269",
     )
 
 
-# specs/quantisation.yaml:294
+# specs/quantisation.yaml:303
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -327,7 +336,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:305",
+        "specs/quantisation.yaml:314",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -340,12 +349,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:306: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:315: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:307: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:316: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

@@ -32,7 +32,20 @@ def dequantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:116
+# specs/quantisation.yaml:67
+def dequantize_linear_23(n: OnnxNode) -> Sequence[Value]:
+    made_ = api.dequantize_linear(
+        n.input(0), n.input(1), n.input(2), axis=n.attr("axis"), block_size=n.attr("block_size"), source=n.source
+    )
+    return (
+        [needed(n, made_, "made")]
+        if n.attr("output_dtype", 0) == 0 else [
+            api.cast(made_, to=needed(n, n.attr_dtype("output_dtype"), "to"), source=n.source)
+        ]
+    )
+
+
+# specs/quantisation.yaml:123
 def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -49,7 +62,7 @@ def quantize_linear_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:117
+# specs/quantisation.yaml:124
 def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -67,7 +80,26 @@ def quantize_linear_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:119
+# specs/quantisation.yaml:125
+def quantize_linear_19(n: OnnxNode) -> Sequence[Value]:
+    return [
+        api.quantize_linear(
+            n.input(0),
+            n.input(1),
+            (
+                n.input(2)
+                if n.input(2) is not None else api.zeros(
+                    api.shape_of(n.input(1), source=n.source), dtype=parse_dtype("u8"), source=n.source
+                )
+            ),
+            axis=n.attr("axis"),
+            saturate=n.attr("saturate"),
+            source=n.source,
+        )
+    ]
+
+
+# specs/quantisation.yaml:127
 def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
     return [
         api.quantize_linear(
@@ -83,17 +115,18 @@ def quantize_linear_21(n: OnnxNode) -> Sequence[Value]:
             ),
             axis=n.attr("axis"),
             block_size=n.attr("block_size"),
+            saturate=n.attr("saturate"),
             source=n.source,
         )
     ]
 
 
-# specs/quantisation.yaml:168
+# specs/quantisation.yaml:177
 def mat_mul_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul_integer(n.input(0), n.input(1), n.input(2), n.input(3), source=n.source)]
 
 
-# specs/quantisation.yaml:230
+# specs/quantisation.yaml:239
 def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_matmul(
@@ -110,7 +143,7 @@ def qlinear_mat_mul_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/quantisation.yaml:267
+# specs/quantisation.yaml:276
 def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
     n.only(6)
     if not (
@@ -215,8 +248,13 @@ def com_microsoft_mat_mul_nbits_1(n: OnnxNode) -> Sequence[Value]:
 
 
 ONNX: dict[str, dict[int, Mapping | None]] = {
-    "DequantizeLinear": {10: dequantize_linear_10, 13: dequantize_linear_13, 21: dequantize_linear_21},
-    "QuantizeLinear": {10: quantize_linear_10, 13: quantize_linear_13, 21: quantize_linear_21},
+    "DequantizeLinear": {
+        10: dequantize_linear_10,
+        13: dequantize_linear_13,
+        21: dequantize_linear_21,
+        23: dequantize_linear_23,
+    },
+    "QuantizeLinear": {10: quantize_linear_10, 13: quantize_linear_13, 19: quantize_linear_19, 21: quantize_linear_21},
     "MatMulInteger": {10: mat_mul_integer_10},
     "QLinearMatMul": {10: qlinear_mat_mul_10},
     "com.microsoft:MatMulNBits": {1: com_microsoft_mat_mul_nbits_1},

@@ -51,7 +51,7 @@ DEQUANTIZE_LINEAR = OpDef(
     source="specs/quantisation.yaml:47",
 )
 
-# specs/quantisation.yaml:97
+# specs/quantisation.yaml:100
 # quantize_linear: no dyn variant, it has no parameters that are operands
 QUANTIZE_LINEAR = OpDef(
     name="quantize_linear",
@@ -64,6 +64,7 @@ QUANTIZE_LINEAR = OpDef(
     params=(
         ParamDef("axis", "int", required=False, default=1),
         ParamDef("block_size", "int", required=False, default=0),
+        ParamDef("saturate", "bool", required=False, default=True),
     ),
     outputs=(OutputDef("y", "Q"),),
     dtypes={
@@ -90,10 +91,10 @@ QUANTIZE_LINEAR = OpDef(
     computed={"W": ("accum", "F"), "U": ("promote", "X", "W")},
     kernel=kernels.quantize_linear_kernel,
     summary="Numbers divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.",
-    source="specs/quantisation.yaml:97",
+    source="specs/quantisation.yaml:100",
 )
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:160
 # matmul_integer: no dyn variant, it has no parameters
 MATMUL_INTEGER = OpDef(
     name="matmul_integer",
@@ -110,10 +111,10 @@ MATMUL_INTEGER = OpDef(
     relation=relations.matmul_integer_relation,
     kernel=kernels.matmul_integer_kernel,
     summary="Products of matrices of narrow integers less their zero points, one for all or one per row of a and column of b.",
-    source="specs/quantisation.yaml:151",
+    source="specs/quantisation.yaml:160",
 )
 
-# specs/quantisation.yaml:185
+# specs/quantisation.yaml:194
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -134,10 +135,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:185",
+    source="specs/quantisation.yaml:194",
 )
 
-# specs/quantisation.yaml:247
+# specs/quantisation.yaml:256
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -156,10 +157,10 @@ MATMUL_NBITS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
     summary="A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and a zero point per column.",
-    source="specs/quantisation.yaml:247",
+    source="specs/quantisation.yaml:256",
 )
 
-# specs/quantisation.yaml:294
+# specs/quantisation.yaml:303
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -177,5 +178,5 @@ UNPACK_NBITS = OpDef(
     relation=relations.unpack_nbits_relation,
     kernel=kernels.unpack_nbits_kernel,
     summary="Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero points is its own.",
-    source="specs/quantisation.yaml:294",
+    source="specs/quantisation.yaml:303",
 )

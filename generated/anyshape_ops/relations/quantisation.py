@@ -59,8 +59,10 @@ def dequantize_linear_relation(
     return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
 
 
-# specs/quantisation.yaml:97
-def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any) -> Bound:
+# specs/quantisation.yaml:100
+def quantize_linear_relation(
+    rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis: Any, block_size: Any, saturate: bool
+) -> Bound:
     d = x
     q = scale
     z = zero
@@ -100,10 +102,12 @@ def quantize_linear_relation(rule: Rule, *, x: Vec, scale: Vec, zero: Vec, axis:
         ),
         lambda: f"zero {z} must have the shape of scale, {q}",
     )
-    return rule.bind(outputs={"y": x}, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis)
+    return rule.bind(
+        outputs={"y": x}, saturate=saturate, q=q, named=named, d=d, z=z, block_size=block_size, along=along, axis=axis
+    )
 
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:160
 def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: Vec | None) -> Bound:
     rule.require(ge(len(a), 1), lambda: f"a must have at least rank 1, got rank {len(a)}")
     a_m = clamp(len(a) - 1, 0, 1)
@@ -143,7 +147,7 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
     return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, q=q, n=n, u=u, w=w, g_extents=g_extents, k=k)
 
 
-# specs/quantisation.yaml:185
+# specs/quantisation.yaml:194
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -186,7 +190,7 @@ def qlinear_matmul_relation(
     )
 
 
-# specs/quantisation.yaml:247
+# specs/quantisation.yaml:256
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -223,7 +227,7 @@ def matmul_nbits_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, width=width, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:294
+# specs/quantisation.yaml:303
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

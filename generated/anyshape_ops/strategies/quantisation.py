@@ -52,183 +52,183 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:67",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:68",
-        ),
-        Example(
-            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
-            {},
-            {"y": Given((2, 3))},
-            None,
-            "specs/quantisation.yaml:69",
-        ),
-        Example(
-            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
-            {},
-            {"y": Given((3,))},
-            None,
             "specs/quantisation.yaml:70",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:71",
         ),
         Example(
-            {"x": Given((2, 6)), "scale": Given((2, 3))},
-            {"block_size": 2},
-            {"y": Given((2, 6))},
+            {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
+            {},
+            {"y": Given((2, 3))},
             None,
             "specs/quantisation.yaml:72",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:73"
+            {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
+            {},
+            {"y": Given((3,))},
+            None,
+            "specs/quantisation.yaml:73",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
+            {},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:74",
+        ),
+        Example(
+            {"x": Given((2, 6)), "scale": Given((2, 3))},
+            {"block_size": 2},
+            {"y": Given((2, 6))},
+            None,
+            "specs/quantisation.yaml:75",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:76"
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:74",
+            "specs/quantisation.yaml:77",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:75"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:78"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:76"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:79"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:77",
+            "specs/quantisation.yaml:80",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:78",
+            "specs/quantisation.yaml:81",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:79",
+            "specs/quantisation.yaml:82",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:80",
+            "specs/quantisation.yaml:83",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:81",
+            "specs/quantisation.yaml:84",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:82",
+            "specs/quantisation.yaml:85",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:83",
+            "specs/quantisation.yaml:86",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:84",
+            "specs/quantisation.yaml:87",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:85",
+            "specs/quantisation.yaml:88",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:86",
+            "specs/quantisation.yaml:89",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:87",
+            "specs/quantisation.yaml:90",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:88"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:91"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:89"
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:92"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:90",
+            "specs/quantisation.yaml:93",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:91",
+            "specs/quantisation.yaml:94",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:92",
+            "specs/quantisation.yaml:95",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:93",
+            "specs/quantisation.yaml:96",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:94",
+            "specs/quantisation.yaml:97",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:95",
+            "specs/quantisation.yaml:98",
         ),
     ),
     "specs/quantisation.yaml:47",
@@ -244,18 +244,22 @@ DEQUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:97
+# specs/quantisation.yaml:100
 def quantize_linear_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.run("q")
     z = d.run("z")
     axis = d.integer()
     block_size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    return Case({"x": d_, "scale": q, "zero": z}, {"axis": d.default(axis), "block_size": d.default(block_size)})
+    saturate = d.truth()
+    return Case(
+        {"x": d_, "scale": q, "zero": z},
+        {"axis": d.default(axis), "block_size": d.default(block_size), "saturate": d.default(saturate)},
+    )
 
 
-# specs/quantisation.yaml:111
-def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
+# specs/quantisation.yaml:118
+def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any, saturate: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
         if v.size == 1 else np.repeat(v, block_size, axis)[tuple([slice(n) for n in x.shape])]
@@ -274,199 +278,206 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:122",
+            "specs/quantisation.yaml:130",
+        ),
+        Example(
+            {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
+            {"saturate": False},
+            {"y": Given((2, 3))},
+            None,
+            "specs/quantisation.yaml:131",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:123",
+            "specs/quantisation.yaml:132",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:124",
+            "specs/quantisation.yaml:133",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:125",
+            "specs/quantisation.yaml:134",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:126",
+            "specs/quantisation.yaml:135",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:127",
+            "specs/quantisation.yaml:136",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:128",
+            "specs/quantisation.yaml:137",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:129",
+            "specs/quantisation.yaml:138",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:130",
+            "specs/quantisation.yaml:139",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:131",
+            "specs/quantisation.yaml:140",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:132",
+            "specs/quantisation.yaml:141",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:133",
+            "specs/quantisation.yaml:142",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:134",
+            "specs/quantisation.yaml:143",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:135",
+            "specs/quantisation.yaml:144",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:136",
+            "specs/quantisation.yaml:145",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:137",
+            "specs/quantisation.yaml:146",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:138",
+            "specs/quantisation.yaml:147",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:139",
+            "specs/quantisation.yaml:148",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:140",
+            "specs/quantisation.yaml:149",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:141",
+            "specs/quantisation.yaml:150",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -3},
             {},
             "is not one of",
-            "specs/quantisation.yaml:142",
+            "specs/quantisation.yaml:151",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:143",
+            "specs/quantisation.yaml:152",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:144",
+            "specs/quantisation.yaml:153",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:145",
+            "specs/quantisation.yaml:154",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:146",
+            "specs/quantisation.yaml:155",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:147",
+            "specs/quantisation.yaml:156",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:148",
+            "specs/quantisation.yaml:157",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:149",
+            "specs/quantisation.yaml:158",
         ),
     ),
-    "specs/quantisation.yaml:97",
+    "specs/quantisation.yaml:100",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -479,7 +490,7 @@ QUANTIZE_LINEAR = Property(
 )
 
 
-# specs/quantisation.yaml:151
+# specs/quantisation.yaml:160
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -490,7 +501,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:166
+# specs/quantisation.yaml:175
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
@@ -504,57 +515,57 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:170"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:179"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:171",
+            "specs/quantisation.yaml:180",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:172",
+            "specs/quantisation.yaml:181",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:173",
+            "specs/quantisation.yaml:182",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:174",
+            "specs/quantisation.yaml:183",
         ),
         Example(
             {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:175",
+            "specs/quantisation.yaml:184",
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:176",
+            "specs/quantisation.yaml:185",
         ),
-        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:177"),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:186"),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:178",
+            "specs/quantisation.yaml:187",
         ),
         Example(
             {
@@ -565,34 +576,34 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((1,), (3,)))},
             None,
-            "specs/quantisation.yaml:179",
+            "specs/quantisation.yaml:188",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:180",
+            "specs/quantisation.yaml:189",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3, 1))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:181",
+            "specs/quantisation.yaml:190",
         ),
         Example(
-            {"a": Given((3,)), "b": Given((3, 4)), "za": Given((3,))}, {}, {}, "one row", "specs/quantisation.yaml:182"
+            {"a": Given((3,)), "b": Given((3, 4)), "za": Given((3,))}, {}, {}, "one row", "specs/quantisation.yaml:191"
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((3,))},
             {},
             {},
             "one column",
-            "specs/quantisation.yaml:183",
+            "specs/quantisation.yaml:192",
         ),
     ),
-    "specs/quantisation.yaml:151",
+    "specs/quantisation.yaml:160",
     asserts=(
         Refusal(r"za .* is not one, and a is one row", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
@@ -605,7 +616,7 @@ MATMUL_INTEGER = Property(
 )
 
 
-# specs/quantisation.yaml:185
+# specs/quantisation.yaml:194
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -619,7 +630,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:224
+# specs/quantisation.yaml:233
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return (lambda rows, both, r: np.nan_to_num(np.clip(np.rint(np.matmul(a.astype(np.int32) - rows(za, np.int32), b.astype(np.int32) - zb.astype(np.int32)).astype(np.float32) * both(rows(sa, np.float32), sb.astype(np.float32))) + np.float32(zy.reshape(())), r.min, r.max)).astype(zy.dtype))(
         lambda v, t: v.astype(t)[:, None] if v.ndim == 1 and a.ndim > 1 else v.astype(t),
@@ -652,7 +663,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:232",
+            "specs/quantisation.yaml:241",
         ),
         Example(
             {
@@ -668,7 +679,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:233",
+            "specs/quantisation.yaml:242",
         ),
         Example(
             {
@@ -684,7 +695,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:234",
+            "specs/quantisation.yaml:243",
         ),
         Example(
             {
@@ -700,7 +711,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:235",
+            "specs/quantisation.yaml:244",
         ),
         Example(
             {
@@ -716,7 +727,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:236",
+            "specs/quantisation.yaml:245",
         ),
         Example(
             {
@@ -732,7 +743,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:237",
+            "specs/quantisation.yaml:246",
         ),
         Example(
             {
@@ -748,7 +759,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:238",
+            "specs/quantisation.yaml:247",
         ),
         Example(
             {
@@ -764,7 +775,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:239",
+            "specs/quantisation.yaml:248",
         ),
         Example(
             {
@@ -780,7 +791,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:240",
+            "specs/quantisation.yaml:249",
         ),
         Example(
             {
@@ -796,7 +807,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:241",
+            "specs/quantisation.yaml:250",
         ),
         Example(
             {
@@ -812,7 +823,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:242",
+            "specs/quantisation.yaml:251",
         ),
         Example(
             {
@@ -828,7 +839,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:243",
+            "specs/quantisation.yaml:252",
         ),
         Example(
             {
@@ -844,7 +855,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one row",
-            "specs/quantisation.yaml:244",
+            "specs/quantisation.yaml:253",
         ),
         Example(
             {
@@ -860,10 +871,10 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one column",
-            "specs/quantisation.yaml:245",
+            "specs/quantisation.yaml:254",
         ),
     ),
-    "specs/quantisation.yaml:185",
+    "specs/quantisation.yaml:194",
     asserts=(
         Refusal(r"za .* is not one, and a is one row", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
@@ -871,13 +882,13 @@ QLINEAR_MATMUL = Property(
         Refusal(r"zb .* is not one, and b is one column", "specs/quantisation.yaml:33"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:35"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:200"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:209"),
     ),
     reference_source="specs/quantisation.yaml:177",
 )
 
 
-# specs/quantisation.yaml:247
+# specs/quantisation.yaml:256
 def matmul_nbits_case(d: Draw) -> Case:
     p = d.run("p")
     blocks = d.dim("blocks")
@@ -898,7 +909,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:262
+# specs/quantisation.yaml:271
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -928,7 +939,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:287",
+            "specs/quantisation.yaml:296",
         ),
         Example(
             {
@@ -941,28 +952,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:288",
+            "specs/quantisation.yaml:297",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:289",
+            "specs/quantisation.yaml:298",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:290",
+            "specs/quantisation.yaml:299",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:291",
+            "specs/quantisation.yaml:300",
         ),
         Example(
             {
@@ -974,22 +985,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:292",
+            "specs/quantisation.yaml:301",
         ),
     ),
-    "specs/quantisation.yaml:247",
+    "specs/quantisation.yaml:256",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:255"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:264"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:256",
+            "specs/quantisation.yaml:265",
         ),
     ),
     reference_source="specs/quantisation.yaml:204",
 )
 
 
-# specs/quantisation.yaml:294
+# specs/quantisation.yaml:303
 def unpack_nbits_case(d: Draw) -> Case:
     n = d.dim("n")
     blocks = d.dim("blocks")
@@ -1011,7 +1022,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:308
+# specs/quantisation.yaml:317
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1031,7 +1042,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:310",
+            "specs/quantisation.yaml:319",
         ),
         Example(
             {
@@ -1044,7 +1055,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:311",
+            "specs/quantisation.yaml:320",
         ),
         Example(
             {
@@ -1056,7 +1067,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:312",
+            "specs/quantisation.yaml:321",
         ),
         Example(
             {
@@ -1068,28 +1079,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:313",
+            "specs/quantisation.yaml:322",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:314",
+            "specs/quantisation.yaml:323",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:315",
+            "specs/quantisation.yaml:324",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:316",
+            "specs/quantisation.yaml:325",
         ),
         Example(
             {
@@ -1101,14 +1112,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:317",
+            "specs/quantisation.yaml:326",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:318",
+            "specs/quantisation.yaml:327",
         ),
         Example(
             {
@@ -1120,14 +1131,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:319",
+            "specs/quantisation.yaml:328",
         ),
     ),
-    "specs/quantisation.yaml:294",
+    "specs/quantisation.yaml:303",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:301"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:302"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:303"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:310"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:311"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:312"),
     ),
     reference_source="specs/quantisation.yaml:250",
 )
