@@ -214,7 +214,7 @@ CONTRACT = Property(
         Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:110"),
         Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:111"),
     ),
-    reference_source="specs/contraction.yaml:117",
+    reference_source="specs/contraction.yaml:120",
 )
 
 
@@ -266,4 +266,5 @@ DET = Property(
         ),
     ),
     "specs/contraction.yaml:149",
+    reference_source="specs/contraction.yaml:160",
 )

@@ -126,7 +126,7 @@ PAD = Property(
         Refusal(r"pads .* leave a negative size of .*", "specs/indexing.yaml:19"),
         Refusal(r"an axis of size 0 has nothing to fill it from: .*", "specs/indexing.yaml:22"),
     ),
-    reference_source="specs/indexing.yaml:26",
+    reference_source="specs/indexing.yaml:29",
 )
 
 
@@ -153,6 +153,7 @@ TILE = Property(
     ),
     "specs/indexing.yaml:61",
     asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:68"),),
+    reference_source="specs/indexing.yaml:70",
 )
 
 
@@ -182,6 +183,7 @@ REPEAT = Property(
     ),
     "specs/indexing.yaml:83",
     asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:91"),),
+    reference_source="specs/indexing.yaml:93",
 )
 
 
@@ -213,6 +215,7 @@ FLIP = Property(
         ),
     ),
     "specs/indexing.yaml:99",
+    reference_source="specs/indexing.yaml:106",
 )
 
 
@@ -247,6 +250,7 @@ ROLL = Property(
         ),
     ),
     "specs/indexing.yaml:111",
+    reference_source="specs/indexing.yaml:119",
 )
 
 
@@ -312,7 +316,7 @@ GATHER_ELEMENTS = Property(
         Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:131"),
         Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:132"),
     ),
-    reference_source="specs/indexing.yaml:126",
+    reference_source="specs/indexing.yaml:134",
 )
 
 
@@ -361,6 +365,7 @@ GATHER_ND = Property(
     ),
     "specs/indexing.yaml:144",
     asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:151"),),
+    reference_source="specs/indexing.yaml:154",
 )
 
 
@@ -418,6 +423,7 @@ DEPTH_TO_SPACE = Property(
     ),
     "specs/indexing.yaml:162",
     asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:170"),),
+    reference_source="specs/indexing.yaml:176",
 )
 
 
@@ -474,6 +480,7 @@ SPACE_TO_DEPTH = Property(
     ),
     "specs/indexing.yaml:188",
     asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:196"),),
+    reference_source="specs/indexing.yaml:201",
 )
 
 
@@ -541,6 +548,7 @@ ONE_HOT = Property(
     ),
     "specs/indexing.yaml:213",
     asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:221"),),
+    reference_source="specs/indexing.yaml:224",
 )
 
 
@@ -581,6 +589,7 @@ DILATE = Property(
     ),
     "specs/indexing.yaml:234",
     asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:241"),),
+    reference_source="specs/indexing.yaml:244",
 )
 
 
@@ -627,6 +636,7 @@ CENTER_CROP_PAD = Property(
     ),
     "specs/indexing.yaml:250",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:258"),),
+    reference_source="specs/indexing.yaml:263",
 )
 
 
@@ -705,5 +715,5 @@ REVERSE_SEQUENCE = Property(
         Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:283"),
         Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:284"),
     ),
-    reference_source="specs/indexing.yaml:282",
+    reference_source="specs/indexing.yaml:290",
 )

@@ -411,6 +411,7 @@ GATHER = Property(
         ),
     ),
     "specs/movement.yaml:207",
+    reference_source="specs/movement.yaml:215",
 )
 
 
@@ -447,4 +448,5 @@ TRILU = Property(
         ),
     ),
     "specs/movement.yaml:223",
+    reference_source="specs/movement.yaml:231",
 )

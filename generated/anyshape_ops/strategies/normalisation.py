@@ -345,6 +345,7 @@ MEAN_VARIANCE_NORM = Property(
         ),
     ),
     "specs/normalisation.yaml:152",
+    reference_source="specs/normalisation.yaml:163",
 )
 
 
@@ -391,6 +392,7 @@ LP_NORM = Property(
     ),
     "specs/normalisation.yaml:169",
     asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:178"),),
+    reference_source="specs/normalisation.yaml:184",
 )
 
 
@@ -443,6 +445,7 @@ LRN = Property(
     ),
     "specs/normalisation.yaml:200",
     asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:211"),),
+    reference_source="specs/normalisation.yaml:217",
 )
 
 
@@ -468,6 +471,7 @@ GLOBAL_AVERAGE_POOL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
     "specs/normalisation.yaml:225",
+    reference_source="specs/normalisation.yaml:230",
 )
 
 
@@ -495,6 +499,7 @@ GLOBAL_MAX_POOL = Property(
         Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:16"),
     ),
     "specs/normalisation.yaml:233",
+    reference_source="specs/normalisation.yaml:238",
 )
 
 
@@ -537,4 +542,5 @@ GLOBAL_LP_POOL = Property(
     ),
     "specs/normalisation.yaml:241",
     asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:248"),),
+    reference_source="specs/normalisation.yaml:250",
 )

@@ -240,7 +240,7 @@ DEQUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:43",
+    reference_source="specs/quantisation.yaml:58",
 )
 
 
@@ -486,7 +486,7 @@ QUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:96",
+    reference_source="specs/quantisation.yaml:118",
 )
 
 
@@ -612,7 +612,7 @@ MATMUL_INTEGER = Property(
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:35"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
     ),
-    reference_source="specs/quantisation.yaml:146",
+    reference_source="specs/quantisation.yaml:175",
 )
 
 
@@ -884,7 +884,7 @@ QLINEAR_MATMUL = Property(
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
         Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:209"),
     ),
-    reference_source="specs/quantisation.yaml:177",
+    reference_source="specs/quantisation.yaml:233",
 )
 
 
@@ -996,7 +996,7 @@ MATMUL_NBITS = Property(
             "specs/quantisation.yaml:265",
         ),
     ),
-    reference_source="specs/quantisation.yaml:204",
+    reference_source="specs/quantisation.yaml:271",
 )
 
 
@@ -1140,5 +1140,5 @@ UNPACK_NBITS = Property(
         Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:311"),
         Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:312"),
     ),
-    reference_source="specs/quantisation.yaml:250",
+    reference_source="specs/quantisation.yaml:317",
 )

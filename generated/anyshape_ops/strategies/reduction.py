@@ -96,7 +96,7 @@ MEAN = Property(
         ),
     ),
     "specs/reduction.yaml:53",
-    reference_source="specs/reduction.yaml:58",
+    reference_source="specs/reduction.yaml:60",
 )
 
 
@@ -138,6 +138,7 @@ PROD = Property(
         ),
     ),
     "specs/reduction.yaml:68",
+    reference_source="specs/reduction.yaml:72",
 )
 
 
@@ -181,6 +182,7 @@ MAX = Property(
         Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:94"),
     ),
     "specs/reduction.yaml:78",
+    reference_source="specs/reduction.yaml:84",
 )
 
 
@@ -224,6 +226,7 @@ MIN = Property(
         Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:112"),
     ),
     "specs/reduction.yaml:96",
+    reference_source="specs/reduction.yaml:102",
 )
 
 
@@ -265,6 +268,7 @@ L1 = Property(
         ),
     ),
     "specs/reduction.yaml:114",
+    reference_source="specs/reduction.yaml:119",
 )
 
 
@@ -306,6 +310,7 @@ L2 = Property(
         ),
     ),
     "specs/reduction.yaml:125",
+    reference_source="specs/reduction.yaml:130",
 )
 
 
@@ -347,6 +352,7 @@ SUM_SQUARE = Property(
         ),
     ),
     "specs/reduction.yaml:136",
+    reference_source="specs/reduction.yaml:141",
 )
 
 
@@ -388,6 +394,7 @@ LOG_SUM = Property(
         ),
     ),
     "specs/reduction.yaml:147",
+    reference_source="specs/reduction.yaml:152",
 )
 
 
@@ -429,6 +436,7 @@ LOG_SUM_EXP = Property(
         ),
     ),
     "specs/reduction.yaml:158",
+    reference_source="specs/reduction.yaml:166",
 )
 
 
@@ -470,6 +478,7 @@ ANY = Property(
         ),
     ),
     "specs/reduction.yaml:172",
+    reference_source="specs/reduction.yaml:177",
 )
 
 
@@ -511,6 +520,7 @@ ALL = Property(
         ),
     ),
     "specs/reduction.yaml:179",
+    reference_source="specs/reduction.yaml:184",
 )
 
 
@@ -561,7 +571,7 @@ ARGMAX = Property(
     ),
     "specs/reduction.yaml:186",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:189",
+    reference_source="specs/reduction.yaml:193",
 )
 
 
@@ -612,5 +622,5 @@ ARGMIN = Property(
     ),
     "specs/reduction.yaml:198",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:30"),),
-    reference_source="specs/reduction.yaml:201",
+    reference_source="specs/reduction.yaml:205",
 )

@@ -133,6 +133,7 @@ SORT = Property(
         ),
     ),
     "specs/sorting.yaml:42",
+    reference_source="specs/sorting.yaml:50",
 )
 
 
@@ -213,6 +214,7 @@ TOPK = Property(
     ),
     "specs/sorting.yaml:58",
     asserts=(Refusal(r"k = .* of .* elements along axis .*", "specs/sorting.yaml:67"),),
+    reference_source="specs/sorting.yaml:73",
 )
 
 
@@ -270,6 +272,7 @@ UNIQUE = Property(
         ),
     ),
     "specs/sorting.yaml:90",
+    reference_source="specs/sorting.yaml:110",
 )
 
 
@@ -328,6 +331,7 @@ UNIQUE_SLICES = Property(
         ),
     ),
     "specs/sorting.yaml:125",
+    reference_source="specs/sorting.yaml:173",
 )
 
 
@@ -374,4 +378,5 @@ SEARCHSORTED = Property(
     ),
     "specs/sorting.yaml:180",
     asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:188"),),
+    reference_source="specs/sorting.yaml:190",
 )

@@ -153,6 +153,7 @@ STRING_RANK = Property(
         Example({"x": Given((0, 2))}, {}, {"y": Given((0,))}, None, "specs/text.yaml:112"),
     ),
     "specs/text.yaml:86",
+    reference_source="specs/text.yaml:108",
 )
 
 
@@ -190,6 +191,7 @@ STRING_CONCAT = Property(
         ),
     ),
     "specs/text.yaml:114",
+    reference_source="specs/text.yaml:121",
 )
 
 
@@ -337,6 +339,7 @@ STRING_SPLIT = Property(
         ),
     ),
     "specs/text.yaml:127",
+    reference_source="specs/text.yaml:162",
 )
 
 
@@ -479,6 +482,7 @@ STRING_NORMALIZER = Property(
     ),
     "specs/text.yaml:178",
     asserts=(Refusal(r"the strings are one row, got .* beside .*", "specs/text.yaml:187"),),
+    reference_source="specs/text.yaml:200",
 )
 
 
@@ -520,6 +524,7 @@ STRING_PLACES = Property(
     ),
     "specs/text.yaml:221",
     asserts=(Refusal(r"number .* of .* tensors", "specs/text.yaml:230"),),
+    reference_source="specs/text.yaml:232",
 )
 
 
@@ -561,4 +566,5 @@ STRING_AT = Property(
         ),
     ),
     "specs/text.yaml:239",
+    reference_source="specs/text.yaml:250",
 )
