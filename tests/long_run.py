@@ -59,6 +59,7 @@ def parts(jobs: int, chunk: int) -> list[Part]:
         faults("hostile_kept", 0, 2 * SEEDS),
     ]
     proved = ["-m", "anyshape_gen", "--check", "--prove"]
+    halves = [["-m", "tests.frontends.differential_run", "--part", f"{k}/2"] for k in range(2)]
     forms = (("given", "constants"), ("operands", "rankless"))
     onnx = [["-m", "tests.frontends.onnx_suite", *(w for f in two for w in ("--form", f))] for two in forms]
     programs = ["-m", "anyshape.testing.programs", "--count", str(SEEDS), "--start", str(chunk * 10_000_000)]
@@ -70,6 +71,7 @@ def parts(jobs: int, chunk: int) -> list[Part]:
         Part("laws", f"{CALLS} calls a law, in every dtype", [tests("tests/laws")], counted, [["-m", LAW_PAGE]]),
         Part("deep", f"{MANY} calls a law: {len(chosen)} ops", [tests("tests/laws", f"--op={','.join(chosen)}")], long(MANY)),
         Part("onnx", "ONNX's suite in four forms, against the ratchet", onnx),
+        Part("differential", "each operator, opset, dtype and attribute beside onnxruntime and the reference", halves),
         Part("programs", f"{SEEDS} random programs", [[*programs, "--jobs", str(jobs)]]),
         Part("faults", "models, attributes, files and arguments made wrong", [*wrong, *of_files]),
     ]  # fmt: skip
@@ -107,7 +109,7 @@ def main() -> int:
     for k, part in enumerate(chosen):
         print(f"\n== {k + 1} of {len(chosen)}, {part.name}: {part.about}", flush=True)
         held, seconds = run(part)
-        told.append((held, f"{part.name:<10}{'holds' if held else 'FAILS'} {seconds / 60:8.1f} min"))
+        told.append((held, f"{part.name:<13}{'holds' if held else 'FAILS'} {seconds / 60:8.1f} min"))
         print(f"== {told[-1][1]}", flush=True)
     print("\n" + "\n".join(text for _, text in told), flush=True)
     return 0 if all(held for held, _ in told) else 1

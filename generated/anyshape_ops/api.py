@@ -163,6 +163,7 @@ from anyshape_ops.ops.normalisation import (
     INSTANCE_NORM,
     LP_NORM,
     LRN,
+    MEAN_VARIANCE_NORM,
     RMS_NORM,
 )
 from anyshape_ops.ops.quantisation import (
@@ -264,6 +265,7 @@ from anyshape_ops.ops.text import (
     STRING_NORMALIZER,
     STRING_PLACE,
     STRING_PLACES,
+    STRING_RANK,
     STRING_SPLIT,
 )
 from anyshape_ops.ops.training import ADAGRAD, ADAM, MOMENTUM
@@ -715,7 +717,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:97
+# specs/contraction.yaml:100
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -727,7 +729,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:152
+# specs/contraction.yaml:155
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -1494,7 +1496,7 @@ def pad(
     return call_alias(STATIC_PAD, DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:53
+# specs/indexing.yaml:61
 @called
 def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
@@ -1506,7 +1508,7 @@ def tile(x: Operand, repeats: Sequence[int] | Value, *, source: str = "") -> Val
     return call_alias(STATIC_TILE, DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:76
+# specs/indexing.yaml:84
 @called
 def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
@@ -1518,7 +1520,7 @@ def repeat(x: Operand, repeats: int | Value, axis: int = 0, *, source: str = "")
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:93
+# specs/indexing.yaml:101
 @called
 def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -1530,7 +1532,7 @@ def flip(x: Operand, axes: Sequence[int] | Value | None = None, *, source: str =
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:113
 @called
 def roll(
     x: Operand, shift: Sequence[int] | Value, axes: Sequence[int] | Value | None = None, *, source: str = ""
@@ -1544,7 +1546,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:118
+# specs/indexing.yaml:126
 @called
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
@@ -1554,7 +1556,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:140
+# specs/indexing.yaml:148
 @called
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
@@ -1564,7 +1566,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:164
+# specs/indexing.yaml:172
 @called
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
@@ -1574,7 +1576,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:190
+# specs/indexing.yaml:198
 @called
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
@@ -1584,7 +1586,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:215
+# specs/indexing.yaml:223
 @called
 def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -1597,7 +1599,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Value, axis: int = -1,
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:238
+# specs/indexing.yaml:246
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -1609,7 +1611,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int] | Value,
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:254
+# specs/indexing.yaml:262
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -1624,7 +1626,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:278
+# specs/indexing.yaml:286
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -1785,7 +1787,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:218
+# specs/movement.yaml:220
 @called
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
@@ -1795,7 +1797,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:236
+# specs/movement.yaml:238
 @called
 def trilu(x: Operand, k: int | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -1885,7 +1887,18 @@ def rms_norm(
     return call(RMS_NORM, [x, scale], {"axis": axis, "epsilon": epsilon}, source)
 
 
-# specs/normalisation.yaml:151
+# specs/normalisation.yaml:152
+@called
+def mean_variance_norm(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
+    """Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are
+    0.
+
+    (x: F[*o, *r@axes]) -> (y: F[*o, *r@axes])
+    """
+    return call(MEAN_VARIANCE_NORM, [x], {"axes": axes}, source)[0]
+
+
+# specs/normalisation.yaml:169
 @called
 def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Value:
     """Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).
@@ -1895,7 +1908,7 @@ def lp_norm(x: Operand, axis: int = -1, p: int = 2, *, source: str = "") -> Valu
     return call(LP_NORM, [x], {"axis": axis, "p": p}, source)[0]
 
 
-# specs/normalisation.yaml:182
+# specs/normalisation.yaml:200
 @called
 def lrn(
     x: Operand, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0, *, source: str = ""
@@ -1907,7 +1920,7 @@ def lrn(
     return call(LRN, [x], {"size": size, "alpha": alpha, "beta": beta, "bias": bias}, source)[0]
 
 
-# specs/normalisation.yaml:207
+# specs/normalisation.yaml:225
 @called
 def global_average_pool(x: Operand, *, source: str = "") -> Value:
     """The mean of every channel of every image.
@@ -1917,7 +1930,7 @@ def global_average_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_AVERAGE_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:219
+# specs/normalisation.yaml:237
 @called
 def global_max_pool(x: Operand, *, source: str = "") -> Value:
     """The largest element of every channel of every image.
@@ -1927,7 +1940,7 @@ def global_max_pool(x: Operand, *, source: str = "") -> Value:
     return call(GLOBAL_MAX_POOL, [x], {}, source)[0]
 
 
-# specs/normalisation.yaml:232
+# specs/normalisation.yaml:250
 @called
 def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     """The p-norm of every channel of every image.
@@ -1937,7 +1950,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:32
+# specs/quantisation.yaml:47
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1949,30 +1962,40 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:86
+# specs/quantisation.yaml:104
 @called
 def quantize_linear(
-    x: Operand, scale: Operand, zero: Operand, axis: int = 1, block_size: int = 0, *, source: str = ""
+    x: Operand,
+    scale: Operand,
+    zero: Operand,
+    axis: int = 1,
+    block_size: int = 0,
+    saturate: bool = True,
+    *,
+    source: str = "",
 ) -> Value:
-    """Floats divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.
+    """Numbers divided by their scale, rounded to even, moved by their zero point and cut to the range of its
+    dtype.
 
-    (x: F[*d], scale: F[*q], zero: Q[*z]) -> (y: Q[*d])
+    (x: X[*d], scale: F[*q], zero: Q[*z]) -> (y: Q[*d])
     """
-    return call(QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
+    return call(
+        QUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size, "saturate": saturate}, source
+    )[0]
 
 
-# specs/quantisation.yaml:147
+# specs/quantisation.yaml:171
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
     of b.
 
-    (a: A[*p, *m:1, k], b: B[*q, k, *n:1], za: A[*u] = 0, zb: B[*w] = 0) -> (y: i32[*broadcast(p, q), *m, *n])
+    (a: A[*p, m?, k], b: B[*q, k, n?], za: A[*u] = 0, zb: B[*w] = 0) -> (y: i32[*broadcast(p, q), m?, n?])
     """
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:169
+# specs/quantisation.yaml:208
 @called
 def qlinear_matmul(
     a: Operand,
@@ -1988,13 +2011,13 @@ def qlinear_matmul(
 ) -> Value:
     """Products of matrices of narrow integers that stand for floats, as such integers again.
 
-    (a: A[*p, *m:1, k], sa: F[*u], za: A[*u], b: B[*q, k, *n:1], sb: F[*w], zb: B[*w], sy: F[*e], zy: Q[*e]) ->
-    (y: Q[*broadcast(p, q), *m, *n])
+    (a: A[*p, m?, k], sa: F[*u], za: A[*u], b: B[*q, k, n?], sb: F[*w], zb: B[*w], sy: F[*e], zy: Q[*e]) -> (y:
+    Q[*broadcast(p, q), m?, n?])
     """
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:207
+# specs/quantisation.yaml:274
 @called
 def matmul_nbits(
     a: Operand,
@@ -2015,7 +2038,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:254
+# specs/quantisation.yaml:321
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2270,7 +2293,7 @@ def mean(
     *,
     source: str = "",
 ) -> Value:
-    """The mean over some axes, by default over all.
+    """The mean over some axes, by default over all; of integers cut towards zero.
 
     Whichever of axes is a Value makes this the dyn variant; without any it is the static one.
 
@@ -2281,7 +2304,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:78
 @called
 def prod(
     x: Operand,
@@ -2302,7 +2325,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:96
 @called
 def max(
     x: Operand,
@@ -2324,7 +2347,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:113
+# specs/reduction.yaml:117
 @called
 def min(
     x: Operand,
@@ -2346,7 +2369,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:134
+# specs/reduction.yaml:138
 @called
 def l1(
     x: Operand,
@@ -2367,7 +2390,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:153
+# specs/reduction.yaml:157
 @called
 def l2(
     x: Operand,
@@ -2388,7 +2411,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:175
 @called
 def sum_square(
     x: Operand,
@@ -2413,7 +2436,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:190
+# specs/reduction.yaml:194
 @called
 def log_sum(
     x: Operand,
@@ -2434,7 +2457,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:208
+# specs/reduction.yaml:212
 @called
 def log_sum_exp(
     x: Operand,
@@ -2459,7 +2482,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:229
+# specs/reduction.yaml:233
 @called
 def any(
     x: Operand,
@@ -2480,7 +2503,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:248
 @called
 def all(
     x: Operand,
@@ -2501,7 +2524,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:259
+# specs/reduction.yaml:263
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2514,7 +2537,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:271
+# specs/reduction.yaml:275
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2849,28 +2872,29 @@ def mel_weight_matrix(
 # specs/sorting.yaml:27
 @called
 def argsort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
-    """The positions along one axis in the order of the elements there; equal ones as they stand, NaN last.
+    """The positions along one axis in the order of the elements there; equal ones as they stand, NaN as the
+    greatest.
 
     (x: T[*o, n@axis, *i]) -> (y: i64[*o, n, *i])
     """
     return call(ARGSORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:41
+# specs/sorting.yaml:42
 @called
 def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = "") -> Value:
-    """The elements along one axis in order, NaN last.
+    """The elements along one axis in order, NaN as the greatest.
 
     (x: T[*o, n@axis, *i]) -> (y: T[*o, n, *i])
     """
     return call(SORT, [x], {"axis": axis, "descending": descending}, source)[0]
 
 
-# specs/sorting.yaml:56
+# specs/sorting.yaml:58
 @called
 def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
-    first.
+    first, NaN as the greatest.
 
     Whichever of k is a Value makes this the dyn variant; without any it is the static one.
 
@@ -2879,7 +2903,7 @@ def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, so
     return call_alias(STATIC_TOPK, DYN_TOPK, [x], {"k": k, "axis": axis, "largest": largest}, source)
 
 
-# specs/sorting.yaml:86
+# specs/sorting.yaml:90
 @called
 def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different elements of a vector, sorted or as they come; where each is first, which one every element is,
@@ -2890,7 +2914,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:118
+# specs/sorting.yaml:125
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -2901,7 +2925,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:173
+# specs/sorting.yaml:180
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
@@ -3022,6 +3046,16 @@ def string_place(x: Operand, keys: Operand, *, source: str = "") -> Value:
 
 # specs/text.yaml:86
 @called
+def string_rank(x: Operand, *, source: str = "") -> Value:
+    """How many different strings of a list come before each of them, in the order of code points.
+
+    (x: char[n, w]) -> (y: i64[n])
+    """
+    return call(STRING_RANK, [x], {}, source)[0]
+
+
+# specs/text.yaml:114
+@called
 def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Strings, and others behind them.
 
@@ -3030,7 +3064,7 @@ def string_concat(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(STRING_CONCAT, [a, b], {}, source)[0]
 
 
-# specs/text.yaml:99
+# specs/text.yaml:127
 @called
 def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: str = "") -> tuple[Value, ...]:
     """The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.
@@ -3040,7 +3074,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/text.yaml:153
+# specs/text.yaml:181
 @called
 def string_normalizer(
     x: Operand, stopwords: Operand, action: str = "NONE", case_sensitive: bool = False, *, source: str = ""
@@ -3053,21 +3087,21 @@ def string_normalizer(
     return call(STRING_NORMALIZER, [x, stopwords], {"action": action, "case_sensitive": case_sensitive}, source)[0]
 
 
-# specs/text.yaml:198
+# specs/text.yaml:226
 @called
 def string_places(x: Operand, which: int = 0, of: int = 1, *, source: str = "") -> Value:
-    """The place of each string, counting through `of` tensors in turn, of which this is number `which`.
+    """The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.
 
     (x: char[*d, w]) -> (y: i64[*d])
     """
     return call(STRING_PLACES, [x], {"which": which, "of": of}, source)[0]
 
 
-# specs/text.yaml:216
+# specs/text.yaml:244
 @called
 def string_at(at: Operand, xs: Sequence[Operand], *, source: str = "") -> Value:
-    """The strings at places that count through several tensors in turn; an empty one where no tensor has that
-    place.
+    """The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has
+    that place.
 
     (at: i64[*s], xs: char[*d[v], w[v]] for v in c) -> (y: char[*s, most])
     """
@@ -3677,6 +3711,7 @@ __all__ = [
     "max_unpool",
     "maximum",
     "mean",
+    "mean_variance_norm",
     "mel_weight_matrix",
     "min",
     "minimum",
@@ -3750,6 +3785,7 @@ __all__ = [
     "string_normalizer",
     "string_place",
     "string_places",
+    "string_rank",
     "string_split",
     "sub",
     "sum",

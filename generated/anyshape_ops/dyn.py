@@ -334,7 +334,7 @@ def pad(
     return call(DYN_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:53
+# specs/indexing.yaml:61
 @called
 def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
@@ -346,7 +346,7 @@ def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
     return call(DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:76
+# specs/indexing.yaml:84
 @called
 def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
@@ -358,7 +358,7 @@ def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> 
     return call(DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:93
+# specs/indexing.yaml:101
 @called
 def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -370,7 +370,7 @@ def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:113
 @called
 def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
@@ -382,7 +382,7 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
     return call(DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:215
+# specs/indexing.yaml:223
 @called
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -395,7 +395,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:238
+# specs/indexing.yaml:246
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -407,7 +407,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:254
+# specs/indexing.yaml:262
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -525,7 +525,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:236
+# specs/movement.yaml:238
 @called
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -595,7 +595,7 @@ def sum(
 def mean(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
 ) -> Value:
-    """The mean over some axes, by default over all.
+    """The mean over some axes, by default over all; of integers cut towards zero.
 
     Here axes may be computed at run time: operands.
 
@@ -604,7 +604,7 @@ def mean(
     return call(DYN_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:78
 @called
 def prod(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -618,7 +618,7 @@ def prod(
     return call(DYN_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:96
 @called
 def max(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -633,7 +633,7 @@ def max(
     return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:113
+# specs/reduction.yaml:117
 @called
 def min(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -648,7 +648,7 @@ def min(
     return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:134
+# specs/reduction.yaml:138
 @called
 def l1(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -662,7 +662,7 @@ def l1(
     return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:153
+# specs/reduction.yaml:157
 @called
 def l2(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -676,7 +676,7 @@ def l2(
     return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:175
 @called
 def sum_square(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -690,7 +690,7 @@ def sum_square(
     return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:190
+# specs/reduction.yaml:194
 @called
 def log_sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -704,7 +704,7 @@ def log_sum(
     return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:208
+# specs/reduction.yaml:212
 @called
 def log_sum_exp(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -718,7 +718,7 @@ def log_sum_exp(
     return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:229
+# specs/reduction.yaml:233
 @called
 def any(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -732,7 +732,7 @@ def any(
     return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:248
 @called
 def all(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -926,11 +926,11 @@ def mel_weight_matrix(
     )[0]
 
 
-# specs/sorting.yaml:56
+# specs/sorting.yaml:58
 @called
 def topk(x: Operand, k: Operand, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
-    first.
+    first, NaN as the greatest.
 
     Here k may be computed at run time: operands.
 

@@ -342,7 +342,7 @@ def pad(
     return call(STATIC_PAD, [x, value], {"axes": axes, "pads": pads, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:53
+# specs/indexing.yaml:61
 @called
 def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
     """A tensor side by side with itself, as many times along each axis as `repeats` says.
@@ -354,7 +354,7 @@ def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:76
+# specs/indexing.yaml:84
 @called
 def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
@@ -366,7 +366,7 @@ def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Valu
     return call(STATIC_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:93
+# specs/indexing.yaml:101
 @called
 def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -378,7 +378,7 @@ def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> 
     return call(STATIC_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:113
 @called
 def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
@@ -390,7 +390,7 @@ def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *,
     return call(STATIC_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:215
+# specs/indexing.yaml:223
 @called
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -403,7 +403,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:238
+# specs/indexing.yaml:246
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -415,7 +415,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:254
+# specs/indexing.yaml:262
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -545,7 +545,7 @@ def slice(
     return call(STATIC_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:236
+# specs/movement.yaml:238
 @called
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -625,7 +625,7 @@ def mean(
     *,
     source: str = "",
 ) -> Value:
-    """The mean over some axes, by default over all.
+    """The mean over some axes, by default over all; of integers cut towards zero.
 
     Here axes must be known when the call is built: attributes.
 
@@ -634,7 +634,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:78
 @called
 def prod(
     x: Operand,
@@ -653,7 +653,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:96
 @called
 def max(
     x: Operand,
@@ -673,7 +673,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:113
+# specs/reduction.yaml:117
 @called
 def min(
     x: Operand,
@@ -693,7 +693,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:134
+# specs/reduction.yaml:138
 @called
 def l1(
     x: Operand,
@@ -712,7 +712,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:153
+# specs/reduction.yaml:157
 @called
 def l2(
     x: Operand,
@@ -731,7 +731,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:175
 @called
 def sum_square(
     x: Operand,
@@ -750,7 +750,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:190
+# specs/reduction.yaml:194
 @called
 def log_sum(
     x: Operand,
@@ -769,7 +769,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:208
+# specs/reduction.yaml:212
 @called
 def log_sum_exp(
     x: Operand,
@@ -788,7 +788,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:229
+# specs/reduction.yaml:233
 @called
 def any(
     x: Operand,
@@ -807,7 +807,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:248
 @called
 def all(
     x: Operand,
@@ -1000,11 +1000,11 @@ def mel_weight_matrix(
     )[0]
 
 
-# specs/sorting.yaml:56
+# specs/sorting.yaml:58
 @called
 def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
-    first.
+    first, NaN as the greatest.
 
     Here k must be known when the call is built: attributes.
 

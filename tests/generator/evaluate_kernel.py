@@ -152,7 +152,8 @@ class KernelEvaluation(Evaluation):
                 descending = any(self.truth(self.expr(value, env)) for _, value in keywords)
                 keys = [self.expr(items.element, turn) for turn in self._turns(items, env)]
                 vector = sorted(
-                    range(len(keys)), key=lambda k: (keys[k] != keys[k], -keys[k] if descending else keys[k])
+                    range(len(keys)),
+                    key=lambda k: ((keys[k] != keys[k]) != descending, -keys[k] if descending else keys[k]),
                 )
             case Comprehension() as items:
                 vector = [self.expr(items.element, turn) for turn in self._turns(items, env)]

@@ -422,20 +422,23 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
     def along(p: Any, n: Any) -> Any:
         return where(
-            gt(n, 1), lambda: 2 * cast(p, eqs.dtypes["F"]) / cast(n - 1, eqs.dtypes["F"]) - 1, lambda: -1.0
-        ) if align_corners else (2 * cast(p, eqs.dtypes["F"]) + 1) / cast(n, eqs.dtypes["F"]) - 1
+            gt(n, 1), lambda: 2 * cast(p, eqs.dtypes["U"]) / cast(n - 1, eqs.dtypes["U"]) - 1, lambda: -1.0
+        ) if align_corners else (2 * cast(p, eqs.dtypes["U"]) + 1) / cast(n, eqs.dtypes["U"]) - 1
 
     n, p, r = eqs.index("n", b), eqs.indices("p", size[2:]), eqs.index("r", t)
     eqs.define(
         y[n, *p, r],
-        fold(
-            "sum",
-            (
-                theta[n, r, k] * v
-                for k, v in zip(rules.range_(t), (along(p[t - 1 - a], size[t + 1 - a]) for a in rules.range_(t)))
-            ),
-        )
-        + theta[n, r, t],
+        cast(
+            fold(
+                "sum",
+                (
+                    cast(theta[n, r, k], eqs.dtypes["U"]) * v
+                    for k, v in zip(rules.range_(t), (along(p[t - 1 - a], size[t + 1 - a]) for a in rules.range_(t)))
+                ),
+            )
+            + cast(theta[n, r, t], eqs.dtypes["U"]),
+            eqs.dtypes["F"],
+        ),
         "specs/images.yaml:364",
     )
 

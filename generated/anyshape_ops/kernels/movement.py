@@ -62,7 +62,7 @@ def slice_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:208")
 
 
-# specs/movement.yaml:218
+# specs/movement.yaml:220
 def gather_kernel(eqs: Equations, bound: Bound) -> None:
     o, j, i, n = bound.o, bound.j, bound.i, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -70,11 +70,11 @@ def gather_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *b, *c],
         x[*a, wrap(index[*b], n), *c],
-        "specs/movement.yaml:225: y[*a, *b, *c] = x[*a, wrap(index[*b], n), *c]",
+        "specs/movement.yaml:227: y[*a, *b, *c] = x[*a, wrap(index[*b], n), *c]",
     )
 
 
-# specs/movement.yaml:236
+# specs/movement.yaml:238
 def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     b, m, n, k, upper = bound.b, bound.m, bound.n, bound.k, bound.upper
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -82,5 +82,5 @@ def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, i, j],
         where(ge(j, i + k) if upper else le(j, i + k), lambda: x[*g, i, j], lambda: 0),
-        "specs/movement.yaml:243",
+        "specs/movement.yaml:245",
     )

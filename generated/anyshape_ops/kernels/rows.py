@@ -69,7 +69,11 @@ def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
         "specs/rows.yaml:82",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", n)
-    eqs.define(y[*i, *j], (x[*i, *j] - mu[*i]) * inv[*i] * scale[*fit(j, u)] + bias[*fit(j, v)], "specs/rows.yaml:83")
+    eqs.define(
+        y[*i, *j],
+        (x[*i, *j] - mu[*i]) * inv[*i] * scale[*fit((*i, *j), u)] + bias[*fit((*i, *j), v)],
+        "specs/rows.yaml:83",
+    )
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
     eqs.define(mean[*i, *z], mu[*i], "specs/rows.yaml:84")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))

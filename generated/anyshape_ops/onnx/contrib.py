@@ -6,7 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, each, fold, needed, rank_of, scalar, turns, vector
+from anyshape.frontends.onnx.node import (
+    Mapping,
+    OnnxNode,
+    choice,
+    dtype_of,
+    each,
+    fold,
+    needed,
+    rank_of,
+    scalar,
+    turns,
+    vector,
+)
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -224,7 +236,7 @@ def com_microsoft_pad_1(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             (api.reshape(n.input(2), (), source=n.source) if n.input(2) is not None else None),
             pads=api.reshape(n.input(1), (-1,), source=n.source),
-            mode=n.attr("mode", "constant"),
+            mode=choice(n.attr("mode", "constant")),
             source=n.source,
         )
     ]
@@ -292,7 +304,7 @@ def com_microsoft_grid_sample_1(n: OnnxNode) -> Sequence[Value]:
                     "cubic" if n.attr("mode", "bilinear") == "bicubic" else n.attr("mode", "bilinear")
                 )
             ),
-            padding_mode=n.attr("padding_mode", "zeros"),
+            padding_mode=choice(n.attr("padding_mode", "zeros")),
             align_corners=n.attr("align_corners", 0) == 1,
             source=n.source,
         )
@@ -510,7 +522,7 @@ def com_microsoft_qlinear_average_pool_1(n: OnnxNode) -> Sequence[Value]:
         kernel=n.attr("kernel_shape"),
         strides=n.attr("strides"),
         pads=n.attr("pads"),
-        auto_pad=n.attr("auto_pad", "NOTSET"),
+        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
         ceil_mode=n.attr("ceil_mode", 0) == 1,
         count_include_pad=n.attr("count_include_pad", 0) == 1,
         source=n.source,
@@ -550,7 +562,7 @@ def com_microsoft_qlinear_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=n.attr("auto_pad", "NOTSET"),
+        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -808,7 +820,7 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=n.attr("auto_pad", "NOTSET"),
+        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -855,7 +867,7 @@ def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=n.attr("auto_pad", "NOTSET"),
+        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
         groups=n.attr("group", 1),
         source=n.source,
     )
@@ -885,7 +897,7 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad", "NOTSET"),
+            auto_pad=choice(n.attr("auto_pad", "NOTSET")),
             groups=n.attr("group", 1),
             source=n.source,
         ),
@@ -931,7 +943,7 @@ def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
         kernel=n.attr("kernel_shape"),
         strides=n.attr("strides"),
         pads=n.attr("pads"),
-        auto_pad=n.attr("auto_pad", "NOTSET"),
+        auto_pad=choice(n.attr("auto_pad", "NOTSET")),
         dilations=n.attr("dilations"),
         ceil_mode=n.attr("ceil_mode", 0) == 1,
         source=n.source,

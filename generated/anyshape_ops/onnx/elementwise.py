@@ -14,6 +14,7 @@ from anyshape.frontends.onnx.node import (
     OnnxNode,
     accumulate,
     aligned,
+    choice,
     dtype_of,
     fold,
     length_of,
@@ -197,7 +198,7 @@ def relu_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/elementwise.yaml:339
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
-    return [api.gelu(n.input(0), approximate=n.attr("approximate"), source=n.source)]
+    return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
 # specs/elementwise.yaml:340

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed, rank_of
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, each, needed, rank_of
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -89,7 +89,22 @@ def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
 
 # specs/movement.yaml:138
 def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.cast(api.concat(n.inputs(), axis=-1, source=n.source), to=parse_dtype("f32"), source=n.source)]
+    return [
+        api.cast(
+            api.concat(
+                each(
+                    lambda xs_: (
+                        [api.reshape(xs_, (1, -1), source=n.source)] if rank_of(n, xs_) == 1 else [needed(n, xs_, "xs")]
+                    ),
+                    n.inputs(),
+                ),
+                axis=-1,
+                source=n.source,
+            ),
+            to=parse_dtype("f32"),
+            source=n.source,
+        )
+    ]
 
 
 # specs/movement.yaml:176
@@ -142,12 +157,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:228
+# specs/movement.yaml:230
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:229
+# specs/movement.yaml:231
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -160,7 +175,7 @@ def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:245
+# specs/movement.yaml:247
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 

@@ -30,12 +30,12 @@ def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:64
+# specs/reduction.yaml:68
 def reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:65
+# specs/reduction.yaml:69
 def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mean(
@@ -48,12 +48,12 @@ def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:81
+# specs/reduction.yaml:85
 def reduce_prod_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:82
+# specs/reduction.yaml:86
 def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.prod(
@@ -66,12 +66,12 @@ def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:102
+# specs/reduction.yaml:106
 def reduce_max_1(n: OnnxNode) -> Sequence[Value]:
     return [api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:103
+# specs/reduction.yaml:107
 def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max(
@@ -84,12 +84,12 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:123
+# specs/reduction.yaml:127
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:124
+# specs/reduction.yaml:128
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(
@@ -102,12 +102,12 @@ def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:142
+# specs/reduction.yaml:146
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:143
+# specs/reduction.yaml:147
 def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l1(
@@ -120,12 +120,12 @@ def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:161
+# specs/reduction.yaml:165
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:166
 def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l2(
@@ -138,12 +138,12 @@ def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:179
+# specs/reduction.yaml:183
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:180
+# specs/reduction.yaml:184
 def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum_square(
@@ -156,12 +156,12 @@ def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:198
+# specs/reduction.yaml:202
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:199
+# specs/reduction.yaml:203
 def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum(
@@ -174,12 +174,12 @@ def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:219
+# specs/reduction.yaml:223
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:220
+# specs/reduction.yaml:224
 def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum_exp(
@@ -192,7 +192,7 @@ def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:269
+# specs/reduction.yaml:273
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -205,7 +205,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:281
+# specs/reduction.yaml:285
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

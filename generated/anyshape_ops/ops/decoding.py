@@ -27,6 +27,7 @@ STATIC_APPEND_AT = OpDef(
     kernel=kernels.append_at_kernel,
     summary="Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where there are none.",
     source="specs/decoding.yaml:88",
+    moves=("T",),
 )
 DYN_APPEND_AT = OpDef(
     name="append_at",
@@ -45,6 +46,7 @@ DYN_APPEND_AT = OpDef(
     summary="Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where there are none.",
     source="specs/decoding.yaml:88",
     shaping=("size",),
+    moves=("T",),
 )
 
 # specs/decoding.yaml:103

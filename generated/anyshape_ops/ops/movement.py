@@ -521,7 +521,7 @@ DYN_SLICE = OpDef(
     moves=("T",),
 )
 
-# specs/movement.yaml:218
+# specs/movement.yaml:220
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -539,11 +539,11 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:218",
+    source="specs/movement.yaml:220",
     moves=("T",),
 )
 
-# specs/movement.yaml:236
+# specs/movement.yaml:238
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -557,7 +557,8 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:236",
+    source="specs/movement.yaml:238",
+    moves=("T",),
 )
 DYN_TRILU = OpDef(
     name="trilu",
@@ -572,5 +573,6 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:236",
+    source="specs/movement.yaml:238",
+    moves=("T",),
 )

@@ -29,6 +29,8 @@ SCATTER_ND = OpDef(
     kernel=kernels.scatter_nd_kernel,
     summary="x with slices replaced, or combined, at places that rows of an index tensor name; negative ones count from the end.",
     source="specs/scatter.yaml:5",
+    moves=("T",),
+    moves_where={"reduction": ("none",)},
 )
 
 # specs/scatter.yaml:39
@@ -54,6 +56,8 @@ SCATTER_ELEMENTS = OpDef(
     kernel=kernels.scatter_elements_kernel,
     summary="x with elements replaced, or combined, at places along one axis that an index tensor names; negative ones count from the end.",
     source="specs/scatter.yaml:39",
+    moves=("T",),
+    moves_where={"reduction": ("none",)},
 )
 
 # specs/scatter.yaml:78

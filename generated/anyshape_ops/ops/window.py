@@ -228,6 +228,7 @@ STATIC_MAX_UNPOOL = OpDef(
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
     source="specs/window.yaml:419",
+    moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
     name="max_unpool",
@@ -249,6 +250,7 @@ DYN_MAX_UNPOOL = OpDef(
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
     source="specs/window.yaml:419",
     shaping=("output_shape",),
+    moves=("T",),
 )
 
 # specs/window.yaml:458

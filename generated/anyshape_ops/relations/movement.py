@@ -180,7 +180,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
     return rule.bind(outputs={"y": s}, s=s, lo=lo, step=step, starts=starts, ends=ends, axes=axes, steps=steps)
 
 
-# specs/movement.yaml:218
+# specs/movement.yaml:220
 def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -191,7 +191,7 @@ def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, *j, *i))}, o=o, j=j, i=i, n=n, axis=axis)
 
 
-# specs/movement.yaml:236
+# specs/movement.yaml:238
 def trilu_relation(rule: Rule, *, x: Vec, k: Any, upper: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

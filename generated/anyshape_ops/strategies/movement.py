@@ -444,18 +444,32 @@ SLICE = Property(
             {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:214"
         ),
         Example(
+            {"x": Given(value=(1, 2, 3))},
+            {"starts": (1,), "ends": (9223372036854775807,), "steps": (9223372036854775807,)},
+            {"y": Given(value=(2,))},
+            None,
+            "specs/movement.yaml:215",
+        ),
+        Example(
+            {"x": Given(value=(1, 2, 3))},
+            {"starts": (1,), "ends": (-9,), "steps": (-9223372036854775808,)},
+            {"y": Given(value=(2,))},
+            None,
+            "specs/movement.yaml:216",
+        ),
+        Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:215",
+            "specs/movement.yaml:217",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"starts": (-1,), "ends": (-4,), "steps": (-2,)},
             {"y": Given(value=(4, 2))},
             None,
-            "specs/movement.yaml:216",
+            "specs/movement.yaml:218",
         ),
     ),
     "specs/movement.yaml:190",
@@ -464,7 +478,7 @@ SLICE = Property(
 )
 
 
-# specs/movement.yaml:218
+# specs/movement.yaml:220
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -474,7 +488,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/movement.yaml:226
+# specs/movement.yaml:228
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -489,36 +503,36 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:231",
+            "specs/movement.yaml:233",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:232",
+            "specs/movement.yaml:234",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=(-1, 0))},
             {},
             {"y": Given(value=((3, 4), (1, 2)))},
             None,
-            "specs/movement.yaml:233",
+            "specs/movement.yaml:235",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1, 0),))},
             {"axis": 1},
             {"y": Given(value=(((2, 1),), ((4, 3),)))},
             None,
-            "specs/movement.yaml:234",
+            "specs/movement.yaml:236",
         ),
     ),
-    "specs/movement.yaml:218",
-    reference_source="specs/movement.yaml:226",
+    "specs/movement.yaml:220",
+    reference_source="specs/movement.yaml:228",
 )
 
 
-# specs/movement.yaml:236
+# specs/movement.yaml:238
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -528,7 +542,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:244
+# specs/movement.yaml:246
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -538,18 +552,18 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:247"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:249"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:248"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:250"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:249",
+            "specs/movement.yaml:251",
         ),
     ),
-    "specs/movement.yaml:236",
-    reference_source="specs/movement.yaml:244",
+    "specs/movement.yaml:238",
+    reference_source="specs/movement.yaml:246",
 )

@@ -90,9 +90,12 @@ def mean_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:61
+# specs/reduction.yaml:63
 def mean_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
-    return np.mean(x, tuple(axes), keepdims=keepdims)
+    return np.mean(x, tuple(axes), keepdims=keepdims) if x.dtype.kind not in "iu" else (lambda s, n: np.sign(s) * (np.abs(s) // n) if x.dtype.kind == "i" else s // n)(
+        np.sum(x, tuple(axes), keepdims=keepdims, dtype=x.dtype),
+        x.dtype.type(max(int(np.prod([x.shape[a] for a in axes])), 1)),
+    )
 
 
 MEAN = Property(
@@ -100,33 +103,33 @@ MEAN = Property(
     mean_case,
     mean_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:67"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:68"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:71"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:72"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:69",
+            "specs/reduction.yaml:73",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:70"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:74"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:71"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:75"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(-0.5, 3.5))},
             None,
-            "specs/reduction.yaml:72",
+            "specs/reduction.yaml:76",
         ),
     ),
     "specs/reduction.yaml:56",
-    reference_source="specs/reduction.yaml:61",
+    reference_source="specs/reduction.yaml:63",
 )
 
 
-# specs/reduction.yaml:74
+# specs/reduction.yaml:78
 def prod_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -139,7 +142,7 @@ def prod_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:78
+# specs/reduction.yaml:82
 def prod_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.prod(x, tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -149,40 +152,40 @@ PROD = Property(
     prod_case,
     prod_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:84"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:85"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:88"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:89"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:86",
+            "specs/reduction.yaml:90",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:87"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:91"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:88"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:92"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (0,)},
             {"y": Given(value=(3, -8))},
             None,
-            "specs/reduction.yaml:89",
+            "specs/reduction.yaml:93",
         ),
         Example(
             {"x": Given(value=(16, 17), dtype="u8")},
             {},
             {"y": Given(value=16, dtype="u8")},
             None,
-            "specs/reduction.yaml:90",
+            "specs/reduction.yaml:94",
         ),
     ),
-    "specs/reduction.yaml:74",
-    reference_source="specs/reduction.yaml:78",
+    "specs/reduction.yaml:78",
+    reference_source="specs/reduction.yaml:82",
 )
 
 
-# specs/reduction.yaml:92
+# specs/reduction.yaml:96
 def max_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -195,7 +198,7 @@ def max_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:98
+# specs/reduction.yaml:102
 def max_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.max(
         x,
@@ -210,38 +213,38 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:105"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:109"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:106",
+            "specs/reduction.yaml:110",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:107"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:108"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:111"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:112"),
         Example(
             {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
             {"axes": (0,)},
             {"y": Given(value=(nan, -1.0))},
             None,
-            "specs/reduction.yaml:109",
+            "specs/reduction.yaml:113",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:110"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:114"),
         Example(
             {"x": Given(value=(200, 100), dtype="u8")},
             {},
             {"y": Given(value=200, dtype="u8")},
             None,
-            "specs/reduction.yaml:111",
+            "specs/reduction.yaml:115",
         ),
     ),
-    "specs/reduction.yaml:92",
-    reference_source="specs/reduction.yaml:98",
+    "specs/reduction.yaml:96",
+    reference_source="specs/reduction.yaml:102",
 )
 
 
-# specs/reduction.yaml:113
+# specs/reduction.yaml:117
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -254,7 +257,7 @@ def min_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:119
+# specs/reduction.yaml:123
 def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
@@ -269,38 +272,38 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:126"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:130"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:127",
+            "specs/reduction.yaml:131",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:128"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:129"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:132"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:133"),
         Example(
             {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
             {"axes": (0,)},
             {"y": Given(value=(nan, -2.0))},
             None,
-            "specs/reduction.yaml:130",
+            "specs/reduction.yaml:134",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:131"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:135"),
         Example(
             {"x": Given(value=(200, 100), dtype="u8")},
             {},
             {"y": Given(value=100, dtype="u8")},
             None,
-            "specs/reduction.yaml:132",
+            "specs/reduction.yaml:136",
         ),
     ),
-    "specs/reduction.yaml:113",
-    reference_source="specs/reduction.yaml:119",
+    "specs/reduction.yaml:117",
+    reference_source="specs/reduction.yaml:123",
 )
 
 
-# specs/reduction.yaml:134
+# specs/reduction.yaml:138
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -313,7 +316,7 @@ def l1_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:139
+# specs/reduction.yaml:143
 def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -323,40 +326,40 @@ L1 = Property(
     l1_case,
     l1_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:145"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:146"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:149"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:150"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:147",
+            "specs/reduction.yaml:151",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:148"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:152"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:149"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:153"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(3, 7))},
             None,
-            "specs/reduction.yaml:150",
+            "specs/reduction.yaml:154",
         ),
         Example(
             {"x": Given(value=(-100, 100), dtype="i8")},
             {},
             {"y": Given(value=-56, dtype="i8")},
             None,
-            "specs/reduction.yaml:151",
+            "specs/reduction.yaml:155",
         ),
     ),
-    "specs/reduction.yaml:134",
-    reference_source="specs/reduction.yaml:139",
+    "specs/reduction.yaml:138",
+    reference_source="specs/reduction.yaml:143",
 )
 
 
-# specs/reduction.yaml:153
+# specs/reduction.yaml:157
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -369,7 +372,7 @@ def l2_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:158
+# specs/reduction.yaml:162
 def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
@@ -379,33 +382,33 @@ L2 = Property(
     l2_case,
     l2_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:164"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:165"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:168"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:169"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:166",
+            "specs/reduction.yaml:170",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:167"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:171"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:168"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:172"
         ),
         Example(
             {"x": Given(value=((3, -4), (0, 0)))},
             {"axes": (-1,), "keepdims": True},
             {"y": Given(value=((5,), (0,)))},
             None,
-            "specs/reduction.yaml:169",
+            "specs/reduction.yaml:173",
         ),
     ),
-    "specs/reduction.yaml:153",
-    reference_source="specs/reduction.yaml:158",
+    "specs/reduction.yaml:157",
+    reference_source="specs/reduction.yaml:162",
 )
 
 
-# specs/reduction.yaml:171
+# specs/reduction.yaml:175
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -418,7 +421,7 @@ def sum_square_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:180
 def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -428,40 +431,40 @@ SUM_SQUARE = Property(
     sum_square_case,
     sum_square_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:182"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:183"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:186"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:187"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:184",
+            "specs/reduction.yaml:188",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:185"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:189"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:186"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:190"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(5, 25))},
             None,
-            "specs/reduction.yaml:187",
+            "specs/reduction.yaml:191",
         ),
         Example(
             {"x": Given(value=(16, 1), dtype="i8")},
             {},
             {"y": Given(value=1, dtype="i8")},
             None,
-            "specs/reduction.yaml:188",
+            "specs/reduction.yaml:192",
         ),
     ),
-    "specs/reduction.yaml:171",
-    reference_source="specs/reduction.yaml:176",
+    "specs/reduction.yaml:175",
+    reference_source="specs/reduction.yaml:180",
 )
 
 
-# specs/reduction.yaml:190
+# specs/reduction.yaml:194
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -474,7 +477,7 @@ def log_sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:199
 def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
@@ -484,33 +487,33 @@ LOG_SUM = Property(
     log_sum_case,
     log_sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:201"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:202"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:205"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:206"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:203",
+            "specs/reduction.yaml:207",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:204"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:208"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:205"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:209"
         ),
         Example(
             {"x": Given(value=((1, 2), (0, 0)))},
             {"axes": (-1,)},
             {"y": Given(value=(1.0986123, -inf))},
             None,
-            "specs/reduction.yaml:206",
+            "specs/reduction.yaml:210",
         ),
     ),
-    "specs/reduction.yaml:190",
-    reference_source="specs/reduction.yaml:195",
+    "specs/reduction.yaml:194",
+    reference_source="specs/reduction.yaml:199",
 )
 
 
-# specs/reduction.yaml:208
+# specs/reduction.yaml:212
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -523,7 +526,7 @@ def log_sum_exp_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:216
+# specs/reduction.yaml:220
 def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
@@ -533,33 +536,33 @@ LOG_SUM_EXP = Property(
     log_sum_exp_case,
     log_sum_exp_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:222"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:223"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:226"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:227"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:224",
+            "specs/reduction.yaml:228",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:225"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:229"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:226"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:230"
         ),
         Example(
             {"x": Given(value=((0, 1), (1000, 1000), (-inf, -inf)))},
             {"axes": (-1,)},
             {"y": Given(value=(1.3132617, 1000.6931, -inf))},
             None,
-            "specs/reduction.yaml:227",
+            "specs/reduction.yaml:231",
         ),
     ),
-    "specs/reduction.yaml:208",
-    reference_source="specs/reduction.yaml:216",
+    "specs/reduction.yaml:212",
+    reference_source="specs/reduction.yaml:220",
 )
 
 
-# specs/reduction.yaml:229
+# specs/reduction.yaml:233
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -572,7 +575,7 @@ def any_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:234
+# specs/reduction.yaml:238
 def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
@@ -582,34 +585,34 @@ ANY = Property(
     any_case,
     any_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:236"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:237"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:240"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:241"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:238",
+            "specs/reduction.yaml:242",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:239"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:243"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:240"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:244"
         ),
         Example(
             {"x": Given(value=((False, True), (False, False)))},
             {"axes": (-1,)},
             {"y": Given(value=(True, False))},
             None,
-            "specs/reduction.yaml:241",
+            "specs/reduction.yaml:245",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:242"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:246"),
     ),
-    "specs/reduction.yaml:229",
-    reference_source="specs/reduction.yaml:234",
+    "specs/reduction.yaml:233",
+    reference_source="specs/reduction.yaml:238",
 )
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:248
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -622,7 +625,7 @@ def all_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:249
+# specs/reduction.yaml:253
 def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
@@ -632,34 +635,34 @@ ALL = Property(
     all_case,
     all_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:251"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:252"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:255"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:256"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:253",
+            "specs/reduction.yaml:257",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:254"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:258"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:255"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:259"
         ),
         Example(
             {"x": Given(value=((True, True), (True, False)))},
             {"axes": (-1,)},
             {"y": Given(value=(True, False))},
             None,
-            "specs/reduction.yaml:256",
+            "specs/reduction.yaml:260",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:257"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:261"),
     ),
-    "specs/reduction.yaml:244",
-    reference_source="specs/reduction.yaml:249",
+    "specs/reduction.yaml:248",
+    reference_source="specs/reduction.yaml:253",
 )
 
 
-# specs/reduction.yaml:259
+# specs/reduction.yaml:263
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -673,7 +676,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:266
+# specs/reduction.yaml:270
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -704,13 +707,13 @@ ARGMAX = Property(
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:33"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:34"),
     ),
-    "specs/reduction.yaml:259",
+    "specs/reduction.yaml:263",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:24"),),
-    reference_source="specs/reduction.yaml:266",
+    reference_source="specs/reduction.yaml:270",
 )
 
 
-# specs/reduction.yaml:271
+# specs/reduction.yaml:275
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -724,7 +727,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:278
+# specs/reduction.yaml:282
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -755,7 +758,7 @@ ARGMIN = Property(
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:33"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:34"),
     ),
-    "specs/reduction.yaml:271",
+    "specs/reduction.yaml:275",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:24"),),
-    reference_source="specs/reduction.yaml:278",
+    reference_source="specs/reduction.yaml:282",
 )

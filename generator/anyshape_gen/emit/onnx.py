@@ -42,7 +42,7 @@ from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 KNOWN = {
     **dict.fromkeys(
         (
-            *("OnnxNode", "accumulate", "aligned", "dtype_of", "each", "einsum", "fold", "groups"),
+            *("OnnxNode", "accumulate", "aligned", "choice", "dtype_of", "each", "einsum", "fold", "groups"),
             *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "turns", "vector"),
         ),
         "anyshape.frontends.onnx.node",
@@ -185,7 +185,7 @@ class _Mapper:
                 return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
             case VecLit(items):
                 return f"[{', '.join(self._argument(i) for i in items)}]"
-            case Call("each", (Call() as made, *groups), ()):
+            case Call("each", (made, *groups), ()):
                 return self._each(made, groups)
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
@@ -193,8 +193,8 @@ class _Mapper:
                 return f"[needed(n, {self.names[id]}, {quoted(id)})]"
         return f"[{self._argument(term)}]"
 
-    def _each(self, made: Call, groups: Sequence[Node]) -> str:
-        """`each(op(…, x, g), x, g)`: the op for the first of each group, for the second, and so on."""
+    def _each(self, made: Node, groups: Sequence[Node]) -> str:
+        """`each(op(…, x, g), x, g)`: the term for the first of each group, for the second, and so on."""
         lists = {x.id: self.text(x) for x in groups if isinstance(x, Name)}
         if len(lists) != len(groups):
             raise NotExecuted(made, "each() of anything but names of groups")
@@ -218,6 +218,8 @@ class _Mapper:
         if source == "input" or expr is None:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
+            if p.kind.base == "enum" and p.default is not None:
+                return f"choice({self._attr(expr)})"
             if p.kind.base != "dtype":
                 return self._attr(expr)
             text = self._attr(expr, dtype=True)
@@ -286,7 +288,7 @@ class _Mapper:
                 return f"len({self.text(v)} or ())"
             case Call("min" | "max" as func, (AttrRead() as v,), ()):
                 return f"{func}({self.text(v)} or (0,))"
-            case Call("each", (Call() as made, *groups), ()):
+            case Call("each", (made, *groups), ()):
                 return self._each(made, groups)
             case Call("positions", (values, VecLit() as names), ()):
                 return f"positions(n, {self.text(values)}, {self.text(names)})"

@@ -35,7 +35,7 @@ class Put:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Order:
-    """The positions of `over` in the stable order of the key, into the first places of the target; NaN last."""
+    """The positions of `over` in the stable order of the key, into the first places of the target; NaN is the greatest."""
 
     target: Tensor
     over: Var

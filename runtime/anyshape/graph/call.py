@@ -33,7 +33,7 @@ def call(
     if op.sequence is not None and len(inputs) > op.sequence:
         items = in_sight(inputs[op.sequence])
         inputs = [*inputs[: op.sequence], items, *inputs[op.sequence + 1 :]] if items else inputs
-    if op.moves and moves_strings(op, inputs):
+    if op.moves and moves_strings(op, inputs, params):
         return moved_strings(op, inputs, params, source, count)
     return call_node(op, inputs, params, source, count).outputs
 

@@ -82,12 +82,11 @@ def _sortable(f: Function, dtype: DType, value: Val, descending: bool) -> Val:
     if value.type.is_float:
         bits = f.bitcast(f.add(value, const(value.type, 0.0)), type_)  # -0.0 + 0.0 is 0.0
         key = f.xor(bits, f.or_(f.ashr(bits, type_.bits - 1), const(type_, sign)))
+        key = f.select(f.fcmp("uno", value, value), const(type_, -1), key)
     else:
         key = value if dtype.kind == "uint" else f.xor(value, const(type_, sign))
     if descending:
         key = f.not_(key)
-    if value.type.is_float:
-        key = f.select(f.fcmp("uno", value, value), const(type_, -1), key)
     return key if type_ == I64 else f.convert("zext", key, I64)
 
 

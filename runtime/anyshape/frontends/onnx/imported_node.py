@@ -67,8 +67,15 @@ class ImportedNode:
     def attr(self, name: str, default: Any = None) -> Any:
         self.asked.add(name)
         if name in self.said:
-            return attributes.value(self.said[name], self.folder, self.source)
+            value = attributes.value(self.said[name], self.folder, self.source)
+            if not isinstance(value, list) or value or self.requires(name):
+                return value
         return self.declared(name) if default is None else default
+
+    def requires(self, name: str) -> bool:
+        """Whether ONNX's declaration wants the attribute: a list without items is one then, and else as if it were absent."""
+        declared = None if self.schema is None else self.schema.attributes.get(name)
+        return declared is not None and bool(declared.required)
 
     def declared(self, name: str) -> Any:
         """The default in ONNX's declaration, if it has one."""

@@ -43,7 +43,8 @@ class OnnxNode(Protocol):
         """Refuses the node if it gives an input behind so many."""
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute as Python has it: int, float, str, list, or an array for a tensor."""
+        """An attribute as Python has it: int, float, str, list, or an array for a tensor; a list without items that ONNX's declaration
+        does not want is absent, as runtimes have it."""
 
     @overload
     def attr_dtype(self, name: str) -> DType | None: ...
@@ -190,12 +191,17 @@ def einsum(n: OnnxNode, values: Sequence[Value | None], equation: str) -> Value:
     return contracted(equation, *(needed(n, v, "an operand") for v in values), source=n.source)
 
 
+def choice(text: Any) -> Any:
+    """The attribute as a choice among words: no text is none, for which the parameter's default stands."""
+    return text or None
+
+
 def aligned(n: OnnxNode, value: Value | None, to: Value | None, axis: int | None) -> Value:
     """An operand of old opsets, whose first dim stands at an axis of the other; without one, its last dim stands at the last."""
     from anyshape import ops
 
     found = needed(n, value, "an operand")
-    if axis is None or found.type.rank == 0:
+    if axis is None or found.type.rank == 0 or (to is not None and found.type.rank == to.type.rank is not None):
         return found
     if found.type.rank is None or (to is not None and to.type.rank is None):
         return _aligned_by_the_run(n, found, needed(n, to, "an operand"), axis)
