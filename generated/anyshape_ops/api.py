@@ -1950,7 +1950,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:47
+# specs/quantisation.yaml:56
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -1962,7 +1962,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:104
+# specs/quantisation.yaml:113
 @called
 def quantize_linear(
     x: Operand,
@@ -1984,7 +1984,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:171
+# specs/quantisation.yaml:180
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -1995,7 +1995,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:208
+# specs/quantisation.yaml:217
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2017,7 +2017,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:274
+# specs/quantisation.yaml:278
 @called
 def matmul_nbits(
     a: Operand,
@@ -2038,7 +2038,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:321
+# specs/quantisation.yaml:325
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2262,7 +2262,7 @@ def lstm(
     )
 
 
-# specs/reduction.yaml:37
+# specs/reduction.yaml:43
 @called
 def sum(
     x: Operand,
@@ -2283,7 +2283,7 @@ def sum(
     )[0]
 
 
-# specs/reduction.yaml:56
+# specs/reduction.yaml:62
 @called
 def mean(
     x: Operand,
@@ -2304,7 +2304,7 @@ def mean(
     )[0]
 
 
-# specs/reduction.yaml:78
+# specs/reduction.yaml:82
 @called
 def prod(
     x: Operand,
@@ -2325,7 +2325,7 @@ def prod(
     )[0]
 
 
-# specs/reduction.yaml:96
+# specs/reduction.yaml:100
 @called
 def max(
     x: Operand,
@@ -2347,7 +2347,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:117
+# specs/reduction.yaml:121
 @called
 def min(
     x: Operand,
@@ -2369,7 +2369,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:138
+# specs/reduction.yaml:142
 @called
 def l1(
     x: Operand,
@@ -2390,7 +2390,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:157
+# specs/reduction.yaml:161
 @called
 def l2(
     x: Operand,
@@ -2411,7 +2411,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:179
 @called
 def sum_square(
     x: Operand,
@@ -2436,7 +2436,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:198
 @called
 def log_sum(
     x: Operand,
@@ -2457,7 +2457,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:212
+# specs/reduction.yaml:216
 @called
 def log_sum_exp(
     x: Operand,
@@ -2482,7 +2482,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:233
+# specs/reduction.yaml:237
 @called
 def any(
     x: Operand,
@@ -2503,7 +2503,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:248
+# specs/reduction.yaml:252
 @called
 def all(
     x: Operand,
@@ -2524,7 +2524,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:263
+# specs/reduction.yaml:267
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2537,7 +2537,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:275
+# specs/reduction.yaml:279
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2893,8 +2893,8 @@ def sort(x: Operand, axis: int = -1, descending: bool = False, *, source: str = 
 # specs/sorting.yaml:58
 @called
 def topk(x: Operand, k: int | Value, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
-    """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
-    first, NaN as the greatest.
+    """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
+    NaN on top.
 
     Whichever of k is a Value makes this the dyn variant; without any it is the static one.
 

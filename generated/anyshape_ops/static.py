@@ -596,7 +596,7 @@ def multinomial(seed: Operand, x: Operand, draws: int = 1, to: DType | str = "i6
     return call(STATIC_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/reduction.yaml:37
+# specs/reduction.yaml:43
 @called
 def sum(
     x: Operand,
@@ -615,7 +615,7 @@ def sum(
     return call(STATIC_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:56
+# specs/reduction.yaml:62
 @called
 def mean(
     x: Operand,
@@ -634,7 +634,7 @@ def mean(
     return call(STATIC_MEAN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:78
+# specs/reduction.yaml:82
 @called
 def prod(
     x: Operand,
@@ -653,7 +653,7 @@ def prod(
     return call(STATIC_PROD, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:96
+# specs/reduction.yaml:100
 @called
 def max(
     x: Operand,
@@ -673,7 +673,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:117
+# specs/reduction.yaml:121
 @called
 def min(
     x: Operand,
@@ -693,7 +693,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:138
+# specs/reduction.yaml:142
 @called
 def l1(
     x: Operand,
@@ -712,7 +712,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:157
+# specs/reduction.yaml:161
 @called
 def l2(
     x: Operand,
@@ -731,7 +731,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:175
+# specs/reduction.yaml:179
 @called
 def sum_square(
     x: Operand,
@@ -750,7 +750,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:194
+# specs/reduction.yaml:198
 @called
 def log_sum(
     x: Operand,
@@ -769,7 +769,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:212
+# specs/reduction.yaml:216
 @called
 def log_sum_exp(
     x: Operand,
@@ -788,7 +788,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:233
+# specs/reduction.yaml:237
 @called
 def any(
     x: Operand,
@@ -807,7 +807,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:248
+# specs/reduction.yaml:252
 @called
 def all(
     x: Operand,
@@ -1003,8 +1003,8 @@ def mel_weight_matrix(
 # specs/sorting.yaml:58
 @called
 def topk(x: Operand, k: int, axis: int = -1, largest: bool = True, *, source: str = "") -> tuple[Value, ...]:
-    """The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones
-    first, NaN as the greatest.
+    """The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first,
+    NaN on top.
 
     Here k must be known when the call is built: attributes.
 

@@ -60,7 +60,7 @@ STATIC_TOPK = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
-    summary="The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones first, NaN as the greatest.",
+    summary="The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first, NaN on top.",
     source="specs/sorting.yaml:58",
 )
 DYN_TOPK = OpDef(
@@ -79,7 +79,7 @@ DYN_TOPK = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
-    summary="The k greatest (or least) elements along one axis, in order, and where they are; the first of equal ones first, NaN as the greatest.",
+    summary="The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first, NaN on top.",
     source="specs/sorting.yaml:58",
     shaping=("k",),
 )

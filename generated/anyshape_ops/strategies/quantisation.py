@@ -14,6 +14,20 @@ from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/quantisation.yaml:40
+def scaled_product(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
+    rows = lambda v, t: v.astype(t)[:, None] if v.ndim == 1 and a.ndim > 1 else v.astype(t)
+    total = np.matmul(a.astype(np.int32) - rows(za, np.int32), b.astype(np.int32) - zb.astype(np.int32))
+    f, g = (rows(sa, np.float32), sb.astype(np.float32))
+    f = f.reshape(f.shape[:-1]) if f.ndim and (b.ndim == 1 or a.ndim == 1) else f
+    g = g.reshape(
+        (*g.shape[:-2], *g.shape[-1:])
+    ) if g.ndim > 1 and a.ndim == 1 else g.reshape(()) if g.ndim and b.ndim == 1 else g
+    scaled = total.astype(np.float32) * (f * g / np.float32(sy.reshape(())))
+    r = np.iinfo(zy.dtype)
+    return np.nan_to_num(np.clip(np.rint(scaled) + np.float32(zy.reshape(())), r.min, r.max)).astype(zy.dtype)
+
+
+# specs/quantisation.yaml:49
 def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     both = [np.stack([of.astype(np.int32) >> k & 2 ** bits - 1 for k in range(0, 8, bits)], -1) for of in (codes, zero)]
     flat = [of.reshape(of.shape[0], int(np.prod(of.shape[1:]))) for of in both]
@@ -21,7 +35,7 @@ def unpacked(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: A
     return (known.astype(scale.dtype) - np.broadcast_to(offset, scale.shape)[:, group]) * scale[:, group]
 
 
-# specs/quantisation.yaml:47
+# specs/quantisation.yaml:56
 def dequantize_linear_case(d: Draw) -> Case:
     rule = Rule("dequantize_linear")
     d_ = d.run("d")
@@ -205,7 +219,7 @@ def dequantize_linear_case(d: Draw) -> Case:
     return Case({"x": d_, "scale": q, "zero": d.default(z)}, {"axis": axis_given, "block_size": block_size_given})
 
 
-# specs/quantisation.yaml:58
+# specs/quantisation.yaml:67
 def dequantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any) -> Any:
     return (lambda s: ((x.astype(scale.dtype) - s(np.asarray(zero)).astype(scale.dtype)) * s(scale)).astype(scale.dtype))(
         lambda v: np.reshape(v, ())
@@ -224,207 +238,211 @@ DEQUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:71",
+            "specs/quantisation.yaml:80",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:72",
+            "specs/quantisation.yaml:81",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:73",
+            "specs/quantisation.yaml:82",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:74",
+            "specs/quantisation.yaml:83",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:75",
+            "specs/quantisation.yaml:84",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:76",
+            "specs/quantisation.yaml:85",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:77"
+            {"x": Given((2, 3)), "scale": Given((1, 1))}, {}, {}, "one number or a vector", "specs/quantisation.yaml:86"
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:78",
+            "specs/quantisation.yaml:87",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:79"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:88"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:80"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "a scale for each of", "specs/quantisation.yaml:89"
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:81",
+            "specs/quantisation.yaml:90",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:82",
+            "specs/quantisation.yaml:91",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:83",
+            "specs/quantisation.yaml:92",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:84",
+            "specs/quantisation.yaml:93",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:85",
+            "specs/quantisation.yaml:94",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:86",
+            "specs/quantisation.yaml:95",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:87",
+            "specs/quantisation.yaml:96",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:88",
+            "specs/quantisation.yaml:97",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:89",
+            "specs/quantisation.yaml:98",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:90",
+            "specs/quantisation.yaml:99",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:91",
+            "specs/quantisation.yaml:100",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:92"
+            {"x": Given((2, 3)), "scale": Given((3,))}, {"axis": -3}, {}, "is not one of", "specs/quantisation.yaml:101"
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((1, 1))}, {"axis": 2}, {}, "is not one of", "specs/quantisation.yaml:93"
+            {"x": Given((2, 3)), "scale": Given((1, 1))},
+            {"axis": 2},
+            {},
+            "is not one of",
+            "specs/quantisation.yaml:102",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:94",
+            "specs/quantisation.yaml:103",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:95",
+            "specs/quantisation.yaml:104",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:96",
+            "specs/quantisation.yaml:105",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:97",
+            "specs/quantisation.yaml:106",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:98",
+            "specs/quantisation.yaml:107",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:99",
+            "specs/quantisation.yaml:108",
         ),
         Example(
             {"x": Given(value=(-128, 0, 127)), "scale": Given(value=0.5), "zero": Given(value=1)},
             {},
             {"y": Given(value=(-64.5, -0.5, 63.0))},
             None,
-            "specs/quantisation.yaml:100",
+            "specs/quantisation.yaml:109",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 1))},
             {},
             {"y": Given(value=((0.5, 2.0), (1.5, 6.0)))},
             None,
-            "specs/quantisation.yaml:101",
+            "specs/quantisation.yaml:110",
         ),
         Example(
             {"x": Given(value=(0, 255), dtype="u8"), "scale": Given(value=0.5), "zero": Given(value=128, dtype="u8")},
             {},
             {"y": Given(value=(-64.0, 63.5))},
             None,
-            "specs/quantisation.yaml:102",
+            "specs/quantisation.yaml:111",
         ),
     ),
-    "specs/quantisation.yaml:47",
+    "specs/quantisation.yaml:56",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -433,11 +451,11 @@ DEQUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:58",
+    reference_source="specs/quantisation.yaml:67",
 )
 
 
-# specs/quantisation.yaml:104
+# specs/quantisation.yaml:113
 def quantize_linear_case(d: Draw) -> Case:
     rule = Rule("quantize_linear")
     d_ = d.run("d")
@@ -625,7 +643,7 @@ def quantize_linear_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:122
+# specs/quantisation.yaml:131
 def quantize_linear_reference(x: Any, scale: Any, zero: Any, axis: Any, block_size: Any, saturate: Any) -> Any:
     return (lambda s, t: np.nan_to_num(np.clip(np.rint(x / s(scale)) + s(zero), t.min, t.max)).astype(zero.dtype))(
         lambda v: np.reshape(v, ())
@@ -645,227 +663,227 @@ QUANTIZE_LINEAR = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:138",
+            "specs/quantisation.yaml:147",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"saturate": False},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:139",
+            "specs/quantisation.yaml:148",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:140",
+            "specs/quantisation.yaml:149",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:141",
+            "specs/quantisation.yaml:150",
         ),
         Example(
             {"x": Given((3,)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((3,))},
             None,
-            "specs/quantisation.yaml:142",
+            "specs/quantisation.yaml:151",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:143",
+            "specs/quantisation.yaml:152",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 2},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:144",
+            "specs/quantisation.yaml:153",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:145",
+            "specs/quantisation.yaml:154",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 3},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:146",
+            "specs/quantisation.yaml:155",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:147",
+            "specs/quantisation.yaml:156",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2,)), "zero": Given((2,))},
             {},
             {},
             "a scale for each of",
-            "specs/quantisation.yaml:148",
+            "specs/quantisation.yaml:157",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((2,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:149",
+            "specs/quantisation.yaml:158",
         ),
         Example(
             {"x": Given((1,)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 0, "block_size": 1},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:150",
+            "specs/quantisation.yaml:159",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given(())},
             {"block_size": -1},
             {},
             "a block has a size",
-            "specs/quantisation.yaml:151",
+            "specs/quantisation.yaml:160",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:152",
+            "specs/quantisation.yaml:161",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:153",
+            "specs/quantisation.yaml:162",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:154",
+            "specs/quantisation.yaml:163",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given(()), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:155",
+            "specs/quantisation.yaml:164",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given(())},
             {"axis": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:156",
+            "specs/quantisation.yaml:165",
         ),
         Example(
             {"x": Given((6,)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": 0, "block_size": 2},
             {"y": Given((6,))},
             None,
-            "specs/quantisation.yaml:157",
+            "specs/quantisation.yaml:166",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 3)), "zero": Given((2, 3))},
             {"block_size": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:158",
+            "specs/quantisation.yaml:167",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((3,))},
             {"axis": -3},
             {},
             "is not one of",
-            "specs/quantisation.yaml:159",
+            "specs/quantisation.yaml:168",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1, 1))},
             {"axis": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:160",
+            "specs/quantisation.yaml:169",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1,))},
             {"axis": 2, "block_size": 2},
             {},
             "is not one of",
-            "specs/quantisation.yaml:161",
+            "specs/quantisation.yaml:170",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((2, 2)), "zero": Given((2, 2))},
             {"block_size": 1},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:162",
+            "specs/quantisation.yaml:171",
         ),
         Example(
             {"x": Given((2, 6)), "scale": Given((5, 3)), "zero": Given((5, 3))},
             {"block_size": 2},
             {},
             "must have the shape",
-            "specs/quantisation.yaml:163",
+            "specs/quantisation.yaml:172",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1, 1)), "zero": Given((1,))},
             {},
             {},
             "one number or a vector",
-            "specs/quantisation.yaml:164",
+            "specs/quantisation.yaml:173",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((3,)), "zero": Given((1,))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:165",
+            "specs/quantisation.yaml:174",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "zero": Given((1, 1))},
             {},
             {},
             "the shape of scale",
-            "specs/quantisation.yaml:166",
+            "specs/quantisation.yaml:175",
         ),
         Example(
             {"x": Given(value=(0.5, 1.5, -3.0, 600.0)), "scale": Given(value=1.0), "zero": Given(value=1)},
             {},
             {"y": Given(value=(1, 3, 0, 255))},
             None,
-            "specs/quantisation.yaml:167",
+            "specs/quantisation.yaml:176",
         ),
         Example(
             {"x": Given(value=(2.5, -3.5, -600.0)), "scale": Given(value=1.0), "zero": Given(value=0, dtype="i8")},
             {},
             {"y": Given(value=(2, -4, -128), dtype="i8")},
             None,
-            "specs/quantisation.yaml:168",
+            "specs/quantisation.yaml:177",
         ),
         Example(
             {"x": Given(value=((1.0, 1.0),)), "scale": Given(value=(0.5, 2.0)), "zero": Given(value=(0, 10))},
             {},
             {"y": Given(value=((2, 10),))},
             None,
-            "specs/quantisation.yaml:169",
+            "specs/quantisation.yaml:178",
         ),
     ),
-    "specs/quantisation.yaml:104",
+    "specs/quantisation.yaml:113",
     asserts=(
         Refusal(r"a block has a size, got .*", "specs/quantisation.yaml:12"),
         Refusal(r"scale must have the shape .*, got .*", "specs/quantisation.yaml:15"),
@@ -874,11 +892,11 @@ QUANTIZE_LINEAR = Property(
         Refusal(r"axis .* is not one of .*", "specs/quantisation.yaml:21"),
         Refusal(r"zero .* must have the shape of scale, .*", "specs/quantisation.yaml:22"),
     ),
-    reference_source="specs/quantisation.yaml:122",
+    reference_source="specs/quantisation.yaml:131",
 )
 
 
-# specs/quantisation.yaml:171
+# specs/quantisation.yaml:180
 def matmul_integer_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -889,7 +907,7 @@ def matmul_integer_case(d: Draw) -> Case:
     return Case({"a": Vec((*p, *m, k)), "b": Vec((*q, k, *n)), "za": d.default(u), "zb": d.default(w)}, {})
 
 
-# specs/quantisation.yaml:186
+# specs/quantisation.yaml:195
 def matmul_integer_reference(a: Any, b: Any, za: Any, zb: Any) -> Any:
     return np.matmul(
         a.astype(np.int32) - (lambda v: v[..., None] if v.ndim == 1 and a.ndim > 1 else v)(np.asarray(za, np.int32)),
@@ -903,57 +921,57 @@ MATMUL_INTEGER = Property(
     matmul_integer_reference,
     (
         Example(
-            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:190"
+            {"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/quantisation.yaml:199"
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given(())},
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:191",
+            "specs/quantisation.yaml:200",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((3,))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:192",
+            "specs/quantisation.yaml:201",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:193",
+            "specs/quantisation.yaml:202",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((2,)), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:194",
+            "specs/quantisation.yaml:203",
         ),
         Example(
             {"a": Given((3,)), "b": Given((5, 3, 4)), "za": Given((1,))},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:195",
+            "specs/quantisation.yaml:204",
         ),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((3,)), "zb": Given((1,))},
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:196",
+            "specs/quantisation.yaml:205",
         ),
-        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:197"),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/quantisation.yaml:206"),
         Example(
             {"a": Given((5, 2, 3)), "b": Given((6, 1, 3, 4)), "za": Given((5, 2, 1)), "zb": Given((6, 1, 1, 4))},
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:198",
+            "specs/quantisation.yaml:207",
         ),
         Example(
             {
@@ -964,31 +982,31 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((1,), (3,)))},
             None,
-            "specs/quantisation.yaml:199",
+            "specs/quantisation.yaml:208",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "za": Given((1, 3))},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:200",
+            "specs/quantisation.yaml:209",
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "zb": Given((3, 1))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:201",
+            "specs/quantisation.yaml:210",
         ),
         Example(
-            {"a": Given((3,)), "b": Given((3, 4)), "za": Given((3,))}, {}, {}, "one row", "specs/quantisation.yaml:202"
+            {"a": Given((3,)), "b": Given((3, 4)), "za": Given((3,))}, {}, {}, "one row", "specs/quantisation.yaml:211"
         ),
         Example(
             {"a": Given((2, 3)), "b": Given((3,)), "zb": Given((3,))},
             {},
             {},
             "one column",
-            "specs/quantisation.yaml:203",
+            "specs/quantisation.yaml:212",
         ),
         Example(
             {
@@ -1000,17 +1018,17 @@ MATMUL_INTEGER = Property(
             {},
             {"y": Given(value=((2, -1), (4, -5)))},
             None,
-            "specs/quantisation.yaml:204",
+            "specs/quantisation.yaml:213",
         ),
         Example(
             {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
             {},
             {"y": Given(value=((-32640,),))},
             None,
-            "specs/quantisation.yaml:206",
+            "specs/quantisation.yaml:215",
         ),
     ),
-    "specs/quantisation.yaml:171",
+    "specs/quantisation.yaml:180",
     asserts=(
         Refusal(r"za .* is not one, and a is one row", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
@@ -1019,11 +1037,11 @@ MATMUL_INTEGER = Property(
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:35"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
     ),
-    reference_source="specs/quantisation.yaml:186",
+    reference_source="specs/quantisation.yaml:195",
 )
 
 
-# specs/quantisation.yaml:208
+# specs/quantisation.yaml:217
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1037,18 +1055,9 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:247
+# specs/quantisation.yaml:255
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
-    return (lambda rows, both, r: np.nan_to_num(np.clip(np.rint(np.matmul(a.astype(np.int32) - rows(za, np.int32), b.astype(np.int32) - zb.astype(np.int32)).astype(np.float32) * both(rows(sa, np.float32), sb.astype(np.float32))) + np.float32(zy.reshape(())), r.min, r.max)).astype(zy.dtype))(
-        lambda v, t: v.astype(t)[:, None] if v.ndim == 1 and a.ndim > 1 else v.astype(t),
-        lambda f, g: (f.reshape(f.shape[:-1]) if f.ndim and (b.ndim == 1 or a.ndim == 1) else f)
-        * (
-            g.reshape((*g.shape[:-2], *g.shape[-1:]))
-            if g.ndim > 1 and a.ndim == 1 else g.reshape(())
-            if g.ndim and b.ndim == 1 else g
-        ) / np.float32(sy.reshape(())),
-        np.iinfo(zy.dtype),
-    )
+    return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
 
 QLINEAR_MATMUL = Property(
@@ -1070,7 +1079,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:255",
+            "specs/quantisation.yaml:259",
         ),
         Example(
             {
@@ -1086,7 +1095,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:256",
+            "specs/quantisation.yaml:260",
         ),
         Example(
             {
@@ -1102,7 +1111,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:257",
+            "specs/quantisation.yaml:261",
         ),
         Example(
             {
@@ -1118,7 +1127,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:258",
+            "specs/quantisation.yaml:262",
         ),
         Example(
             {
@@ -1134,7 +1143,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:259",
+            "specs/quantisation.yaml:263",
         ),
         Example(
             {
@@ -1150,7 +1159,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:260",
+            "specs/quantisation.yaml:264",
         ),
         Example(
             {
@@ -1166,7 +1175,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:261",
+            "specs/quantisation.yaml:265",
         ),
         Example(
             {
@@ -1182,7 +1191,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:262",
+            "specs/quantisation.yaml:266",
         ),
         Example(
             {
@@ -1198,7 +1207,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:263",
+            "specs/quantisation.yaml:267",
         ),
         Example(
             {
@@ -1214,7 +1223,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:264",
+            "specs/quantisation.yaml:268",
         ),
         Example(
             {
@@ -1230,7 +1239,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:265",
+            "specs/quantisation.yaml:269",
         ),
         Example(
             {
@@ -1246,7 +1255,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:266",
+            "specs/quantisation.yaml:270",
         ),
         Example(
             {
@@ -1262,7 +1271,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one row",
-            "specs/quantisation.yaml:267",
+            "specs/quantisation.yaml:271",
         ),
         Example(
             {
@@ -1278,7 +1287,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one column",
-            "specs/quantisation.yaml:268",
+            "specs/quantisation.yaml:272",
         ),
         Example(
             {
@@ -1294,7 +1303,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16),))},
             None,
-            "specs/quantisation.yaml:269",
+            "specs/quantisation.yaml:273",
         ),
         Example(
             {
@@ -1310,10 +1319,10 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:271",
+            "specs/quantisation.yaml:275",
         ),
     ),
-    "specs/quantisation.yaml:208",
+    "specs/quantisation.yaml:217",
     asserts=(
         Refusal(r"za .* is not one, and a is one row", "specs/quantisation.yaml:27"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:29"),
@@ -1321,13 +1330,13 @@ QLINEAR_MATMUL = Property(
         Refusal(r"zb .* is not one, and b is one column", "specs/quantisation.yaml:33"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:35"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:37"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:223"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:232"),
     ),
-    reference_source="specs/quantisation.yaml:247",
+    reference_source="specs/quantisation.yaml:255",
 )
 
 
-# specs/quantisation.yaml:274
+# specs/quantisation.yaml:278
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1350,7 +1359,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:289
+# specs/quantisation.yaml:293
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1380,7 +1389,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:314",
+            "specs/quantisation.yaml:318",
         ),
         Example(
             {
@@ -1393,28 +1402,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:315",
+            "specs/quantisation.yaml:319",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:316",
+            "specs/quantisation.yaml:320",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:317",
+            "specs/quantisation.yaml:321",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:318",
+            "specs/quantisation.yaml:322",
         ),
         Example(
             {
@@ -1426,22 +1435,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:319",
+            "specs/quantisation.yaml:323",
         ),
     ),
-    "specs/quantisation.yaml:274",
+    "specs/quantisation.yaml:278",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:282"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:286"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:283",
+            "specs/quantisation.yaml:287",
         ),
     ),
-    reference_source="specs/quantisation.yaml:289",
+    reference_source="specs/quantisation.yaml:293",
 )
 
 
-# specs/quantisation.yaml:321
+# specs/quantisation.yaml:325
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1474,7 +1483,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:335
+# specs/quantisation.yaml:339
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1494,7 +1503,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:337",
+            "specs/quantisation.yaml:341",
         ),
         Example(
             {
@@ -1507,7 +1516,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:338",
+            "specs/quantisation.yaml:342",
         ),
         Example(
             {
@@ -1519,7 +1528,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:339",
+            "specs/quantisation.yaml:343",
         ),
         Example(
             {
@@ -1531,28 +1540,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:340",
+            "specs/quantisation.yaml:344",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:341",
+            "specs/quantisation.yaml:345",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:342",
+            "specs/quantisation.yaml:346",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:343",
+            "specs/quantisation.yaml:347",
         ),
         Example(
             {
@@ -1564,14 +1573,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:344",
+            "specs/quantisation.yaml:348",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:345",
+            "specs/quantisation.yaml:349",
         ),
         Example(
             {
@@ -1583,14 +1592,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:346",
+            "specs/quantisation.yaml:350",
         ),
     ),
-    "specs/quantisation.yaml:321",
+    "specs/quantisation.yaml:325",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:328"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:329"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:330"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:332"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:333"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:334"),
     ),
-    reference_source="specs/quantisation.yaml:335",
+    reference_source="specs/quantisation.yaml:339",
 )
