@@ -14,10 +14,14 @@ from anyshape.testing import Case, Draw, Example, Given, Property, Refusal
 
 
 # specs/quantisation.yaml:40
+def of_rows(v: Any, a: Any) -> Any:
+    return v[:, None] if v.ndim == 1 and a.ndim > 1 else v
+
+
+# specs/quantisation.yaml:41
 def scaled_product(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
-    rows = lambda v, t: v.astype(t)[:, None] if v.ndim == 1 and a.ndim > 1 else v.astype(t)
-    total = np.matmul(a.astype(np.int32) - rows(za, np.int32), b.astype(np.int32) - zb.astype(np.int32))
-    f, g = (rows(sa, np.float32), sb.astype(np.float32))
+    total = np.matmul(a.astype(np.int32) - of_rows(za, a).astype(np.int32), b.astype(np.int32) - zb.astype(np.int32))
+    f, g = (of_rows(sa, a).astype(np.float32), sb.astype(np.float32))
     f = f.reshape(f.shape[:-1]) if f.ndim and (b.ndim == 1 or a.ndim == 1) else f
     g = g.reshape(
         (*g.shape[:-2], *g.shape[-1:])
