@@ -17,7 +17,7 @@ from anyshape_gen.traverse import children, walk_all
 
 @dataclass(frozen=True)
 class Moved:
-    """`dtypes`: variables whose elements are only moved; `where`: {enumeration: its members for which that holds}, empty if it always does."""
+    """`dtypes`: variables whose elements are only moved; `where`: {enumeration: its members for which that holds}, empty if always."""
 
     dtypes: tuple[str, ...] = ()
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

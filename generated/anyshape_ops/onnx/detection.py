@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, scalar, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, chosen, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -34,7 +34,7 @@ def roi_align_10(n: OnnxNode) -> Sequence[Value]:
             n.input(1),
             n.input(2),
             size=(n.attr("output_height", 1), n.attr("output_width", 1)),
-            mode=n.attr("mode") or None,
+            mode=chosen(n.attr("mode")),
             ratio=n.attr("sampling_ratio"),
             scale=n.attr("spatial_scale"),
             half_pixel=False,
@@ -51,7 +51,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
             n.input(1),
             n.input(2),
             size=(n.attr("output_height", 1), n.attr("output_width", 1)),
-            mode=n.attr("mode") or None,
+            mode=chosen(n.attr("mode")),
             ratio=n.attr("sampling_ratio"),
             scale=n.attr("spatial_scale"),
             half_pixel=n.attr("coordinate_transformation_mode", "half_pixel") == "half_pixel",

@@ -9,7 +9,18 @@ from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.lists import is_list
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, aligned, dtype_of, fold, length_of, needed, scalar, vector
+from anyshape.frontends.onnx.node import (
+    Mapping,
+    OnnxNode,
+    aligned,
+    chosen,
+    dtype_of,
+    fold,
+    length_of,
+    needed,
+    scalar,
+    vector,
+)
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -183,7 +194,7 @@ def relu_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/elementwise.yaml:244
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
-    return [api.gelu(n.input(0), approximate=n.attr("approximate") or None, source=n.source)]
+    return [api.gelu(n.input(0), approximate=chosen(n.attr("approximate")), source=n.source)]
 
 
 # specs/elementwise.yaml:245

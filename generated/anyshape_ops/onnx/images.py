@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, chosen, needed, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -19,7 +19,7 @@ def upsample_1(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             scales=by_,
             sizes=api.scaled_size(n.input(0), by_, source=n.source),
-            mode=n.attr("mode", "nearest") or None,
+            mode=chosen(n.attr("mode", "nearest")),
             coordinates="asymmetric",
             nearest_mode="floor",
             source=n.source,
@@ -34,7 +34,7 @@ def upsample_7(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             scales=vector(n.attr("scales")),
             sizes=api.scaled_size(n.input(0), vector(n.attr("scales")), source=n.source),
-            mode=n.attr("mode", "nearest") or None,
+            mode=chosen(n.attr("mode", "nearest")),
             coordinates="asymmetric",
             nearest_mode="floor",
             source=n.source,
@@ -49,7 +49,7 @@ def upsample_9(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             scales=n.input(1),
             sizes=api.scaled_size(n.input(0), n.input(1), source=n.source),
-            mode=n.attr("mode", "nearest") or None,
+            mode=chosen(n.attr("mode", "nearest")),
             coordinates="asymmetric",
             nearest_mode="floor",
             source=n.source,
@@ -64,7 +64,7 @@ def resize_10(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             scales=n.input(1),
             sizes=api.scaled_size(n.input(0), n.input(1), source=n.source),
-            mode=n.attr("mode", "nearest") or None,
+            mode=chosen(n.attr("mode", "nearest")),
             coordinates="asymmetric",
             nearest_mode="floor",
             source=n.source,
@@ -87,9 +87,9 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
                 (n.input(3) if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), source=n.source)),
                 "sizes",
             ),
-            mode=n.attr("mode", "nearest") or None,
-            coordinates=n.attr("coordinate_transformation_mode", "half_pixel") or None,
-            nearest_mode=n.attr("nearest_mode", "round_prefer_floor") or None,
+            mode=chosen(n.attr("mode", "nearest")),
+            coordinates=chosen(n.attr("coordinate_transformation_mode", "half_pixel")),
+            nearest_mode=chosen(n.attr("nearest_mode", "round_prefer_floor")),
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
             exclude_outside=n.attr("exclude_outside", 0),
             extrapolation_value=n.attr("extrapolation_value", 0.0),
@@ -119,9 +119,9 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
                 ),
                 "sizes",
             ),
-            mode=n.attr("mode", "nearest") or None,
-            coordinates=n.attr("coordinate_transformation_mode", "half_pixel") or None,
-            nearest_mode=n.attr("nearest_mode", "round_prefer_floor") or None,
+            mode=chosen(n.attr("mode", "nearest")),
+            coordinates=chosen(n.attr("coordinate_transformation_mode", "half_pixel")),
+            nearest_mode=chosen(n.attr("nearest_mode", "round_prefer_floor")),
             cubic_coeff_a=n.attr("cubic_coeff_a", -0.75),
             antialias=n.attr("antialias", 0),
             exclude_outside=n.attr("exclude_outside", 0),
@@ -144,7 +144,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
                     "cubic" if n.attr("mode", "bilinear") == "bicubic" else n.attr("mode", "bilinear")
                 )
             ),
-            padding_mode=n.attr("padding_mode") or None,
+            padding_mode=chosen(n.attr("padding_mode")),
             align_corners=n.attr("align_corners"),
             source=n.source,
         )
@@ -157,8 +157,8 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
         api.grid_sample(
             n.input(0),
             n.input(1),
-            mode=n.attr("mode", "linear") or None,
-            padding_mode=n.attr("padding_mode") or None,
+            mode=chosen(n.attr("mode", "linear")),
+            padding_mode=chosen(n.attr("padding_mode")),
             align_corners=n.attr("align_corners"),
             source=n.source,
         )

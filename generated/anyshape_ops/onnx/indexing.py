@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, needed, scalar, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, chosen, dtype_of, needed, scalar, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -20,7 +20,7 @@ def pad_1(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
             pads=n.attr("paddings"),
-            mode=n.attr("mode", "constant") or None,
+            mode=chosen(n.attr("mode", "constant")),
             source=n.source,
         )
     ]
@@ -33,7 +33,7 @@ def pad_2(n: OnnxNode) -> Sequence[Value]:
             n.input(0),
             api.cast(scalar(n.attr("value", 0.0)), to=dtype_of(n, n.input(0)), source=n.source),
             pads=n.attr("pads"),
-            mode=n.attr("mode", "constant") or None,
+            mode=chosen(n.attr("mode", "constant")),
             source=n.source,
         )
     ]
@@ -43,7 +43,7 @@ def pad_2(n: OnnxNode) -> Sequence[Value]:
 def pad_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
-            n.input(0), n.input(2), pads=needed(n, n.input(1), "pads"), mode=n.attr("mode") or None, source=n.source
+            n.input(0), n.input(2), pads=needed(n, n.input(1), "pads"), mode=chosen(n.attr("mode")), source=n.source
         )
     ]
 
@@ -56,7 +56,7 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
             n.input(2),
             axes=n.input(3),
             pads=needed(n, n.input(1), "pads"),
-            mode=n.attr("mode") or None,
+            mode=chosen(n.attr("mode")),
             source=n.source,
         )
     ]
@@ -118,12 +118,12 @@ def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/indexing.yaml:178
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
-    return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode") or None, source=n.source)]
+    return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=chosen(n.attr("mode")), source=n.source)]
 
 
 # specs/indexing.yaml:203
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
-    return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=n.attr("mode") or None, source=n.source)]
+    return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=chosen(n.attr("mode")), source=n.source)]
 
 
 # specs/indexing.yaml:226

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, chosen
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -17,7 +17,7 @@ def scatter_nd_11(n: OnnxNode) -> Sequence[Value]:
 
 # specs/scatter.yaml:26
 def scatter_nd_16(n: OnnxNode) -> Sequence[Value]:
-    return [api.scatter_nd(n.input(0), n.input(1), n.input(2), reduction=n.attr("reduction") or None, source=n.source)]
+    return [api.scatter_nd(n.input(0), n.input(1), n.input(2), reduction=chosen(n.attr("reduction")), source=n.source)]
 
 
 # specs/scatter.yaml:59
@@ -38,7 +38,7 @@ def scatter_elements_16(n: OnnxNode) -> Sequence[Value]:
             n.input(1),
             n.input(2),
             axis=n.attr("axis"),
-            reduction=n.attr("reduction") or None,
+            reduction=chosen(n.attr("reduction")),
             source=n.source,
         )
     ]
@@ -48,7 +48,7 @@ def scatter_elements_16(n: OnnxNode) -> Sequence[Value]:
 def tensor_scatter_24(n: OnnxNode) -> Sequence[Value]:
     return [
         api.tensor_scatter(
-            n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -2), mode=n.attr("mode") or None, source=n.source
+            n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -2), mode=chosen(n.attr("mode")), source=n.source
         )
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, dtype_of, scalar, strings, vector
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, chosen, dtype_of, scalar, strings, vector
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -66,7 +66,7 @@ def string_normalizer_10(n: OnnxNode) -> Sequence[Value]:
         api.string_normalizer(
             n.input(0),
             strings(n.attr("stopwords", ())),
-            action=n.attr("case_change_action", "NONE") or None,
+            action=chosen(n.attr("case_change_action", "NONE")),
             case_sensitive=n.attr("is_case_sensitive", 0) == 1,
             source=n.source,
         )

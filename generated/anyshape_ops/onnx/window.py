@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.frontends.onnx.node import Mapping, OnnxNode, needed
+from anyshape.frontends.onnx.node import Mapping, OnnxNode, chosen, needed
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -22,7 +22,7 @@ def conv_1(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad") or None,
+            auto_pad=chosen(n.attr("auto_pad")),
             groups=n.attr("group"),
             source=n.source,
         )
@@ -37,7 +37,7 @@ def max_pool_1(n: OnnxNode) -> Sequence[Value]:
         strides=n.attr("strides"),
         dilations=n.attr("dilations"),
         pads=n.attr("pads"),
-        auto_pad=n.attr("auto_pad") or None,
+        auto_pad=chosen(n.attr("auto_pad")),
         ceil_mode=n.attr("ceil_mode"),
         column_major=n.attr("storage_order", 0),
         source=n.source,
@@ -53,7 +53,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad") or None,
+            auto_pad=chosen(n.attr("auto_pad")),
             ceil_mode=n.attr("ceil_mode"),
             count_include_pad=n.attr("count_include_pad"),
             source=n.source,
@@ -70,7 +70,7 @@ def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad") or None,
+            auto_pad=chosen(n.attr("auto_pad")),
             ceil_mode=n.attr("ceil_mode"),
             p=n.attr("p"),
             source=n.source,
@@ -90,7 +90,7 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
             pads=n.attr("pads"),
             output_padding=n.attr("output_padding"),
             output_shape=n.attr("output_shape"),
-            auto_pad=n.attr("auto_pad") or None,
+            auto_pad=chosen(n.attr("auto_pad")),
             groups=n.attr("group"),
             source=n.source,
         )
@@ -108,7 +108,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad") or None,
+            auto_pad=chosen(n.attr("auto_pad")),
             groups=n.attr("group"),
             source=n.source,
         )
@@ -131,7 +131,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
             strides=n.attr("strides"),
             dilations=n.attr("dilations"),
             pads=n.attr("pads"),
-            auto_pad=n.attr("auto_pad") or None,
+            auto_pad=chosen(n.attr("auto_pad")),
             groups=n.attr("group"),
             source=n.source,
         )

@@ -42,7 +42,7 @@ from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 KNOWN = {
     **dict.fromkeys(
         (
-            *("OnnxNode", "aligned", "dtype_of", "each", "einsum", "fold", "groups"),
+            *("OnnxNode", "aligned", "chosen", "dtype_of", "each", "einsum", "fold", "groups"),
             *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "vector"),
         ),
         "anyshape.frontends.onnx.node",
@@ -214,7 +214,7 @@ class _Mapper:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
             if p.kind.base == "enum" and p.default is not None:
-                return f"{self._attr(expr)} or None"  # no text is no choice
+                return f"chosen({self._attr(expr)})"
             if p.kind.base != "dtype":
                 return self._attr(expr)
             text = self._attr(expr, dtype=True)
