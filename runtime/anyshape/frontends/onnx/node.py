@@ -109,11 +109,6 @@ def dtype_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> DType:
     return v.type.dtype
 
 
-def chosen(text: Any) -> Any:
-    """One of several choices; None, for the usual one, where nothing is said or a text without characters."""
-    return text or None
-
-
 def scalar(value: Any) -> Value:
     """A tensor attribute of one element, or a Python number, as a constant of rank 0. Raises ModelError for more elements, or none."""
     a = np.asarray(value)
