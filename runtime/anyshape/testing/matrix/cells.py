@@ -1,0 +1,117 @@
+"""A cell of the matrix: one law on one small op in one class of dtypes. It holds of the right op, and notices each wrong one.
+
+In: a `Cell`. Out: what is wrong with it; nothing where all is as it should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from anyshape.errors import SpecError
+from anyshape.testing.matrix.forms import ANY, Edit, Form, forms
+from anyshape.testing.matrix.making import Made, make, under_test
+from anyshape.testing.matrix.table import LAWS, Law
+from anyshape.testing.profile import load_profile
+
+MOVING = "9"
+"""The law that is about ops on any dtype, of which alone it is known that they move strings"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`form` and `law` by name."""
+
+    form: str
+    dtypes: str
+    law: str
+
+    @property
+    def kind(self) -> str:
+        return forms()[self.form].kind
+
+    def __str__(self) -> str:
+        return f"law {self.law} of {self.form}, {'strings' if self.dtypes == ANY else self.dtypes}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a law does not do as it should, for a cell. `edit`: what is wrong of the spec; empty of the right one."""
+
+    cell: Cell
+    edit: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.cell}, {self.edit or 'the right op'}: {self.why}"
+
+
+def edits(form: Form, law: Law) -> list[Edit]:
+    """Those of the form that the law is meant to notice."""
+    return [e for e in form.edits if e.group in law.notices and law.name not in e.left_out]
+
+
+def cells() -> Iterator[Cell]:
+    """All, form by form."""
+    for form in forms().values():
+        for dtypes in (*form.classes, ANY):
+            with under_test(right(form, dtypes)):
+                yield from (Cell(form.name, dtypes, law.name) for law in LAWS.values() if _is_cell(form, dtypes, law))
+
+
+def _is_cell(form: Form, dtypes: str, law: Law) -> bool:
+    wanted = (dtypes == ANY) == (law.name == MOVING)
+    return wanted and law.name not in form.silent and bool(edits(form, law)) and law.holds_for(form.op(dtypes))
+
+
+def right(form: Form, dtypes: str) -> Made:
+    return make(form.spec(dtypes), form.op(dtypes), form.composes)
+
+
+def tried(cell: Cell) -> list[Finding]:
+    """What the law does not do: hold of the right op, and fail of a wrong one."""
+    form, law = forms()[cell.form], LAWS[cell.law]
+    op = right(form, cell.dtypes)
+    with under_test(op):
+        problem = _does_not_hold(law, op)
+    found = [Finding(cell, "", problem)] if problem else []
+    for edit in edits(form, law):
+        label = f"{edit.group}, {edit.name}"
+        try:
+            wrong = make(form.spec(cell.dtypes, edit), op.name, form.composes)
+        except SpecError as e:
+            found.append(Finding(cell, label, f"cannot be generated: {e}"))
+            continue
+        for number, side in enumerate(law.notices[edit.group]):
+            why = _not_noticed(law, *((wrong, nullcontext) if side is None else (op, lambda: side(wrong))))
+            if why:
+                found.append(Finding(cell, label if number == 0 else f"{label}, side {number + 1}", why))
+    return found
+
+
+def _does_not_hold(law: Law, op: Made) -> str:
+    said: dict[str, Any] = {}
+    load_profile(law.calls, shrink=False)
+    try:
+        law.run(op.name, said.__setitem__)
+    except Exception as e:  # whatever it is
+        return f"does not hold: {_words(e)}"
+    return "" if said["accepted"] >= law.least else f"speaks of {said['accepted']} calls, and not of {law.least}"
+
+
+def _not_noticed(law: Law, op: Made, side: Callable[[], AbstractContextManager[Any]]) -> str:
+    load_profile(law.calls, shrink=False)
+    with under_test(op), side():
+        try:
+            law.run(op.name, lambda key, value: None)
+        except law.errors:
+            return ""
+        except Exception as e:
+            return f"raises no AssertionError: {_words(e)}"
+    return "is not noticed"
+
+
+def _words(e: Exception) -> str:
+    return f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"

@@ -1,0 +1,113 @@
+"""Two sides of a law given two ops: the right one on one side, a mutant of it on the other.
+
+A law that compares what the machine makes of a spec with what it makes of the same spec in another way holds of every spec; that it
+compares anything shows only where the sides differ. In: the mutant. Out: for as long as the context lasts, one side of the law is
+computed from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim
+from anyshape.graph.function import topological
+from anyshape.graph.infer import build
+from anyshape.graph.value import Node, Value
+from anyshape.lower.target import Target
+from anyshape.testing import executors, gradients, laws, moving, parts, processors, refusals, sequences
+from anyshape.testing.calls import Call
+from anyshape.testing.matrix.making import Made
+
+Side = Callable[[Made], AbstractContextManager[Any]]
+"""A context in which one side of a law has the mutant."""
+
+
+def function(module: Any, name: str) -> Side:
+    """What a function of the law's module gives is the mutant's."""
+    return lambda mutant: patch.object(module, name, mutant.on(getattr(module, name)))
+
+
+def one_way(way: str) -> Side:
+    """Of the ways to run a program, one runs the mutant's."""
+
+    def side(module: Any, mutant: Made) -> AbstractContextManager[Any]:
+        right: Callable[[Call], Any] = module.ways
+
+        def ways(c: Call) -> Any:
+            found, wrong = right(c), mutant.on(right)(c)
+            both = isinstance(found, dict) and isinstance(wrong, dict)
+            return {**found, way: wrong[way]} if both else found
+
+        return patch.object(module, "ways", ways)
+
+    return partial(side, executors)
+
+
+def several_parts(mutant: Made) -> AbstractContextManager[Any]:
+    """Kernels that are run in several parts are the mutant's."""
+
+    one = parts.Parts
+
+    class Both(one):
+        def __init__(self, node: Node, made_for: Sequence[Dim]) -> None:
+            super().__init__(node, made_for)
+            wrong = build(mutant.of(node.op), node.inputs, node.attrs)
+            self.mutant = one(wrong, made_for)
+
+        def run(
+            self, arrays: Sequence[NDArray[Any]], sizes: Mapping[Dim, int], parts: int
+        ) -> tuple[int, list[NDArray[Any]]]:
+            return super().run(arrays, sizes, 1) if parts == 1 else self.mutant.run(arrays, sizes, parts)
+
+    return patch.multiple(parts, Parts=Both, _kernels={})
+
+
+def slopes(mutant: Made) -> AbstractContextManager[Any]:
+    """Gradients are those of the mutant's results."""
+    right = gradients.gradients
+
+    def wrong(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
+        known: dict[Value | None, Value] = {}
+        for node in topological([of]):
+            operands = [v if v is None else known.get(v, v) for v in node.inputs]
+            known.update(zip(node.outputs, build(mutant.of(node.op), operands, node.attrs, count=node.count).outputs))
+        return right(known[of], by, source)
+
+    return patch.object(gradients, "gradients", wrong)
+
+
+LONG_DIVISION = """
+define i128 @divided(i128 %a, i128 %b) {
+  %q = sdiv i128 %a, %b
+  ret i128 %q
+}
+"""
+"""What LLVM has no instructions for on any processor, and calls `__divti3` of its own library"""
+
+
+def library_calls(mutant: Made) -> AbstractContextManager[Any]:
+    """Code divides integers of 128 bits."""
+    right = processors.compile_object
+
+    def compiled(text: str, target: Target) -> bytes:
+        return right(text + LONG_DIVISION, target)
+
+    return patch.object(processors, "compile_object", compiled)
+
+
+NATIVE = function(laws, "run_native")
+SYMBOLIC = function(laws, "call_node")
+DYN = function(laws, "dyn_node")
+STRINGS = function(moving, "call")
+LISTED = function(sequences, "listed")
+RUN = function(refusals, "ways")
+COMPILED = function(refusals, "compiled")
+WAYS = tuple(one_way(way) for way in (executors.PYTHON, executors.WALKED, "loaded"))
+AGAIN = function(executors, "program")
+"""What is compiled a second time"""
