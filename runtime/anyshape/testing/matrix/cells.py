@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from anyshape.errors import SpecError
 from anyshape.testing.matrix.forms import ANY, Edit, Form, forms
 from anyshape.testing.matrix.making import Made, make, under_test
-from anyshape.testing.matrix.table import LAWS, Law
+from anyshape.testing.matrix.table import CALLS, LAWS, USUAL, Law
 from anyshape.testing.profile import load_profile
 
 MOVING = "9"
 """The law that is about ops on any dtype, of which alone it is known that they move strings"""
+
+DOUBLE = "f32 f64"
+"""The class in which gradients are compared"""
 
 
 @dataclass(frozen=True)
@@ -48,22 +52,34 @@ class Finding:
         return f"{self.cell}, {self.edit or 'the right op'}: {self.why}"
 
 
-def edits(form: Form, law: Law) -> list[Edit]:
+def edits(form: Form, dtypes: str, law: Law) -> list[Edit]:
     """Those of the form that the law is meant to notice."""
-    return [e for e in form.edits if e.group in law.notices and law.name not in e.left_out]
+    return [
+        e
+        for e in form.edits
+        if e.group in law.notices and law.name not in e.left_out and dtypes not in e.not_of
+    ]
 
 
 def cells() -> Iterator[Cell]:
     """All, form by form."""
     for form in forms().values():
         for dtypes in (*form.classes, ANY):
-            with under_test(right(form, dtypes)):
-                yield from (Cell(form.name, dtypes, law.name) for law in LAWS.values() if _is_cell(form, dtypes, law))
+            laws = _laws_of(form.name, dtypes if dtypes in (ANY, DOUBLE) else form.classes[-1])
+            yield from (Cell(form.name, dtypes, law) for law in laws)
 
 
-def _is_cell(form: Form, dtypes: str, law: Law) -> bool:
-    wanted = (dtypes == ANY) == (law.name == MOVING)
-    return wanted and law.name not in form.silent and bool(edits(form, law)) and law.holds_for(form.op(dtypes))
+@cache
+def _laws_of(form_name: str, dtypes: str) -> tuple[str, ...]:
+    """Those that speak of the form. In what its ops have, dyn variants, asserts or rewrites, classes of dtypes do not differ, but that
+    gradients are tried in f64 alone."""
+    form = forms()[form_name]
+    wanted = [law for law in LAWS.values() if (law.name == MOVING) == (dtypes == ANY)]
+    wanted = [law for law in wanted if law.name not in form.silent and edits(form, dtypes, law)]
+    if not wanted:
+        return ()
+    with under_test(right(form, dtypes)):
+        return tuple(law.name for law in wanted if law.holds_for(form.op(dtypes)))
 
 
 def right(form: Form, dtypes: str) -> Made:
@@ -77,7 +93,7 @@ def tried(cell: Cell) -> list[Finding]:
     with under_test(op):
         problem = _does_not_hold(law, op)
     found = [Finding(cell, "", problem)] if problem else []
-    for edit in edits(form, law):
+    for edit in edits(form, cell.dtypes, law):
         label = f"{edit.group}, {edit.name}"
         try:
             wrong = make(form.spec(cell.dtypes, edit), op.name, form.composes)
@@ -93,7 +109,7 @@ def tried(cell: Cell) -> list[Finding]:
 
 def _does_not_hold(law: Law, op: Made) -> str:
     said: dict[str, Any] = {}
-    load_profile(law.calls, shrink=False)
+    load_profile(CALLS, shrink=False)
     try:
         law.run(op.name, said.__setitem__)
     except Exception as e:  # whatever it is
@@ -102,14 +118,16 @@ def _does_not_hold(law: Law, op: Made) -> str:
 
 
 def _not_noticed(law: Law, op: Made, side: Callable[[], AbstractContextManager[Any]]) -> str:
-    load_profile(law.calls, shrink=False)
-    with under_test(op), side():
-        try:
-            law.run(op.name, lambda key, value: None)
-        except law.errors:
-            return ""
-        except Exception as e:
-            return f"raises no AssertionError: {_words(e)}"
+    """Empty where it is: with a few calls or, if need be, with more."""
+    for calls in (CALLS, USUAL):
+        load_profile(calls, shrink=False)
+        with under_test(op), side():
+            try:
+                law.run(op.name, lambda key, value: None)
+            except law.errors:
+                return ""
+            except Exception as e:
+                return f"raises no AssertionError: {_words(e)}"
     return "is not noticed"
 
 

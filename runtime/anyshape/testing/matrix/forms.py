@@ -31,6 +31,8 @@ class Edit:
     was: str
     becomes: str
     left_out: Mapping[str, str] = field(default_factory=dict)
+    not_of: Mapping[str, str] = field(default_factory=dict)
+    """Classes in which it is no mistake, and why"""
 
     def of(self, text: str) -> str:
         assert text.count(self.was) >= 1, f"{self.group}, {self.name}: {self.was!r} is not in\n{text}"
@@ -135,17 +137,21 @@ def forms() -> Mapping[str, Form]:
 
 def _form(name: str, entry: Mapping[str, Any], all_classes: list[str]) -> Form:
     edits = [_edit(group, said, edit) for group, edits in entry["wrong"].items() for said, edit in edits.items()]
-    silent = {str(law): why for law, why in entry.get("silent", {}).items()}
     chosen = tuple(entry.get("classes", all_classes))
     return Form(
-        name, entry.get("kind", name), entry["spec"], chosen, (*edits, SPOILED), entry.get("oracles", ""), silent,
+        name, entry.get("kind", name), entry["spec"], chosen, (*edits, SPOILED), entry.get("oracles", ""),
+        _reasons(entry, "silent"),
     )  # fmt: skip
 
 
 def _edit(group: str, name: str, given: Any) -> Edit:
-    was, becomes = given["edit"] if isinstance(given, dict) else given
-    left_out = given.get("left_out", {}) if isinstance(given, dict) else {}
-    return Edit(group, name, was, becomes, {str(law): why for law, why in left_out.items()})
+    said = given if isinstance(given, dict) else {"edit": given}
+    was, becomes = said["edit"]
+    return Edit(group, name, was, becomes, _reasons(said, "left_out"), _reasons(said, "not_of"))
+
+
+def _reasons(given: Mapping[str, Any], key: str) -> dict[str, str]:
+    return {str(name): why for name, why in given.get(key, {}).items()}
 
 
 __all__ = ["ANY", "Edit", "Form", "classes", "forms"]

@@ -7,20 +7,21 @@ computed from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 from numpy.typing import NDArray
 
+import anyshape
 from anyshape.dims import Dim
 from anyshape.graph.function import topological
 from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
 from anyshape.lower.target import Target
-from anyshape.testing import executors, gradients, laws, moving, parts, processors, refusals, sequences
+from anyshape.testing import execution, executors, gradients, laws, moving, parts, processors, refusals, sequences
 from anyshape.testing.calls import Call
 from anyshape.testing.matrix.making import Made
 
@@ -33,10 +34,21 @@ def function(module: Any, name: str) -> Side:
     return lambda mutant: patch.object(module, name, mutant.on(getattr(module, name)))
 
 
-def one_way(way: str) -> Side:
+def refusing(side: Side) -> Side:
+    """Without an assert a mutant reads beyond its tensors: its equations are interpreted, which then say so."""
+
+    @contextmanager
+    def interpreted(mutant: Made) -> Iterator[None]:
+        with side(mutant), patch.object(execution.anyshape, "compile", partial(anyshape.compile, kernels="interpret")):
+            yield
+
+    return interpreted
+
+
+def one_way(module: Any, way: str) -> Side:
     """Of the ways to run a program, one runs the mutant's."""
 
-    def side(module: Any, mutant: Made) -> AbstractContextManager[Any]:
+    def side(mutant: Made) -> AbstractContextManager[Any]:
         right: Callable[[Call], Any] = module.ways
 
         def ways(c: Call) -> Any:
@@ -46,7 +58,7 @@ def one_way(way: str) -> Side:
 
         return patch.object(module, "ways", ways)
 
-    return partial(side, executors)
+    return side
 
 
 def several_parts(mutant: Made) -> AbstractContextManager[Any]:
@@ -101,13 +113,15 @@ def library_calls(mutant: Made) -> AbstractContextManager[Any]:
     return patch.object(processors, "compile_object", compiled)
 
 
+OTHERS = (executors.PYTHON, executors.WALKED, "loaded")
+"""Ways to run a program beside the native loop"""
 NATIVE = function(laws, "run_native")
 SYMBOLIC = function(laws, "call_node")
 DYN = function(laws, "dyn_node")
 STRINGS = function(moving, "call")
 LISTED = function(sequences, "listed")
-RUN = function(refusals, "ways")
-COMPILED = function(refusals, "compiled")
-WAYS = tuple(one_way(way) for way in (executors.PYTHON, executors.WALKED, "loaded"))
-AGAIN = function(executors, "program")
-"""What is compiled a second time"""
+RUN = refusing(function(refusals, "ways"))
+COMPILED = refusing(function(refusals, "compiled"))
+WAYS = tuple(one_way(executors, way) for way in OTHERS)
+REFUSING = tuple(refusing(one_way(refusals, way)) for way in OTHERS)
+ANEW = function(executors, "run_anew")
