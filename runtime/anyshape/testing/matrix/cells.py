@@ -5,7 +5,7 @@ In: a `Cell`. Out: what is wrong with it; nothing where all is as it should be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -14,14 +14,15 @@ from typing import Any
 from anyshape.errors import SpecError
 from anyshape.testing.matrix.forms import ANY, Edit, Form, forms
 from anyshape.testing.matrix.making import Made, make, under_test
+from anyshape.testing.matrix.sides import Side
 from anyshape.testing.matrix.table import CALLS, LAWS, USUAL, Law
 from anyshape.testing.profile import load_profile
 
 MOVING = "9"
 """The law that is about ops on any dtype, of which alone it is known that they move strings"""
 
-DOUBLE = "f32 f64"
-"""The class in which gradients are compared"""
+GRADIENTS, DOUBLE = "10", "f32 f64"
+"""The law that is tried in f64 alone, and the class with it"""
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,13 @@ class Finding:
     edit: str
     why: str
 
+    @property
+    def label(self) -> str:
+        """What it is called where it is known."""
+        return f"{self.cell}, {self.edit or 'the right op'}"
+
     def __str__(self) -> str:
-        return f"{self.cell}, {self.edit or 'the right op'}: {self.why}"
+        return f"{self.label}: {self.why}"
 
 
 def edits(form: Form, dtypes: str, law: Law) -> list[Edit]:
@@ -61,25 +67,26 @@ def edits(form: Form, dtypes: str, law: Law) -> list[Edit]:
     ]
 
 
+def tries(cell: Cell) -> int:
+    """How many wrong ops the law has to notice, on each of its sides."""
+    law = LAWS[cell.law]
+    return sum(len(law.notices[e.group]) for e in edits(forms()[cell.form], cell.dtypes, law)) + len(law.once)
+
+
 def cells() -> Iterator[Cell]:
     """All, form by form."""
     for form in forms().values():
         for dtypes in (*form.classes, ANY):
-            laws = _laws_of(form.name, dtypes if dtypes in (ANY, DOUBLE) else form.classes[-1])
-            yield from (Cell(form.name, dtypes, law) for law in laws)
+            laws = [law for law in _laws_of(form, ANY if dtypes == ANY else DOUBLE) if edits(form, dtypes, law)]
+            yield from (Cell(form.name, dtypes, law.name) for law in laws if law.name != GRADIENTS or dtypes == DOUBLE)
 
 
 @cache
-def _laws_of(form_name: str, dtypes: str) -> tuple[str, ...]:
-    """Those that speak of the form. In what its ops have, dyn variants, asserts or rewrites, classes of dtypes do not differ, but that
-    gradients are tried in f64 alone."""
-    form = forms()[form_name]
-    wanted = [law for law in LAWS.values() if (law.name == MOVING) == (dtypes == ANY)]
-    wanted = [law for law in wanted if law.name not in form.silent and edits(form, dtypes, law)]
-    if not wanted:
-        return ()
+def _laws_of(form: Form, dtypes: str) -> list[Law]:
+    """Those that speak of the form. In what its ops have, dyn variants, asserts or lists, classes of dtypes do not differ."""
     with under_test(right(form, dtypes)):
-        return tuple(law.name for law in wanted if law.holds_for(form.op(dtypes)))
+        wanted = [law for law in LAWS.values() if (law.name == MOVING) == (dtypes == ANY) and law.name not in form.silent]
+        return [law for law in wanted if law.holds_for(form.op(dtypes))]
 
 
 def right(form: Form, dtypes: str) -> Made:
@@ -90,10 +97,11 @@ def tried(cell: Cell) -> list[Finding]:
     """What the law does not do: hold of the right op, and fail of a wrong one."""
     form, law = forms()[cell.form], LAWS[cell.law]
     op = right(form, cell.dtypes)
-    with under_test(op):
-        problem = _does_not_hold(law, op)
+    problem = _does_not_hold(law, op)
     found = [Finding(cell, "", problem)] if problem else []
-    for edit in edits(form, cell.dtypes, law):
+    missed: dict[Side, int] = dict.fromkeys(law.once, 0)
+    wanted = edits(form, cell.dtypes, law)
+    for edit in wanted:
         label = f"{edit.group}, {edit.name}"
         try:
             wrong = make(form.spec(cell.dtypes, edit), op.name, form.composes)
@@ -101,27 +109,34 @@ def tried(cell: Cell) -> list[Finding]:
             found.append(Finding(cell, label, f"cannot be generated: {e}"))
             continue
         for number, side in enumerate(law.notices[edit.group]):
-            why = _not_noticed(law, *((wrong, nullcontext) if side is None else (op, lambda: side(wrong))))
+            why = _not_noticed(law, wrong, nullcontext()) if side is None else _not_noticed(law, op, side(wrong))
             if why:
                 found.append(Finding(cell, label if number == 0 else f"{label}, side {number + 1}", why))
-    return found
+        for side in missed:
+            missed[side] += bool(_not_noticed(law, op, side(wrong)))
+    never = sum(n == len(wanted) for n in missed.values())
+    return [*found, *([Finding(cell, "anything", "is not noticed where it is looked for rarely")] if never else [])]
 
 
 def _does_not_hold(law: Law, op: Made) -> str:
     said: dict[str, Any] = {}
-    load_profile(CALLS, shrink=False)
-    try:
-        law.run(op.name, said.__setitem__)
-    except Exception as e:  # whatever it is
-        return f"does not hold: {_words(e)}"
-    return "" if said["accepted"] >= law.least else f"speaks of {said['accepted']} calls, and not of {law.least}"
-
-
-def _not_noticed(law: Law, op: Made, side: Callable[[], AbstractContextManager[Any]]) -> str:
-    """Empty where it is: with a few calls or, if need be, with more."""
     for calls in (CALLS, USUAL):
         load_profile(calls, shrink=False)
-        with under_test(op), side():
+        try:
+            with under_test(op):
+                law.run(op.name, said.__setitem__)
+        except Exception as e:  # whatever it is
+            return f"does not hold: {_words(e)}"
+        if said["accepted"] >= law.least:
+            return ""
+    return f"speaks of {said['accepted']} calls, and not of {law.least}"
+
+
+def _not_noticed(law: Law, op: Made, side: AbstractContextManager[Any]) -> str:
+    """Empty where it is: with a few calls or, if need be, with more."""
+    with under_test(op), side:
+        for calls in (CALLS, USUAL):
+            load_profile(calls, shrink=False)
             try:
                 law.run(op.name, lambda key, value: None)
             except law.errors:

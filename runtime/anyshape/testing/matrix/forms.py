@@ -42,7 +42,7 @@ class Edit:
 SPOILED = Edit("reference", "last element of the last output", "reference: ", "reference: ")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Form:
     """A small op, in several classes of dtypes."""
 
@@ -54,6 +54,9 @@ class Form:
     oracles: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
     """Laws that have nothing to say of any call, and why"""
+
+    without: Mapping[str, str] = field(default_factory=dict)
+    """Classes in which there is no such op, and why"""
 
     @property
     def composes(self) -> bool:
@@ -70,7 +73,7 @@ class Form:
         text = self.text if edit is None else edit.of(self.text)
         if edit is SPOILED:
             text = re.sub(r"^reference: (.*)$", lambda m: f"reference: {_spoiled(m[1])}", text, flags=re.MULTILINE)
-        body = Template(text).substitute(words, op=self.op(dtypes))
+        body = Template(Template(text).substitute(words, op=self.op(dtypes))).substitute(op=self.op(dtypes))
         defined = [line for line in words["define"].splitlines() if re.search(rf"\b{_name(line)}\(", body)]
         define = "define: |\n" + indent("\n".join(defined), "  ") + "\n" if defined else ""
         head = f"summary: {self.name}.\ndtypes: {{T: [{words['dtypes']}]}}\n{define}"
@@ -128,6 +131,12 @@ def everywhere() -> str:
     return str(_file()["oracles"])
 
 
+def known_open() -> Mapping[str, str]:
+    """Findings that are known, by label, and why they are."""
+    found: Mapping[str, str] = _file().get("open") or {}
+    return found
+
+
 @cache
 def forms() -> Mapping[str, Form]:
     """By name."""
@@ -137,10 +146,11 @@ def forms() -> Mapping[str, Form]:
 
 def _form(name: str, entry: Mapping[str, Any], all_classes: list[str]) -> Form:
     edits = [_edit(group, said, edit) for group, edits in entry["wrong"].items() for said, edit in edits.items()]
-    chosen = tuple(entry.get("classes", all_classes))
+    without = _reasons(entry, "without")
+    chosen = tuple(c for c in entry.get("classes", all_classes) if c not in without)
     return Form(
         name, entry.get("kind", name), entry["spec"], chosen, (*edits, SPOILED), entry.get("oracles", ""),
-        _reasons(entry, "silent"),
+        _reasons(entry, "silent"), without,
     )  # fmt: skip
 
 
@@ -154,4 +164,4 @@ def _reasons(given: Mapping[str, Any], key: str) -> dict[str, str]:
     return {str(name): why for name, why in given.get(key, {}).items()}
 
 
-__all__ = ["ANY", "Edit", "Form", "classes", "forms"]
+__all__ = ["ANY", "Edit", "Form", "classes", "forms", "known_open"]

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
+import anyshape
 from anyshape.errors import SpecError
 from anyshape.graph.opdef import OpDef
 from anyshape.testing import Property, execution, executors, parts, sequences
@@ -35,6 +36,8 @@ class Made:
     name: str
     defs: tuple[OpDef, ...]
     property: Property
+    kernels: str = "native"
+    """As what its programs run, in its place"""
 
     def of(self, op: OpDef) -> OpDef:
         """The variant of the same name; of other ops, those."""
@@ -56,6 +59,8 @@ class Made:
             stack.enter_context(in_place(self.defs))
             for module, name, memory in self._programs:
                 stack.enter_context(patch.object(module, name, memory))
+            if self.kernels != "native":
+                stack.enter_context(patch.object(anyshape, "compile", partial(anyshape.compile, kernels=self.kernels)))
             yield
 
     @property
