@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -21,11 +22,15 @@ from anyshape.testing.running import register
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="anyshape.testing.matrix", description="Try whether laws notice what is wrong.")
+    parser = argparse.ArgumentParser(
+        prog="anyshape.testing.matrix", description="Try whether laws notice what is wrong."
+    )
     for name, what in (("law", "number"), ("kind", "kind of op"), ("dtype", "class of dtypes"), ("form", "small op")):
         parser.add_argument(f"--{name}", default="", help=f"of this {what} only, or of these, separated by commas")
     parser.add_argument("--sample", action="store_true", help="only the cells that `make test` tries")
-    parser.add_argument("--write", action="store_true", help="write the section of the page, which all cells are needed for")
+    parser.add_argument(
+        "--write", action="store_true", help="write the section of the page, which all cells are needed for"
+    )
     parser.add_argument("--page", type=Path, default=Path("docs/testing.md"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     return parser
@@ -51,8 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     mended = [label for label in open_ if label not in labels and any(label.startswith(f"{cell}, ") for cell in tried)]
     for label in mended:
         print(f"said to be open, and noticed: {label}")
-    seconds = time.perf_counter() - start
-    print(f"{len(chosen)} cells, {len(new)} findings, {len(labels) - len(new)} known to be open, {seconds:.0f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = f"{time.perf_counter() - start:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processors"
+    print(f"{len(chosen)} cells, {len(new)} findings, {len(labels) - len(new)} known to be open, {seconds}")
     if options.write and chosen == every:
         options.page.write_text(written(options.page.read_text(), every, open_))
     return 1 if new or mended else 0

@@ -60,11 +60,7 @@ class Finding:
 
 def edits(form: Form, dtypes: str, law: Law) -> list[Edit]:
     """Those of the form that the law is meant to notice."""
-    return [
-        e
-        for e in form.edits
-        if e.group in law.notices and law.name not in e.left_out and dtypes not in e.not_of
-    ]
+    return [e for e in form.edits if e.group in law.notices and law.name not in e.left_out and dtypes not in e.not_of]
 
 
 def tries(cell: Cell) -> int:
@@ -85,7 +81,9 @@ def cells() -> Iterator[Cell]:
 def _laws_of(form: Form, dtypes: str) -> list[Law]:
     """Those that speak of the form. In what its ops have, dyn variants, asserts or lists, classes of dtypes do not differ."""
     with under_test(right(form, dtypes)):
-        wanted = [law for law in LAWS.values() if (law.name == MOVING) == (dtypes == ANY) and law.name not in form.silent]
+        wanted = [
+            law for law in LAWS.values() if (law.name == MOVING) == (dtypes == ANY) and law.name not in form.silent
+        ]
         return [law for law in wanted if law.holds_for(form.op(dtypes))]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,15 +29,33 @@ SPECS = Path("specs")
 FILE = "matrix.yaml"
 
 
+PLACES: Sequence[tuple[Any, str]] = (
+    (execution, "_compiled"),
+    (executors, "_ways"),
+    (sequences, "_compiled"),
+    (parts, "_kernels"),
+)
+"""Where laws remember what they compiled, by names of ops"""
+
+
+def _memories() -> tuple[Any, ...]:
+    """As they are at first."""
+    return Remembered(400), Remembered(200), Remembered(100), {}
+
+
 @dataclass(frozen=True)
 class Made:
-    """One op: its variants, and what its laws are tested with."""
+    """One op: its variants, and what its laws are tested with. `kernels`: as what its programs run. `memories`: of its programs."""
 
     name: str
     defs: tuple[OpDef, ...]
     property: Property
     kernels: str = "native"
-    """As what its programs run, in its place"""
+    memories: tuple[Any, ...] = field(default_factory=_memories)
+
+    def interpreted(self) -> Made:
+        """The same op, of which nothing is compiled."""
+        return replace(self, kernels="interpret", memories=_memories())
 
     def of(self, op: OpDef) -> OpDef:
         """The variant of the same name; of other ops, those."""
@@ -57,27 +75,11 @@ class Made:
     def in_place(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(in_place(self.defs))
-            for module, name, memory in self._programs:
+            for (module, name), memory in zip(PLACES, self.memories, strict=True):
                 stack.enter_context(patch.object(module, name, memory))
             if self.kernels != "native":
                 stack.enter_context(patch.object(anyshape, "compile", partial(anyshape.compile, kernels=self.kernels)))
             yield
-
-    @property
-    def _programs(self) -> Sequence[tuple[Any, str, Any]]:
-        """What is compiled for this op, in place of what is remembered of the one whose name it has."""
-        found: dict[str, Any] = vars(self).setdefault("_memories", {})
-        for module, name, kind in _MEMORIES:
-            found.setdefault(f"{module.__name__}.{name}", kind())
-        return [(module, name, found[f"{module.__name__}.{name}"]) for module, name, _ in _MEMORIES]
-
-
-_MEMORIES: Sequence[tuple[Any, str, Callable[[], Any]]] = (
-    (execution, "_compiled", lambda: Remembered(400)),
-    (executors, "_ways", lambda: Remembered(200)),
-    (sequences, "_compiled", lambda: Remembered(100)),
-    (parts, "_kernels", dict),
-)
 
 
 @cache

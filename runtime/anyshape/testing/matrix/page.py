@@ -38,10 +38,7 @@ def section(cells: Sequence[Cell], open_: Mapping[str, str]) -> str:
     for cell in cells:
         by_place[cell.kind, cell.law].append(cell)
     kinds = list(dict.fromkeys(form.kind for form in forms().values()))
-    rows = [
-        [kind, *(_place(kind, law, by_place[kind, law], open_, notes) for law in LAWS)]
-        for kind in kinds
-    ]
+    rows = [[kind, *(_place(kind, law, by_place[kind, law], open_, notes) for law in LAWS)] for kind in kinds]
     told = sum(tries(c) for c in cells)
     return "\n".join(
         [
@@ -78,7 +75,12 @@ def _place(kind: str, law: str, cells: Sequence[Cell], open_: Mapping[str, str],
         return note(next((f.silent[law] for f in of_kind if law in f.silent), NO_LAW[LAWS[law].speaks_of]))
     missed = {c.dtypes for c in cells if any(label.startswith(f"{c}, ") for label in open_)}
     known = list(dict.fromkeys(c.dtypes for c in cells))
-    absent = [note(why) for f in of_kind for dtypes, why in f.without.items() if dtypes not in known and law not in (MOVING, GRADIENTS)]
+    absent = [
+        note(why)
+        for f in of_kind
+        for dtypes, why in f.without.items()
+        if dtypes not in known and law not in (MOVING, GRADIENTS)
+    ]
     return " ".join([_listed([d for d in known if d not in missed]), *dict.fromkeys(absent)])
 
 

@@ -53,4 +53,3 @@ def sample(cells: Sequence[Cell]) -> list[Cell]:
             chosen.append(cell)
             seen |= new
     return chosen
-

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -35,7 +34,7 @@ def function(module: Any, name: str) -> Side:
 
 def interpreted(side: Side) -> Side:
     """The mutant's equations are not compiled: without an assert they may read beyond their tensors, which only the interpreter says."""
-    return lambda mutant: side(replace(mutant, kernels="interpret"))
+    return lambda mutant: side(mutant.interpreted())
 
 
 def one_way(module: Any, way: str) -> Side:
@@ -106,15 +105,20 @@ def library_calls(mutant: Made) -> AbstractContextManager[Any]:
     return patch.object(processors, "compile_object", compiled)
 
 
+Sides = tuple[Side | None, ...]
+ITSELF: Sides = (None,)
+"""The wrong spec is under test, and there is no other."""
+NATIVE: Sides = (function(laws, "run_native"),)
+SYMBOLIC: Sides = (function(laws, "call_node"),)
+DYN: Sides = (function(laws, "dyn_node"),)
 OTHERS = (executors.PYTHON, executors.WALKED, "loaded")
 """Ways to run a program beside the native loop"""
-NATIVE = function(laws, "run_native")
-SYMBOLIC = function(laws, "call_node")
-DYN = function(laws, "dyn_node")
-STRINGS = function(moving, "call")
-LISTED = function(sequences, "listed")
-RUN = interpreted(function(refusals, "ways"))
-COMPILED = interpreted(function(refusals, "compiled"))
-WAYS = tuple(one_way(executors, way) for way in OTHERS)
-REFUSING = tuple(interpreted(one_way(refusals, way)) for way in OTHERS)
+WAYS: Sides = tuple(one_way(executors, way) for way in OTHERS)
 ANEW = function(executors, "run_anew")
+REFUSING: Sides = tuple(map(interpreted, (function(refusals, "ways"), *(one_way(refusals, way) for way in OTHERS))))
+COMPILED: Sides = (interpreted(function(refusals, "compiled")),)
+IN_PARTS: Sides = (several_parts,)
+ELSEWHERE: Sides = (library_calls,)
+STRINGS: Sides = (function(moving, "call"),)
+SLOPES: Sides = (slopes,)
+LISTED: Sides = (function(sequences, "listed"),)
