@@ -303,11 +303,11 @@ class Evaluation:
             c = self.eval(e.args[0], active, depth)
             if self.symbolic:
                 chosen, open_ = decided(c)
-                then, otherwise = e.args[1:]
+                is_open, (then, otherwise) = bool(open_.any()), e.args[1:]
                 return select_symbolic(
                     c,
-                    self.branch(then, active & (chosen | open_), depth, open_.any()),
-                    self.branch(otherwise, active & (~chosen | open_), depth, open_.any()),
+                    self.branch(then, active & (chosen | open_), depth, is_open),
+                    self.branch(otherwise, active & (~chosen | open_), depth, is_open),
                 )
             c = c.astype(bool)
             return np.where(c, self.eval(e.args[1], active & c, depth), self.eval(e.args[2], active & ~c, depth))

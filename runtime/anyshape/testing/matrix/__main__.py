@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from anyshape.testing.matrix.cells import Finding, cells
+from anyshape.testing.matrix.cells import cells
 from anyshape.testing.matrix.forms import known_open
 from anyshape.testing.matrix.page import written
 from anyshape.testing.matrix.running import run_all, sample
@@ -44,21 +44,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, of in (("law", "law"), ("kind", "kind"), ("dtype", "dtypes"), ("form", "form")):
         wanted = [w for w in getattr(options, name).split(",") if w]
         chosen = [c for c in chosen if not wanted or getattr(c, of) in wanted]
-    start, found, done = time.perf_counter(), list[Finding](), 0
+    start, done, failed, new = time.perf_counter(), 0, set[str](), 0
     open_ = known_open()
     for told in run_all(chosen, options.jobs):
         done += len(told.cells)
-        found += told.found
+        failed |= {str(f.cell) for f in told.found}
+        new += sum(str(f.cell) not in open_ for f in told.found)
         for f in told.found:
-            print(f"[{done}/{len(chosen)}] {'open: ' if f.label in open_ else ''}{f}", flush=True)
-    labels, tried = {f.label for f in found}, set(map(str, chosen))
-    new = [f for f in found if f.label not in open_]
-    mended = [label for label in open_ if label not in labels and any(label.startswith(f"{cell}, ") for cell in tried)]
-    for label in mended:
-        print(f"said to be open, and noticed: {label}")
+            print(f"[{done}/{len(chosen)}] {'open: ' if str(f.cell) in open_ else ''}{f}", flush=True)
+    mended = [cell for cell in map(str, chosen) if cell in open_ and cell not in failed]
+    for cell in mended:
+        print(f"said to be open, and notices all: {cell}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = f"{time.perf_counter() - start:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processors"
-    print(f"{len(chosen)} cells, {len(new)} findings, {len(labels) - len(new)} known to be open, {seconds}")
+    print(f"{len(chosen)} cells, {new} findings in others than the {len(open_)} that are open, {seconds}")
     if options.write and chosen == every:
         options.page.write_text(written(options.page.read_text(), every, open_))
     return 1 if new or mended else 0

@@ -49,13 +49,8 @@ class Finding:
     edit: str
     why: str
 
-    @property
-    def label(self) -> str:
-        """What it is called where it is known."""
-        return f"{self.cell}, {self.edit or 'the right op'}"
-
     def __str__(self) -> str:
-        return f"{self.label}: {self.why}"
+        return f"{self.cell}, {self.edit or 'the right op'}: {self.why}"
 
 
 def edits(form: Form, dtypes: str, law: Law) -> list[Edit]:

@@ -132,7 +132,7 @@ def everywhere() -> str:
 
 
 def known_open() -> Mapping[str, str]:
-    """Findings that are known, by label, and why they are."""
+    """Cells of which it is known that they do not notice all, and why."""
     found: Mapping[str, str] = _file().get("open") or {}
     return found
 

@@ -26,6 +26,26 @@ NO_LAW = {
 """By what a law speaks of, why there is nothing of a kind of op"""
 
 
+WRONG = {
+    "values": "what is computed: off by one, the last element only, operands or inputs swapped, another reduction",
+    "reference": "the last element of the reference",
+    "sizes": "a shape of the signature or the rule",
+    "bounds": "a bound of a size that is born",
+    "body": "shape or dtype of what a body makes",
+    "rewrites": "a rewrite, or its condition",
+    "defaults": "a default of a parameter or an input",
+    "left out": "an assert that is not there",
+    "boundary": "an assert that lets one more pass",
+    "stronger": "an assert that refuses one more",
+    "message": "the words of an assert",
+    "told": "a value in the words of an assert",
+    "unmet": "an assert that nothing can break",
+    "equality": "an equality of two dims that is not there",
+    "examples": "an example",
+}
+"""By group of edits"""
+
+
 def written(page: str, cells: Sequence[Cell], open_: Mapping[str, str]) -> str:
     """The page with its section as the cells say it now."""
     before, rest = page.split(BEGIN)
@@ -52,11 +72,19 @@ def section(cells: Sequence[Cell], open_: Mapping[str, str]) -> str:
             "",
             *(f"{number}. {why}" for why, number in notes.items()),
             "",
-            "| wrong of the spec | laws that must notice | wrong ops |",
+            "| wrong | laws that must notice | wrong ops |",
             "|---|---|---:|",
             *_groups(cells),
             "",
-            *(["Known to be open:", "", *(f"- {label}: {why}" for label, why in open_.items()), ""] if open_ else []),
+            "What is wrong, and no mistake that a law could see:",
+            "",
+            *_not_seen(),
+            "",
+            *(
+                ["Open, with the reason:", "", *(f"- {cell}: {why}" for cell, why in open_.items()), ""]
+                if open_
+                else []
+            ),
         ]
     )
 
@@ -73,7 +101,7 @@ def _place(kind: str, law: str, cells: Sequence[Cell], open_: Mapping[str, str],
     of_kind = [f for f in forms().values() if f.kind == kind]
     if not cells:
         return note(next((f.silent[law] for f in of_kind if law in f.silent), NO_LAW[LAWS[law].speaks_of]))
-    missed = {c.dtypes for c in cells if any(label.startswith(f"{c}, ") for label in open_)}
+    missed = {c.dtypes for c in cells if str(c) in open_}
     known = list(dict.fromkeys(c.dtypes for c in cells))
     absent = [
         note(why)
@@ -100,4 +128,18 @@ def _groups(cells: Sequence[Cell]) -> list[str]:
         for edit in edits(forms()[cell.form], cell.dtypes, LAWS[cell.law]):
             laws[edit.group][cell.law] = None
             ops[edit.group].add((cell.form, cell.dtypes, edit.name))
-    return [f"| {g} | {', '.join(law for law in LAWS if law in laws[g])} | {len(ops[g])} |" for g in laws]
+    return [
+        f"| {what} | {', '.join(law for law in LAWS if law in laws[g])} | {len(ops[g])} |" for g, what in WRONG.items()
+    ]
+
+
+def _not_seen() -> list[str]:
+    """The edits of which a law has nothing to say, or that change nothing in some dtypes."""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for form in forms().values():
+        for e in form.edits:
+            for law, why in e.left_out.items():
+                found[f"law {law}: {why}"][f"{form.name} ({e.name})"] = None
+            for dtypes, why in e.not_of.items():
+                found[f"{dtypes}: {why}"][f"{form.name} ({e.name})"] = None
+    return [f"- {why}: {', '.join(places)}" for why, places in found.items()]

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Dim
 from anyshape.graph.function import topological
+from anyshape.graph.gradient import gradients as slopes_of
 from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
+from anyshape.lower.llvm.jit import compile_object
 from anyshape.lower.target import Target
 from anyshape.testing import executors, gradients, laws, moving, parts, processors, refusals, sequences
 from anyshape.testing.calls import Call
 from anyshape.testing.matrix.making import Made
+from anyshape.testing.parts import Parts
 
 Side = Callable[[Made], AbstractContextManager[Any]]
 """A context in which one side of a law has the mutant."""
@@ -56,13 +59,11 @@ def one_way(module: Any, way: str) -> Side:
 def several_parts(mutant: Made) -> AbstractContextManager[Any]:
     """Kernels that are run in several parts are the mutant's."""
 
-    one = parts.Parts
-
-    class Both(one):
+    class Both(Parts):
         def __init__(self, node: Node, made_for: Sequence[Dim]) -> None:
             super().__init__(node, made_for)
             wrong = build(mutant.of(node.op), node.inputs, node.attrs)
-            self.mutant = one(wrong, made_for)
+            self.mutant = Parts(wrong, made_for)
 
         def run(
             self, arrays: Sequence[NDArray[Any]], sizes: Mapping[Dim, int], parts: int
@@ -74,14 +75,13 @@ def several_parts(mutant: Made) -> AbstractContextManager[Any]:
 
 def slopes(mutant: Made) -> AbstractContextManager[Any]:
     """Gradients are those of the mutant's results."""
-    right = gradients.gradients
 
     def wrong(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
         known: dict[Value | None, Value] = {}
         for node in topological([of]):
             operands = [v if v is None else known.get(v, v) for v in node.inputs]
             known.update(zip(node.outputs, build(mutant.of(node.op), operands, node.attrs, count=node.count).outputs))
-        return right(known[of], by, source)
+        return slopes_of(known[of], by, source)
 
     return patch.object(gradients, "gradients", wrong)
 
@@ -97,10 +97,9 @@ define i128 @divided(i128 %a, i128 %b) {
 
 def library_calls(mutant: Made) -> AbstractContextManager[Any]:
     """Code divides integers of 128 bits."""
-    right = processors.compile_object
 
     def compiled(text: str, target: Target) -> bytes:
-        return right(text + LONG_DIVISION, target)
+        return compile_object(text + LONG_DIVISION, target)
 
     return patch.object(processors, "compile_object", compiled)
 
