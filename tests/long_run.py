@@ -63,12 +63,14 @@ def parts(jobs: int, chunk: int) -> list[Part]:
     forms = (("given", "constants"), ("operands", "rankless"))
     onnx = [["-m", "tests.frontends.onnx_suite", *(w for f in two for w in ("--form", f))] for two in forms]
     programs = ["-m", "anyshape.testing.programs", "--count", str(SEEDS), "--start", str(chunk * 10_000_000)]
+    matrix = ["-m", "anyshape.testing.matrix"]
     chosen = chosen_ops(chunk)
     counted = {**long(CALLS), "LAW_COUNTS": str(COUNTS)}
     return [
         Part("check", "generated/ is what specs/ say, all proofs anew, types", [proved, ["-m", "mypy"]]),
         Part("rooms", "all tests but the laws, nothing sampled", [tests("tests", "--ignore=tests/laws")], long(CALLS)),
         Part("laws", f"{CALLS} calls a law, in every dtype", [tests("tests/laws")], counted, [["-m", LAW_PAGE]]),
+        Part("matrix", "laws notice wrong ops of every kind in every dtype", [[*matrix, "--jobs", str(jobs)]]),
         Part("deep", f"{MANY} calls a law: {len(chosen)} ops", [tests("tests/laws", f"--op={','.join(chosen)}")], long(MANY)),
         Part("onnx", "ONNX's suite in four forms, against the ratchet", onnx),
         Part("differential", "each operator, opset, dtype and attribute beside onnxruntime and the reference", halves),

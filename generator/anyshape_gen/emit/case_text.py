@@ -33,7 +33,10 @@ def given(p: ParamSpec, always: bool, early: bool) -> str:
     name = local(p.name)
     if always or p.default is None or (early and literal(p.default) is NOT_LITERAL):
         return name
-    return f"d.default({name}) if {name} == {literal(p.default)!r} else {name}" if early else f"d.default({name})"
+    if not early:
+        return f"d.default({name})"
+    value = literal(p.default)
+    return name if value is NOT_LITERAL else f"d.default({name}) if {name} == {value!r} else {name}"
 
 
 def dtypes(p: ParamSpec) -> tuple[str, ...]:

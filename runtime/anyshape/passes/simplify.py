@@ -136,4 +136,4 @@ class CommonSubexpressions:
         if v.constant is None:
             return v
         a = v.constant
-        return (a.dtype.str, a.shape, a.tobytes()) if a.size <= 64 else (id(a),)
+        return (v.type, a.tobytes()) if a.size <= 64 else (id(a),)
