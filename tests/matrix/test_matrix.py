@@ -52,7 +52,7 @@ def test_no_cell_is_missing_without_a_reason() -> None:
     """Of every kind of op and class of dtypes there is an op, and laws that speak of all ops have a cell there, or say why not."""
     by_kind = Counter((c.kind, c.dtypes, c.law) for c in every())
     assert len(every()) >= 300
-    of_all = [law.name for law in LAWS.values() if law.speaks_of == "op" and law.name != "6"]
+    of_all = ["1a", "1b", "2", "3a", "7a", "examples"]
     for form in forms().values():
         silent = {law for other in forms().values() if other.kind == form.kind for law in other.silent}
         said = [e for other in forms().values() if other.kind == form.kind for e in other.edits]

@@ -8,24 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from anyshape.testing.matrix.cells import DOUBLE, GRADIENTS, MOVING, Cell, edits, tries
+from anyshape.testing.matrix.cells import DOUBLE, GRADIENTS, MOVING, Cell, edits, silence, tries
 from anyshape.testing.matrix.forms import ANY, classes, forms
 from anyshape.testing.matrix.table import LAWS
 
 BEGIN, END = "<!-- matrix: `python -m anyshape.testing.matrix --write` -->", "<!-- end of the matrix -->"
-NO_LAW = {
-    "dyn_op": "no parameter is an operand",
-    "composed_op": "no calls of other ops",
-    "rewriting_op": "no rewrite",
-    "asserting_op": "no assert",
-    "moving_op": "elements are computed with, and strings are not",
-    "smooth_op": "no floats in and out",
-    "sequence_op": "no list",
-    "op": "no dims of two inputs that have to be equal",
-}
-"""By what a law speaks of, why there is nothing of a kind of op"""
-
-
 WRONG = {
     "values": "what is computed: off by one, the last element only, operands or inputs swapped, another reduction",
     "reference": "the last element of the reference",
@@ -100,7 +87,7 @@ def _place(kind: str, law: str, cells: Sequence[Cell], open_: Mapping[str, str],
 
     of_kind = [f for f in forms().values() if f.kind == kind]
     if not cells:
-        return note(next((f.silent[law] for f in of_kind if law in f.silent), NO_LAW[LAWS[law].speaks_of]))
+        return note(next((f.silent[law] for f in of_kind if law in f.silent), silence(of_kind[0], LAWS[law])))
     missed = {c.dtypes for c in cells if str(c) in open_}
     known = list(dict.fromkeys(c.dtypes for c in cells))
     absent = [
