@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from anyshape.testing.matrix.making import make, under_test
 
 from anyshape.testing import laws, refusals
+from anyshape.testing.matrix.making import make, under_test
 from anyshape.testing.profile import load_profile, usual
 
 IGNORED: Callable[[str, Any], None] = lambda key, value: None  # noqa: E731

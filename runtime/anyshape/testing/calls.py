@@ -221,11 +221,14 @@ def _arrays(op: OpDef, case: Case, dtypes: Mapping[str, DType], seed: int, style
     return arrays
 
 
+MANY = 2**13
+
+
 def _largest(operands: Sequence[DType]) -> float:
-    """The largest number of a call: of the only operand of floats any; of several one of which the product of all, and of one of them once
-    more, still fits in the dtype of each."""
+    """The largest number of a call: of the only operand of floats one of which MANY add up; of several one of which the product of all, and
+    of one of them once more, still fits in the dtype of each."""
     ends = [float(finfo(d.numpy).max) for d in operands if d.is_float]
-    return min(ends) ** (1 / (len(ends) + 1)) if len(ends) > 1 else math.inf
+    return min(ends) ** (1 / (len(ends) + 1)) if len(ends) > 1 else min(ends, default=0.0) / MANY
 
 
 def input_dtype(i: InputDef, dtypes: Mapping[str, DType]) -> DType:

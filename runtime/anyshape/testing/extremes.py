@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import bounds
-from anyshape.errors import AnyshapeError, TypeRelationError
+from anyshape.errors import AnyshapeError, DeadlineExceeded, TypeRelationError
 from anyshape.graph.value import Node
 from anyshape.testing import BrokenReference, turn
 from anyshape.testing.accounting import Tally, settle
@@ -34,6 +34,8 @@ DRAWN, CALLS = (24, 6) if WIDE else (8, 2)
 """Random calls of an op, and how many of them, the largest, have each integer replaced in turn."""
 COMPILED = len(EXTREMES) if WIDE else 1
 """Values of a parameter that is no operand: each is a program to compile."""
+SECONDS = 0.5
+"""A call that takes longer counts to its integer, and says nothing."""
 MOST = 10**6
 """Elements of a result, and turns of a dim of one without elements, which are worth waiting for."""
 
@@ -86,6 +88,12 @@ def right_or_refused(c: Call) -> bool:
         return False
     if isinstance(found, TypeRelationError):
         return False
+    try:
+        found[NATIVE].run({n: arguments(c)[n] for n in found[NATIVE].input_names}, deadline=SECONDS)
+    except DeadlineExceeded:
+        return False
+    except AnyshapeError:
+        pass  # what it says is compared below
     results = {way: _outcome(found[way], arguments(c)) for way in (NATIVE, PYTHON)}
     first, second = results.values()
     told = f"{c.property.op} with {dict(c.params)}"
