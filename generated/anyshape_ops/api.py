@@ -863,7 +863,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:363
+# specs/decoding.yaml:364
 @called
 def linear_attention(
     query: Operand,
@@ -977,7 +977,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:262
+# specs/detection.yaml:263
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -1356,7 +1356,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:125
+# specs/images.yaml:126
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1366,7 +1366,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:146
+# specs/images.yaml:147
 @called
 def resize(
     x: Operand,
@@ -1412,7 +1412,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:296
+# specs/images.yaml:297
 @called
 def grid_sample(
     x: Operand,
@@ -1433,7 +1433,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:349
+# specs/images.yaml:350
 @called
 def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -1447,7 +1447,7 @@ def affine_grid(theta: Operand, size: Sequence[int] | Value, align_corners: bool
     )[0]
 
 
-# specs/images.yaml:375
+# specs/images.yaml:376
 @called
 def crop_and_resize(
     x: Operand,
@@ -2672,7 +2672,7 @@ def scatter_elements(
     return call(SCATTER_ELEMENTS, [x, index, updates], {"axis": axis, "reduction": reduction}, source)[0]
 
 
-# specs/scatter.yaml:78
+# specs/scatter.yaml:79
 @called
 def tensor_scatter(
     x: Operand, update: Operand, index: Operand = None, axis: int = -2, mode: str = "linear", *, source: str = ""
@@ -2685,7 +2685,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:106
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int] | Value, source: str = ""
@@ -2925,7 +2925,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:180
+# specs/sorting.yaml:181
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among

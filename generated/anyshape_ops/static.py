@@ -237,7 +237,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/images.yaml:146
+# specs/images.yaml:147
 @called
 def resize(
     x: Operand,
@@ -282,7 +282,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:349
+# specs/images.yaml:350
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -294,7 +294,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:375
+# specs/images.yaml:376
 @called
 def crop_and_resize(
     x: Operand,
@@ -864,7 +864,7 @@ def cumprod(x: Operand, axis: int, exclusive: bool = False, reverse: bool = Fals
     return call(STATIC_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:105
+# specs/scatter.yaml:106
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Sequence[int], source: str = ""

@@ -33,7 +33,7 @@ PLAIN = model([helper.make_node("Neg", ["x"], ["y"])], {"": 13})
 )
 @pytest.mark.parametrize("call", [load, anyshape.simplify], ids=["load", "simplify"])
 def test_any_error_below_leaves_as_ours_with_its_cause(call, raised, monkeypatch):
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise raised("from below")
 
     monkeypatch.setattr(importer, "sort_nodes", broken)
@@ -45,7 +45,7 @@ def test_any_error_below_leaves_as_ours_with_its_cause(call, raised, monkeypatch
 
 @pytest.mark.parametrize("raised", [MemoryError, KeyboardInterrupt])
 def test_what_says_nothing_of_the_model_goes_through(raised, monkeypatch):
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise raised
 
     monkeypatch.setattr(importer, "sort_nodes", broken)

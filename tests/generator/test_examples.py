@@ -17,7 +17,7 @@ from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.model import Example, ExampleValue, Operand
 from anyshape_gen.nodes import Call, Expr
-from tests.generator.evaluate import Evaluation, Refused
+from tests.generator.evaluate import Evaluation, Found, Refused
 from tests.generator.evaluate_kernel import KernelEvaluation
 from tests.specs import all_specs
 
@@ -125,8 +125,10 @@ def shown(operand: Operand, tensor: Any) -> Any:
     return [shown(operand, t) for t in tensor] if isinstance(tensor, list) else as_strings(tensor.view(CHAR.numpy))
 
 
-def code_points(strings: Any, width: int) -> Any:
+def code_points(strings: Any, width: int | Found) -> Any:
     chars = as_chars(strings).view(np.uint32)
+    if isinstance(width, Found):  # as wide as they are
+        return chars
     assert not chars[..., width:].any(), f"strings of more than {width} characters"
     return np.pad(chars[..., :width], [(0, 0)] * strings.ndim + [(0, max(width - chars.shape[-1], 0))])
 

@@ -175,7 +175,7 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end({bound.k: k}, source="specs/sorting.yaml:135")
 
 
-# specs/sorting.yaml:180
+# specs/sorting.yaml:181
 def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, n, o, right = bound.p, bound.m, bound.n, bound.o, bound.right
     x, v, y = eqs.tensor("x"), eqs.tensor("v"), eqs.tensor("y")
@@ -183,5 +183,5 @@ def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i, k],
         reduce_("count", [n], lambda j: le(x[*fit(i, o), j], v[*i, k]) if right else lt(x[*fit(i, o), j], v[*i, k])),
-        "specs/sorting.yaml:189",
+        "specs/sorting.yaml:190",
     )

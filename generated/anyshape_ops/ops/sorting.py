@@ -127,7 +127,7 @@ UNIQUE_SLICES = OpDef(
     source="specs/sorting.yaml:125",
 )
 
-# specs/sorting.yaml:180
+# specs/sorting.yaml:181
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -142,5 +142,5 @@ SEARCHSORTED = OpDef(
     relation=relations.searchsorted_relation,
     kernel=kernels.searchsorted_kernel,
     summary="How many elements of sorted rows are less than a value, or not greater; the place where it would go among them.",
-    source="specs/sorting.yaml:180",
+    source="specs/sorting.yaml:181",
 )

@@ -76,7 +76,7 @@ def unique_slices_relation(rule: Rule, *, x: Vec, axis: Any, sorted: bool) -> Bo
     )
 
 
-# specs/sorting.yaml:180
+# specs/sorting.yaml:181
 def searchsorted_relation(rule: Rule, *, x: Vec, v: Vec, right: bool) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(ge(len(v), 1), lambda: f"v must have at least rank 1, got rank {len(v)}")

@@ -119,6 +119,15 @@ def _is_not_smooth(p: Property) -> str | None:
     return reasons[0] if all(reasons) else None
 
 
+def _is_never_long(p: Property) -> str | None:
+    from anyshape.testing.long_axes import counts_or_adds
+
+    op = variants(p.op)[0]
+    if op.is_random or not narrow_dtypes(op):
+        return "it draws at random" if op.is_random else "it takes no float of 16 bits"
+    return None if any(map(counts_or_adds, _shown(p))) else "it adds up nothing, and counts nothing"
+
+
 def _has_no_adjoint(node: Node) -> str | None:
     if node.op.composition is not None and any(n.regions for n in topological(body(node))):
         return "it is a loop"
@@ -162,7 +171,7 @@ SPEAKS_OF: Mapping[str, Callable[[Property], str | None]] = {
     "rewriting_op": _unless(lambda op: op.rewrites, "it has no rewrites"),
     "kernel_op": _is_not_one_kernel,
     "whole_op": _is_not_whole,
-    "narrow_op": _unless(narrow_dtypes, "it takes no float of 16 bits"),
+    "narrow_op": _is_never_long,
     "integer_op": _unless(
         lambda op: has_integers(op) and not op.is_random, "no integer parameter, and no operand of indices"
     ),

@@ -108,18 +108,12 @@ def _elements(node: Node) -> int:
 
 def long_calls(p: Property) -> Iterator[Call]:
     """A call for each narrow dtype, length and place of the long dim, where the rule accepts one."""
-    op = variants(p.op)[0]
-    if op.is_random:
-        return
-    for dtypes in narrow_dtypes(op):
+    for dtypes in narrow_dtypes(variants(p.op)[0]):
         for length, style in LONG:
             for place in range(PLACES):
                 c = _call(p, dtypes, length, style, place)
-                if c is None:
-                    continue
-                if not counts_or_adds(static_node(c)):
-                    return
-                yield c
+                if c is not None and counts_or_adds(static_node(c)):
+                    yield c
 
 
 def _call(p: Property, dtypes: Mapping[str, str], length: int, style: str, place: int) -> Call | None:
