@@ -1,7 +1,7 @@
 """Random calls of the API and of the command line, in a child process that may not die: only an AnyshapeError, or exit code 0 to 2,
 comes out.
 
-    python -m tests.robust.hostile_calls [--first SEED] [--count N]
+    python -m tests.robust.hostile_calls
 
 An even seed calls a public function with right arguments but for some, an odd one runs a command with words of which some are wrong.
 """

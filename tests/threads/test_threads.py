@@ -288,7 +288,7 @@ def test_trials_of_sharing_change_neither_results_nor_errors(failing: bool) -> N
 @pytest.mark.parametrize("wrong", [-1, 65, "two", 1.5])
 def test_a_number_of_threads_that_cannot_be(wrong: Any) -> None:
     with pytest.raises(
-        ArgumentError, match="threads must be (a number from 1 to 64, or 0 for all processors|int, got)"
+        ArgumentError, match=r"threads must be (a number from 1 to 64, or 0 for all processors|int, got)"
     ):
         anyshape.compile(model(), threads=wrong)
 

@@ -31,7 +31,7 @@ from anyshape.told import element_text
 Array = NDArray[Any]
 
 
-MOST_TERMS = 1 << 16
+MOST_TERMS = 1 << 10
 """What the symbolic reading folds into one element, at most: models may name any size"""
 
 
