@@ -9,7 +9,7 @@ import pytest
 
 from anyshape.testing.mutation.__main__ import declarations
 from anyshape.testing.mutation.making import GeneratorFault
-from anyshape.testing.mutation.results import json_text, kept, page, read, score, untried
+from anyshape.testing.mutation.results import day_of, json_text, kept, page, read, score, untried
 from anyshape.testing.mutation.running import Trial, undeclared
 from anyshape.testing.mutation.trying import TooLong, time_limit
 from anyshape.testing.profile import load_profile, usual
@@ -132,15 +132,18 @@ def test_a_generator_that_writes_no_python_is_no_refusal(monkeypatch: pytest.Mon
 
 def test_results_are_read_as_they_were_written(specs: Trial, tmp_path: Path) -> None:
     results = {"sub": kept(specs.run("sub"), specs.workshop.specs["sub"])}
-    (tmp_path / "mutation.json").write_text(json_text(results, {}))
+    (tmp_path / "mutation.json").write_text(json_text(results, {}, "2026-11-25"))
     again = read(tmp_path / "mutation.json")
-    assert page(again, {}) == page(results, {})
+    assert page(again, {}, "") == page(results, {}, "")
+    assert day_of(tmp_path / "mutation.json") == "2026-11-25"
     assert score(again, {}).killed == results["sub"].killed
 
 
 def test_the_page_is_what_the_stored_results_say() -> None:
     results, declared = read(ROOT / "docs" / "mutation.json"), declarations(ROOT / "specs")
-    assert (ROOT / "docs" / "mutation.md").read_text() == page(results, declared)
+    assert (ROOT / "docs" / "mutation.md").read_text() == page(
+        results, declared, day_of(ROOT / "docs" / "mutation.json")
+    )
     assert score(results, declared).enough, score(results, declared)
 
 

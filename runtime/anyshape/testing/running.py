@@ -185,7 +185,7 @@ class Tried:
         try:
             search(p, make, examples, again)
         except Exception as e:
-            if self.failing[-1] is not first:
+            if self.failing[-1] is not first and not isinstance(e, ExceptionGroup):  # a group: it fails at times
                 return e
         self.failing.append(first)
         return failure

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def declarations(specs: Path) -> Declared:
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(argv)
-    declared = declarations(options.specs)
+    declared, today = declarations(options.specs), date.today().isoformat()
     try:
         trial = Trial(analyse(read_folder(options.specs)), options.package, declared)
     except SpecError as e:
@@ -70,14 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     for op, k in tried(trial, todo, options.jobs, declared, before):
         results[op] = k
         if options.keep or not options.op:  # so that a run that is stopped can be taken up again
-            (options.docs / "mutation.json").write_text(json_text(results, declared))
+            (options.docs / "mutation.json").write_text(json_text(results, declared, today))
     wrong += (killed := killed_though_declared(results, declared))
     for words in killed:
         print(words)
     if options.op and not options.keep:
         return 1 if wrong or any(left(op, results[op], declared) for op in chosen) else 0
-    (options.docs / "mutation.json").write_text(json_text(results, declared))
-    (options.docs / "mutation.md").write_text(page(results, declared))
+    (options.docs / "mutation.json").write_text(json_text(results, declared, today))
+    (options.docs / "mutation.md").write_text(page(results, declared, today))
     total = score(results, declared)
     print(total)
     return 0 if total.enough and not wrong else 1

@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +108,11 @@ def read(path: Path) -> dict[str, Kept]:
     }
 
 
+def day_of(path: Path) -> str:
+    """When what was kept was tried last."""
+    return str(json.loads(path.read_text())["all"]["date"])
+
+
 @dataclass(frozen=True)
 class Score:
     """Of one op or of all."""
@@ -143,9 +147,10 @@ def left(op: str, k: Kept, declared: Declared) -> list[str]:
     return [label for label in k.survivors if label not in declared.get(op, {})]
 
 
-def json_text(ops: Mapping[str, Kept], declared: Declared) -> str:
+def json_text(ops: Mapping[str, Kept], declared: Declared, when: str) -> str:
     total = score(ops, declared)
     summary = {
+        "date": when,
         "mutants": total.mutants,
         "killed": total.killed,
         "equivalent": total.declared,
@@ -154,8 +159,8 @@ def json_text(ops: Mapping[str, Kept], declared: Declared) -> str:
     return json.dumps({"all": summary, "ops": {op: asdict(ops[op]) for op in sorted(ops)}}, indent=1) + "\n"
 
 
-def page(ops: Mapping[str, Kept], declared: Declared) -> str:
-    """`docs/mutation.md`."""
+def page(ops: Mapping[str, Kept], declared: Declared, when: str) -> str:
+    """`docs/mutation.md`; `when`: the day of the last trial."""
     kinds: Counter[str] = Counter()
     killed: Counter[str] = Counter()
     for k in ops.values():
@@ -169,7 +174,7 @@ def page(ops: Mapping[str, Kept], declared: Declared) -> str:
     return "\n".join(
         [
             *_HEAD,
-            f"**{score(ops, declared)}** ({len(ops)} ops tried so far, {date.today().isoformat()}).",
+            f"**{score(ops, declared)}** ({len(ops)} ops tried so far, {when}).",
             "",
             f"Laws alone, without the examples, kill {_share(ops)}. What only examples kill depends on somebody having thought of it:",
             "",
