@@ -153,7 +153,7 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
         telling = ~np.isfinite(w) | (margin <= np.abs(w) / TELLING)
     if not good.all():  # where terms leave the range of the dtype, their order says whether two infinities meet
         leaves = _total(allowed.inputs) > float(finfo(got.dtype).max)
-        good |= ~np.isfinite(g) & ~np.isfinite(w) & (leaves | np.isposinf(margin))
+        good |= ~np.isfinite(g) & ~np.isfinite(w) & (leaves | np.isposinf(allowed.scale) | np.isposinf(allowed.spread))
     undetermined = allowed.undetermined
     if allowed.leaves_range:
         undetermined = undetermined | ~_is_normal(got) | ~_is_normal(want)
